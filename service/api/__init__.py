@@ -1,4 +1,4 @@
-"""The REST API: HTTP in and out of the home, and nothing that a store should decide.
+"""REST API: HTTP in and out of the home, and nothing that a store should decide.
 
 - Context: requests wait for disk and database. Decision: routes are plain functions that run in
   threads; only waiting and receiving bodies are coroutines. Consequence: the loop never blocks.

@@ -116,18 +116,10 @@ _PUBLISHED_NAMES: Final = {
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The API of one home, ready to be served; also the factory for uvicorn.
 
-    Opens the database, which is created or migrated when need be, and makes the admin key of
-    ``settings.admin_key_file`` valid. The database is closed when the server shuts down.
-
-    Parameters
-    ----------
-    settings : Settings, optional
-        Those of the environment by default.
-
-    Raises
-    ------
-    ValueError, OSError, sqlalchemy.exc.SQLAlchemyError
-        A setting is wrong, or home or database cannot be opened.
+    Opens the database, created or migrated if need be, and makes the admin key of
+    ``settings.admin_key_file`` valid. The database is closed when the server shuts down. Settings
+    are those of the environment by default. Raises ValueError, OSError or SQLAlchemyError if a
+    setting is wrong, or home or database cannot be opened.
     """
     settings = settings or Settings()
     prepare_environment(settings)
@@ -192,7 +184,7 @@ def _lifespan(home: ServedHome, stopping: Stopping, streams: Streams) -> Any:
 
 
 def _openapi_of(app: FastAPI) -> Any:
-    """The OpenAPI document, with the schemas that routes refer to by name."""
+    """Function that makes the OpenAPI document, with the schemas that routes refer to by name."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -234,7 +226,7 @@ def _published(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _referred_schemas() -> dict[str, Any]:
-    """Those that FastAPI does not see: of errors, and of bodies that a route reads itself."""
+    """Schemas that FastAPI does not see: of errors, and of bodies that a route reads itself."""
     _, definitions = models_json_schema(
         [
             (Problem, "serialization"),

@@ -1,6 +1,6 @@
 """Authentication: bearer keys with scopes; before there is a key, only this machine may call.
 
-A route says beside itself which scope it needs: ``dependencies=[requires("label")]``.
+A route names the scope that it needs: ``dependencies=[requires("label")]``.
 """
 
 from dataclasses import dataclass
@@ -37,13 +37,7 @@ class KeyRefused(PermissionError):
 
 
 class ScopeMissing(PermissionError):
-    """The key lacks the scope.
-
-    Attributes
-    ----------
-    scope : Scope
-        What it would have to allow.
-    """
+    """The key lacks ``scope``."""
 
     def __init__(self, prefix: str, scope: Scope) -> None:
         super().__init__(
@@ -54,69 +48,48 @@ class ScopeMissing(PermissionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sends a request that was let pass.
+    """The sender of an admitted request."""
 
-    Attributes
-    ----------
-    key : KeyRecord, optional
-        Theirs; None on this machine while there is no key.
-    said_name : str, optional
-        What they call themselves; several people may have one key.
-    door : {"api", "page"}
-        Where they came in.
-    """
-
-    key: KeyRecord | None
-    said_name: str | None = None
+    key: KeyRecord | None  # None on this machine while there is no key
+    said_name: str | None = None  # name they give; several people may share a key
     door: Literal["api", "page"] = "api"
 
     @property
     def annotator(self) -> str | None:
-        """Who has given the labels of this call: what they call themselves, else their key."""
+        """Who gave the labels of this call: the name that the caller gives, else the key's."""
         return self.said_name or (None if self.key is None else self.key.name)
 
     @property
     def holder(self) -> str:
-        """For whom nodes are reserved: a key and, where several people have it, one of them.
+        """Holder of reservations: the door, the key and, if several people share it, the person.
 
-        A page gives back what it does not show; what programs hold by the same key is theirs.
+        A page gives back what it does not show, so it does not hold what programs reserve by its
+        key.
         """
         return self.holder_for(self.said_name)
 
     def holder_for(self, annotator: str | None) -> str:
-        """The same for a person whom a program names; raises BadArgument for what is no name."""
+        """Holder for a person whom a program names; raises `BadArgument` for a bad name."""
         name = "" if annotator is None else annotator_name(annotator)
         return f"{self.door} {self.name or ''} {name}"
 
     @property
     def name(self) -> str | None:
-        """What is noted as the owner of what they make."""
+        """Owner of what the caller makes: the prefix of the key."""
         return None if self.key is None else self.key.prefix
 
     @property
     def only(self) -> str | None:
-        """The owner whose jobs, pushes and sets of features they see; None where they see all."""
+        """The only owner whose jobs, pushes and feature sets they see; None if they see all."""
         return None if self.key is None or self.key.allows("read") else self.key.prefix
 
     def require(self, scope: Scope) -> None:
-        """Refuse a call of a key that lacks a scope which a part of the call needs.
-
-        Raises
-        ------
-        ScopeMissing
-            It does.
-        """
+        """Raise `ScopeMissing` if the key lacks a scope that a part of the call needs."""
         if self.key is not None and not self.key.allows(scope):
             raise ScopeMissing(self.key.prefix, scope)
 
     def require_own(self, owner: str | None) -> None:
-        """Refuse a call that repeats one of somebody whose things they do not see.
-
-        Raises
-        ------
-        IdempotencyConflict
-            The Idempotency-Key is that of another owner.
-        """
+        """Raise `IdempotencyConflict` for an Idempotency-Key of an owner they do not see."""
         if self.only is not None and owner != self.only:
             raise IdempotencyConflict(
                 "the Idempotency-Key must not be one that another caller has used; use a new one"
@@ -129,18 +102,14 @@ async def _caller_here(request: Request) -> Caller:
 
 
 CallerHere = Annotated[Caller, Depends(_caller_here)]
-"""Who calls; of a route that `requires` a scope."""
+"""The caller, in a route that `requires` a scope."""
 
 
 def requires(*scopes: Scope, streams: bool = False) -> Any:
-    """A dependency that lets a request pass only with a key of one of these scopes.
+    """A dependency that admits a request only with a key of one of these scopes.
 
-    Parameters
-    ----------
-    *scopes : Scope
-        What the key must allow; the first is named to a key that allows none of them.
-    streams : bool
-        The answer may take long, and is counted as a stream; calls that wait are so anyway.
+    The first scope is named to a key that has none of them. With ``streams`` the answer is counted
+    as a stream, since it may take long; calls that wait always are.
     """
 
     async def check(request: Request, credentials: Credentials, home: HomeHere) -> None:
@@ -155,12 +124,10 @@ def requires(*scopes: Scope, streams: bool = False) -> Any:
 
 
 async def admit(request: Request, home: ServedHome, key: KeyRecord | None, *scopes: Scope) -> None:
-    """Count a request and let it pass if its key may do this; one without a key as a local one.
+    """Count a request and let it pass if its key has one of the scopes, or if it is local.
 
-    Raises
-    ------
-    KeyMissing, ScopeMissing, TooManyRequests
-        Otherwise.
+    Only requests without a key may be local. Raises `KeyMissing`, `ScopeMissing` or
+    `TooManyRequests`.
     """
     rates: RateLimits = request.app.state.rates
     request.state.caller = Caller(key=key)
@@ -180,7 +147,7 @@ async def admit(request: Request, home: ServedHome, key: KeyRecord | None, *scop
 
 
 async def is_reader(request: Request, credentials: Credentials, home: HomeHere) -> bool:
-    """Whether a request to what is open to everybody may be told what only readers may know."""
+    """Whether a request to an open path may be told what only readers may know."""
     try:
         if credentials is not None:
             return (await verified(request, home, credentials.credentials)).allows("read")
@@ -209,7 +176,7 @@ async def verified(request: Request, home: ServedHome, presented: str) -> KeyRec
 
 
 def _caller(request: Request, key: KeyRecord | None) -> str:
-    """Whose calls and streams are counted together."""
+    """Key or address whose calls and streams are counted together."""
     return f"address {network_of(_address_of(request))}" if key is None else f"key {key.prefix}"
 
 
@@ -218,7 +185,7 @@ def _address_of(request: Request) -> str:
 
 
 def _require_local(request: Request, *, is_needed: bool) -> None:
-    """Let a request without a key pass only while none was ever made, from this machine."""
+    """Admit a request without a key from this machine only, and only while no key was ever made."""
     if is_needed:
         raise KeyMissing("the header must be there: Authorization: Bearer <prefix>.<secret>")
     if request.client is None or not is_loopback(request.client.host):
@@ -233,7 +200,7 @@ def _require_local(request: Request, *, is_needed: bool) -> None:
 
 
 def _is_addressed_as_local(request: Request) -> bool:
-    """False for a web page that reaches for a server on its reader's machine."""
+    """False for a web page that calls a server on its reader's machine."""
     host = request.url.hostname
     if host is None or not is_loopback(host):
         return False

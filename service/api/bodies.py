@@ -25,13 +25,13 @@ from peewit.streaming.edges.table_formats import Format
 JSON: Final = "application/json"
 
 MAX_JSON_BYTES: Final = 16 << 20
-"""JSON is for little; more comes as a table. FastAPI reads it before it asks for the key."""
+"""JSON is for little, tables for more. FastAPI reads JSON before it asks for the key."""
 
 LEAST_BYTES_PER_SECOND: Final = 1024
-"""A body that comes more slowly for long holds a place that others want."""
+"""A body that is slower for long holds a place that others want."""
 
 _IN_MEMORY_BYTES: Final = 1 << 20
-"""A larger body goes to a file of the home's disk, which has no name and ends with the request."""
+"""A larger body goes to an unnamed file on the home's disk, which ends with the request."""
 
 
 _ENCODINGS: Final = {"identity": None, "gzip": "gzip", "x-gzip": "gzip", "zstd": "zstd"}
@@ -50,17 +50,12 @@ class BodyTypeUnknown(BadArgument):
 
 
 class BodyCap:
-    """Middleware: refuses what is larger than the cap, without reading more of it than that.
+    """Middleware: refuses larger bodies, without reading more of them than the cap.
 
-    Parameters
-    ----------
-    app : ASGI application
-        Reading a body that is too large raises `BodyTooLarge` in it, and of one that stalls or
-        trickles `BodyTooSlow`.
-    max_bytes : int
-        Largest table; other bodies are held in memory and end at `MAX_JSON_BYTES` already.
-    stall_seconds : float
-        Longest wait for the next bytes, and for all of them beyond `LEAST_BYTES_PER_SECOND`.
+    Reading a body raises `BodyTooLarge` in ``app``, or `BodyTooSlow` if it stalls or trickles.
+    ``max_bytes`` is for tables; other bodies are held in memory, up to `MAX_JSON_BYTES`.
+    ``stall_seconds`` is the longest wait for the next bytes, and for all of them beyond
+    `LEAST_BYTES_PER_SECOND`.
     """
 
     def __init__(self, app: ASGIApp, *, max_bytes: int, stall_seconds: float) -> None:
@@ -123,24 +118,12 @@ def _require_within(max_bytes: int, n_bytes: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUpload:
-    """A table that has arrived whole.
+    """A table that has arrived whole."""
 
-    Attributes
-    ----------
-    file : binary file
-        At its start; closed with the request.
-    table_format : Format
-        How it is written.
-    digest : str
-        SHA-256 of format and content.
-    decoding_bytes : int
-        What to hold of the decoding budget while it is decoded.
-    """
-
-    file: BinaryIO
+    file: BinaryIO  # at its start; closed with the request
     table_format: Format
-    digest: str
-    decoding_bytes: int
+    digest: str  # SHA-256 of format and content
+    decoding_bytes: int  # of the decoding budget, held while it is decoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +134,7 @@ class JsonUpload:
     decoding_bytes: int
 
     def rows(self, name: str, example: str) -> list[Any]:
-        """The list that is all there is in the document, under its name; raises `BadUpload`."""
+        """The list under ``name``, the document's only key; raises `BadUpload`."""
         try:
             document = orjson.loads(self.content)
         except orjson.JSONDecodeError as error:
@@ -202,11 +185,11 @@ TableBody = Annotated[TableUpload, Depends(_table)]
 """A table in one of the formats."""
 
 TableOrJsonBody = Annotated[TableUpload | JsonUpload, Depends(_table_or_json)]
-"""The same, or JSON."""
+"""A table in one of the formats, or JSON."""
 
 
 def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dict[str, Any]:
-    """What OpenAPI says of a body that the route reads itself, for ``openapi_extra``."""
+    """OpenAPI of a body that the route reads itself, for ``openapi_extra``."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     text = {"schema": {"type": "string"}}
     content: dict[str, Any] = {
@@ -244,14 +227,10 @@ async def _spool(request: Request, home: ServedHome) -> AsyncIterator[tuple[Bina
 
 
 def unpack(coded: IO[bytes], encoding: str, plain: IO[bytes], max_bytes: int) -> int:
-    """Write the content of a coded body to a file, put at its start; the length of the content.
+    """Decode a body into a file, put at its start; returns the length of the content.
 
-    Raises
-    ------
-    BodyTooLarge
-        There is more than the cap; nothing beyond it is decoded.
-    BadUpload
-        The body is not coded as its header says.
+    Raises `BodyTooLarge` at the cap, beyond which nothing is decoded, and `BadUpload` if the body
+    is not coded as its header says.
     """
     n_bytes = 0
     source = pa.PythonFile(coded, mode="r")
@@ -269,7 +248,7 @@ def unpack(coded: IO[bytes], encoding: str, plain: IO[bytes], max_bytes: int) ->
 
 
 def _encoding_of(headers: Headers) -> str | None:
-    """How the body is compressed, as Arrow calls it; None where it is not."""
+    """Compression of the body, as Arrow calls it; None if there is none."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in _ENCODINGS:
         raise BodyTypeUnknown(
@@ -279,7 +258,7 @@ def _encoding_of(headers: Headers) -> str | None:
 
 
 def _format_of(request: Request) -> Format | None:
-    """The table format that the headers name, if they name one."""
+    """The table format that the headers name; None if they name none."""
     _encoding_of(request.headers)
     return Format.of_media_type(_media_type(request.headers))
 

@@ -1,8 +1,8 @@
-"""Connections of the API: how long the head of a request may take, and how many there may be.
+"""Limits of connections: the time for the head of a request, and their number.
 
 uvicorn has neither limit: it forgets its timer of idle connections with the first byte, and
-``limit_concurrency`` keeps connections and refuses the requests of everybody. What comes after the
-head is limited by `peewit.service.api.bodies`.
+``limit_concurrency`` keeps connections and refuses everybody's requests.
+`peewit.service.api.bodies` limits what comes after the head.
 """
 
 import asyncio
@@ -13,41 +13,28 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MAX_HEAD_BYTES: Final = 1 << 16
-"""Of a request line and its headers, as long as they are not complete."""
+"""Most bytes of an incomplete request line with headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
     """Limits of the connections of one process, and those that have not sent a whole head.
 
-    Attributes
-    ----------
-    head_seconds : float
-        Longest time for the head of a request, from the connection or its first byte on.
-    max_connections : int
-        Most connections. One more takes the place of the one that has been without a whole head
-        for longest, and is refused where there is none.
-    headless : dict
-        The connections that wait for a head, the oldest first.
+    One connection above ``max_connections`` replaces the one that has waited longest without a
+    whole head, and is refused if there is none.
     """
 
-    head_seconds: float
+    head_seconds: float  # from the connection or the head's first byte on
     max_connections: int
     headless: "dict[LimitedProtocol, asyncio.TimerHandle]" = field(default_factory=dict)
 
     def protocol(self) -> "partial[LimitedProtocol]":
-        """What uvicorn is given as its protocol for HTTP; children of the process get a copy."""
+        """Protocol factory for uvicorn; child processes get a copy of the limits."""
         return partial(LimitedProtocol, limits=self)
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with these limits.
-
-    Parameters
-    ----------
-    limits : ConnectionLimits
-        Shared by the connections of a process.
-    """
+    """uvicorn's protocol with limits that the connections of a process share."""
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -64,12 +51,12 @@ class LimitedProtocol(HttpToolsProtocol):
             next(iter(self._limits.headless)).close_late()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop waiting for a head."""
         self._have_head()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Let uvicorn read, and look whether a head is still incomplete after it."""
+        """Let uvicorn read, and check whether a head is still incomplete after it."""
         was_without_head = self._is_without_head()
         super().data_received(data)
         if self.transport.is_closing():
@@ -91,7 +78,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Note that it is complete."""
+        """Note that the head is complete."""
         self._is_in_head = False
         super().on_headers_complete()
 

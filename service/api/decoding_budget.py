@@ -1,4 +1,4 @@
-"""Decoding budget: bytes that the tables of all requests of a process come to at a time."""
+"""Decoding budget: most bytes of tables that a process decodes at a time."""
 
 import ctypes
 from collections import deque
@@ -17,14 +17,10 @@ _trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
 
 
 class DecodingBudget:
-    """Bytes to be held while a table is decoded; who finds too few left waits, first come first.
+    """Bytes held while a table is decoded; if too few are left callers wait, first come first.
 
-    Parameters
-    ----------
-    n_bytes : int
-        All of them. A table that wants more is decoded alone.
-    patience_seconds : float
-        Longest wait.
+    A table that wants more than ``n_bytes`` is decoded alone. Nobody waits longer than
+    ``patience_seconds``.
     """
 
     def __init__(self, n_bytes: int, *, patience_seconds: float = 10.0) -> None:
@@ -36,7 +32,7 @@ class DecodingBudget:
 
     @asynccontextmanager
     async def held(self, n_bytes: int) -> AsyncIterator[None]:
-        """Hold some bytes within the block; raises `TooBusy` where none come in time."""
+        """Hold some bytes within the block; raises `TooBusy` if none are free in time."""
         wanted = min(n_bytes, self._n_bytes)
         await self._take(wanted)
         try:
@@ -85,7 +81,7 @@ class DecodingBudget:
 
 
 def _release_memory() -> None:
-    """Give back to the system what Arrow and the C library keep for later: 190 MB were seen."""
+    """Give memory that Arrow and the C library keep (190 MB were seen) back to the system."""
     pa.default_memory_pool().release_unused()
     if _trim is not None:
         _trim(0)

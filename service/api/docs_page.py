@@ -1,4 +1,4 @@
-"""The page that shows the API, from files of this server, dark where the system is."""
+"""Page that shows the API, from files of this server, dark if the system is."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ dark.addEventListener("change", follow);
 follow();
 </script>
 </head>"""
-"""Swagger UI has colors for the dark under a class; its own button for it is not in the bundle."""
+"""Swagger UI has dark colors under a class; its own button for it is not in the bundle."""
 
 
 def add_docs_page(app: FastAPI) -> None:

@@ -1,6 +1,6 @@
-"""Shutdown of an API process, noticed by requests that would otherwise go on for long.
+"""Shutdown of an API process, noticed by requests that would otherwise take long.
 
-uvicorn stops to listen as soon as it is told to stop. A load balancer needs to know earlier, so the
+uvicorn stops listening as soon as it is told to stop. Load balancers need to know earlier, so the
 signal reaches uvicorn only after a time in which /readyz already says no.
 """
 
@@ -30,17 +30,10 @@ class Stopping:
 
     @contextmanager
     def on_signal(self, drain_seconds: float) -> Iterator[None]:
-        """Within the block, note signals, and hand them to the server's handlers later.
+        """Within the block, note signals and hand them to the server ``drain_seconds`` later.
 
-        Parameters
-        ----------
-        drain_seconds : float
-            How much later; a second signal is handed on at once.
-
-        Notes
-        -----
-        To be entered in the event loop. Signals come to the main thread only: a server in another
-        one is stopped by whoever started it.
+        A second signal is handed on at once. Enter it in the event loop. Signals reach the main
+        thread only: a server in another thread is stopped by whoever started it.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -68,6 +61,6 @@ class Stopping:
 
 
 def stopping_of(request: Request) -> Stopping:
-    """That of the application that the request has reached."""
+    """The `Stopping` of the request's application."""
     stopping: Stopping = request.app.state.stopping
     return stopping

@@ -1,7 +1,7 @@
 """Errors as RFC 9457 problems; the only place that knows error codes.
 
-Stores and routes raise exceptions that say what is wrong; the table here says which code, type and
-title each class has. What is not in the table is a fault of ours: 500, without details.
+Stores and routes raise exceptions that say what is wrong; the table here gives code, type and title
+of each class. What is not in the table is our fault: 500, without details.
 """
 
 import json
@@ -78,7 +78,7 @@ _MAX_SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Code and title of a problem, and its type."""
+    """Code, title and type of a problem."""
 
     status: HTTPStatus
     title: str
@@ -160,7 +160,7 @@ _FAULT: Final = _Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
 
 
 def install(app: FastAPI) -> None:
-    """Have every error of an application answered with a problem."""
+    """Answer every error of an application with a problem."""
     for kind in _KINDS:
         app.add_exception_handler(kind, known_error)
     app.add_exception_handler(OSError, _of_disk)
@@ -168,7 +168,7 @@ def install(app: FastAPI) -> None:
 
 
 def answer_of(request: Request, error: Exception) -> Response | None:
-    """The problem that an exception of a route leads to; None for a fault of ours."""
+    """The problem of an exception of a route; None for a fault of ours."""
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
     if isinstance(error, tuple(_KINDS)):
@@ -177,7 +177,7 @@ def answer_of(request: Request, error: Exception) -> Response | None:
 
 
 def problems(*kinds: type[Exception]) -> dict[int | str, dict[str, Any]]:
-    """What OpenAPI says of some errors of a route, for ``responses``."""
+    """OpenAPI of some errors of a route, for ``responses``."""
     titles: dict[int | str, list[str]] = {}
     for kind in kinds:
         titles.setdefault(int(_KINDS[kind].status), []).append(_KINDS[kind].title)
@@ -185,7 +185,7 @@ def problems(*kinds: type[Exception]) -> dict[int | str, dict[str, Any]]:
 
 
 def any_problem() -> dict[int | str, dict[str, Any]]:
-    """The same for those that any route may have."""
+    """OpenAPI of the errors that any route may have."""
     return {"default": _response("An error, as RFC 9457 says")}
 
 
@@ -195,7 +195,7 @@ def _response(description: str) -> dict[str, Any]:
 
 
 def _of_disk(request: Request, error: Exception) -> Response:
-    """A full disk, which is no fault of ours; all others are."""
+    """The problem of a full disk; raises other errors, which are faults of ours."""
     if not is_disk_full(error):
         raise error
     _log.error("disk full", path=request.url.path, error=str(error))
@@ -218,7 +218,7 @@ def known_error(request: Request, error: Exception) -> Response:
 
 
 def _of_framework(request: Request, raised: Exception) -> Response:
-    """Unknown paths and methods; and what FastAPI wraps while it reads a body."""
+    """The problem of unknown paths and methods, and of what FastAPI wraps while it reads a body."""
     error = cast("HTTPException", raised)  # it is registered for this class only
     cause = error.__cause__
     if isinstance(cause, Exception) and isinstance(cause, tuple(_KINDS)):
@@ -239,7 +239,7 @@ def _of_framework(request: Request, raised: Exception) -> Response:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """All methods that the path takes; a route knows its own only."""
+    """All methods of the path; a route knows only its own."""
     routes = request.app.routes
     return [
         method
@@ -251,7 +251,7 @@ def _methods_of(request: Request) -> list[str]:
 
 
 def unhandled(request: Request, error: BaseException) -> Response:
-    """The answer where an exception is in no table; who asks for it has logged the exception."""
+    """The answer to an exception in no table, which the caller has logged."""
     if isinstance(error, CancelledError):
         cut = {"detail": "the server stops and could not wait for the request; send it again"}
         return _answer(request, _CUT, cut, {"Retry-After": str(RETRY_SECONDS)})
@@ -285,7 +285,7 @@ def _details(error: Exception) -> Mapping[str, Any]:
 
 
 def _of_validation(error: RequestValidationError) -> dict[str, Any]:
-    """The first rule that is broken, and all of them in ``errors``."""
+    """The first broken rule, and all of them in ``errors``."""
     broken = [_broken_rule(each) for each in error.errors()]
     first = broken[0]
     received = "" if "value" not in first else f", got {first['value']}"

@@ -10,14 +10,9 @@ from peewit.service.api.bodies import JSON
 
 
 def json_response(content: Mapping[str, Any], *, status: int = 200) -> Response:
-    """An answer that nothing checks on its way; its route names its schema, and tests compare.
+    """An unchecked answer; its route names its schema, and tests compare them.
 
-    Parameters
-    ----------
-    content : mapping
-        What orjson can write; numpy's numbers too.
-    status : int
-        Of the answer.
+    ``content`` is anything that orjson can write, numpy's numbers included.
     """
     text = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(text, status_code=status, media_type=JSON)

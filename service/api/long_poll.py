@@ -27,10 +27,7 @@ WaitSeconds = Annotated[
 class Arrivals:
     """Middleware: one look at the database may serve all questions of a request.
 
-    Parameters
-    ----------
-    app : ASGI application
-        Runs within `peewit.service.database.read_cache.arriving`.
+    ``app`` runs within `peewit.service.database.read_cache.arriving`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -53,21 +50,11 @@ async def wait_until(
     *,
     seconds: float,
 ) -> _Value:
-    """The value once it is done, or as it stands when time or the caller's patience is over.
+    """The value once it is done, or as it stands when the wait ends.
 
-    Or when the server is to stop.
-
-    Parameters
-    ----------
-    request : Request
-        Its client may hang up, which ends the wait.
-    look : callable
-        Reads the value; runs in a thread.
-    is_done : callable, optional
-        Tells whether it will not change any more; by default, whether it waits
-        for ingest no more.
-    seconds : float
-        Longest wait; 0 looks once.
+    The wait ends after ``seconds`` (0 looks once), when the client hangs up, or when the server
+    stops. ``look`` reads the value in a thread. By default a value is done once it no longer waits
+    for ingest.
     """
     deadline = anyio.current_time() + seconds
     stopping = stopping_of(request)

@@ -10,29 +10,15 @@ from peewit.service.key_store import KeyStore
 from peewit.service.settings import Settings
 
 _OTHER_FILES: Final = 1024
-"""Open files of an API besides its streams; what many systems allow a process at first."""
+"""Open files of an API besides its streams; many systems allow a process so many at first."""
 
 
 def check_binding(host: str, port: int, *, settings: Settings, database: Database) -> None:
-    """Refuse an address that is open to others while everybody would be let in, or that is taken.
+    """Refuse an address that is taken, or that is open to others while there is no key.
 
-    Parameters
-    ----------
-    host : str
-        Name or address to listen on.
-    port : int
-        0 lets the system choose.
-    settings : Settings
-        May name an admin key file.
-    database : Database
-        Holds the keys.
-
-    Raises
-    ------
-    PermissionError
-        The address reaches beyond this machine and there is no key.
-    OSError
-        Nobody can listen there at present.
+    Raises PermissionError if the address reaches beyond this machine and there is neither a key nor
+    an admin key file in the settings, and OSError if nobody can listen there. Port 0 lets the
+    system choose.
     """
     has_key = settings.admin_key_file is not None or KeyStore(database).are_needed()
     if not has_key and not is_loopback(host):
@@ -73,7 +59,7 @@ def _max_connections(n_streams: int) -> int:
 
 
 def server_options(settings: Settings) -> dict[str, Any]:
-    """What ``uvicorn.Config`` is told of an API with these settings, besides where it listens."""
+    """Options of ``uvicorn.Config`` for an API with these settings, besides where it listens."""
     from peewit.service.api.connections import ConnectionLimits  # noqa: PLC0415 - loads uvicorn
 
     limits = ConnectionLimits(

@@ -1,8 +1,8 @@
 """Readiness of this process: database in its present schema, writable home, no stop asked for.
 
-Ingest that stands still, and a source that fails, leave the process ready: it answers reads, takes
-labels and pushes as before, and other processes of the API would be no better off. They are told as
-a degradation, with status 200, so that no load balancer takes the readers' server away.
+If ingest stands still or a source fails the process stays ready: it still serves reads, labels and
+pushes, and other API processes would be no better off. This is told as a degradation, with status
+200, so that no load balancer takes the server away from readers.
 """
 
 import shutil

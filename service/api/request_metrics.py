@@ -1,8 +1,8 @@
 """Prometheus metrics of HTTP requests, added up over the processes that share one port.
 
-With several processes a scrape reaches any of them, so each keeps its numbers in files of one
-directory and the one that is asked adds them up. A process that ends leaves its files: counters
-never go down. Its gauges are removed, by whoever is asked next.
+A scrape reaches any of the processes, so each keeps its numbers in files of one directory and the
+one that is asked adds them up. Files of ended processes stay, as counters never go down; the next
+scrape removes their gauges.
 """
 
 import os
@@ -23,11 +23,11 @@ from peewit.service.database.lease_holders import holder_name, is_dead
 from peewit.service.settings import metrics_directory, share_metrics
 
 ABORTED: Final = "aborted"
-"""The status of a request whose client went, or whose time was over, before an answer began."""
+"""Status of a request that was aborted or timed out before an answer began."""
 
 _PREFIX: Final = "peewit-metrics-"
 _HOLDER: Final = "holder"
-"""The file that names the process whose directory it is."""
+"""The file that names the process that holds the directory."""
 
 OTHER_METHOD: Final = "(other)"
 
@@ -36,13 +36,7 @@ _SECONDS: Final = (0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100
 
 
 class RequestMetrics:
-    """Requests of this process, shown with those of the processes beside it.
-
-    Parameters
-    ----------
-    registry : CollectorRegistry
-        Shows them.
-    """
+    """Requests of this process; ``registry`` shows them with those of sibling processes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         directory = metrics_directory()
@@ -73,15 +67,15 @@ class RequestMetrics:
         self._counted: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
 
     def begin(self) -> None:
-        """A request has come."""
+        """Count a request as in flight."""
         self._in_flight.inc()
 
     def end(self) -> None:
-        """Nothing more happens for it."""
+        """Count a request as no longer in flight."""
         self._in_flight.dec()
 
     def count(self, method: str, route: str, status: int | None, seconds: float) -> None:
-        """Note an answer; ``status`` is None when none was begun."""
+        """Count an answer; ``status`` is None if none was begun."""
         series = (
             route,
             method if method in _METHODS else OTHER_METHOD,
@@ -97,7 +91,7 @@ class RequestMetrics:
 
 
 class _AllProcesses(Collector):
-    """The numbers in the files of a directory, without the gauges of processes that have ended."""
+    """Metrics in the files of a directory, without the gauges of processes that have ended."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -107,7 +101,7 @@ class _AllProcesses(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """The sums of this moment."""
+        """The present sums."""
         for path in self._directory.glob("gauge_live*_*.db"):
             pid = int(path.stem.rpartition("_")[2])
             if not _is_sibling(pid):
@@ -128,7 +122,7 @@ def _is_sibling(pid: int) -> bool:
 def shared_metrics(n_processes: int) -> Iterator[None]:
     """Within the block, processes that start count together; nothing for a single one.
 
-    The directory is new each time: what an earlier run counted is not of this one.
+    The directory is new each time, so that counts start anew.
     """
     if n_processes == 1:
         yield
@@ -141,7 +135,7 @@ def shared_metrics(n_processes: int) -> Iterator[None]:
 
 
 def _remove_left_directories() -> None:
-    """Remove those of servers that were killed; what is not surely of one stays."""
+    """Remove directories of killed servers; one that is not surely dead stays."""
     for directory in Path(gettempdir()).glob(f"{_PREFIX}*"):
         try:
             holder = (directory / _HOLDER).read_text()

@@ -1,7 +1,7 @@
 """Request middleware: an id, a line in the log and a count in the metrics for every request.
 
-`Observed` is the outermost middleware, in plain ASGI. It also answers what no handler knows, so
-that such a fault has its id in the log and in the answer.
+`Observed` is the outermost middleware, in plain ASGI. It also answers unhandled exceptions, so that
+such a fault has its id in the log and in the answer.
 """
 
 import re
@@ -25,7 +25,7 @@ from peewit.service.tracing.spans import tracing
 HEADER: Final = "X-Request-ID"
 
 NO_ROUTE: Final = "(none)"
-"""Stands for paths that no route of ours has, so that clients cannot make up series."""
+"""Stands for paths without a route, so that clients cannot make up series."""
 
 _NAME: Final = HEADER.lower().encode()
 _SAFE: Final = re.compile(rb"[A-Za-z0-9._~:-]{1,128}")
@@ -43,12 +43,7 @@ class HostNotOne(ValueError):
 class HttpRules:
     """Middleware: every request names one host, and HEAD is GET without the body.
 
-    Parameters
-    ----------
-    app : ASGI application
-        Knows GET only.
-    refuse : callable
-        The answer to a request that raises `HostNotOne`.
+    ``app`` knows GET only; ``refuse`` answers a request that raises `HostNotOne`.
     """
 
     def __init__(self, app: ASGIApp, *, refuse: Callable[[Request, Exception], Response]) -> None:
@@ -70,7 +65,7 @@ class HttpRules:
             await self._app(scope, receive, send)
 
     async def _answer_head(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Begin the answer to a GET, and end it there."""
+        """Answer as to a GET, and end after the head."""
         as_get = {**scope, "method": "GET"}
         is_answered = False
 
@@ -91,14 +86,8 @@ class HttpRules:
 class Observed:
     """Middleware: gives each request an id, and counts and logs it once it is answered.
 
-    Parameters
-    ----------
-    app : ASGI application
-        Finds the id in ``request.state.request_id``; may set ``request.state.key_prefix``.
-    metrics : RequestMetrics
-        Counts the requests.
-    answer : callable
-        The answer to a request in which this exception was not handled.
+    ``app`` finds the id in ``request.state.request_id`` and may set ``request.state.key_prefix``;
+    ``answer`` answers a request whose exception was not handled.
     """
 
     def __init__(
@@ -127,7 +116,7 @@ class Observed:
     async def _observe(
         self, scope: Scope, receive: Receive, send: Send, request_id: str
     ) -> int | None:
-        """Status of the answer, once it is sent; None where there was none."""
+        """Status of the answer, once it is sent; None if there was none."""
         header = (_NAME, request_id.encode())
         status: int | None = None
         is_told = False
@@ -189,7 +178,7 @@ def _route(scope: Scope) -> str:
 
 
 def _traced(scope: Scope) -> AbstractContextManager[Any]:
-    """A span of the request, or nothing: of what looks whether the server is well there is none."""
+    """A span of the request; none for health and metrics."""
     found = tracing()
     if found is None or scope["path"] in _UNTRACED:
         return _NO_SPAN
@@ -197,7 +186,7 @@ def _traced(scope: Scope) -> AbstractContextManager[Any]:
 
 
 def _request_id(scope: Scope) -> str:
-    """The client's when it is one that is safe to repeat, else a new one."""
+    """The client's id if it is safe to repeat, else a new one."""
     for name, value in scope["headers"]:
         if name == _NAME:
             if _SAFE.fullmatch(value):

@@ -1,4 +1,4 @@
-"""The home that a server works on, with what it holds back, and the graph that a path names."""
+"""The home that a server works on, with its limits, and the graph that a path names."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -21,13 +21,11 @@ from peewit.service.tasks.kind_list import KINDS
 _Value = TypeVar("_Value")
 
 _LABEL_TABLES: Final = 2
-"""Tables of labels that one process decodes and stores at a time; others wait on the disk.
-
-A million labels take some 300 MB as Python values, and threads enough for 40 of them are there.
-"""
+"""Tables of labels that one process decodes and stores at a time; others wait on the disk. A
+million labels take some 300 MB as Python values, and there are threads for 40 tables."""
 
 _SUGGESTIONS: Final = 2
-"""Answers with suggestions that one process makes at a time; each takes a processor a while."""
+"""Requests for suggestions that one process serves at a time; each takes a processor a while."""
 
 
 class ServedHome(Home):
@@ -45,12 +43,12 @@ class ServedHome(Home):
 
     @cached_property
     def metrics(self) -> CollectorRegistry:
-        """Figures of the home."""
+        """Metrics of the home."""
         return store_registry(self.database, self.settings, KINDS)
 
     @cached_property
     def upload_limits(self) -> UploadLimits:
-        """How large a body may be."""
+        """Limits of bodies."""
         return UploadLimits(
             rows=self.settings.max_body_rows,
             label_rows=self.settings.max_label_rows,
@@ -67,7 +65,7 @@ class ServedHome(Home):
 
 
 async def _home(request: Request) -> ServedHome:
-    """A coroutine, like all that needs no thread: to change over to one takes 50 microseconds."""
+    """A coroutine, as it needs no thread: to change over to one takes 50 microseconds."""
     home: ServedHome = request.app.state.home
     return home
 

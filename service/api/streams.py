@@ -1,8 +1,8 @@
-"""Streams: answers that stay open for long, which are counted and end with the key they began with.
+"""Streams: answers that stay open for long, which are counted and end when their key is revoked.
 
 A stream is a job's events, a table while it is sent, or a call that waits (``?wait=30``). Each asks
-the database for news again and again; all streams of a process share a few threads and a rate for
-that, so that a thousand of them leave the others their turn: what many wait for comes later then.
+the database for news again and again. All streams of a process share a few threads and a rate for
+that, so that a thousand of them leave room for other requests; with many streams news comes later.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from peewit.service.api.throttling import TooBusy, TooManyRequests
 from peewit.service.key_store import KeyRecord, KeyStore
 
 CHECK_KEYS_SECONDS: Final = 0.5
-"""Time between two looks at the keys of all open streams."""
+"""Interval of checking the keys of all open streams."""
 
 _RETRY_SECONDS: Final = 5.0
 _LOOKS_AT_A_TIME: Final = 4
@@ -39,12 +39,8 @@ class KeyRevoked(PermissionError):
 class Streams:
     """The streams of one API process; all of it runs in its event loop.
 
-    Parameters
-    ----------
-    keys : KeyStore
-        Tells which keys are valid.
-    of_caller, in_all : int
-        Most streams of one key, or of one address where there is no key, and of all.
+    ``of_caller`` is the most streams of one key, or of one address without a key; ``in_all`` of
+    all.
     """
 
     def __init__(self, keys: KeyStore, *, of_caller: int, in_all: int) -> None:
@@ -59,10 +55,7 @@ class Streams:
     def open(self, request: Request, caller: str, key: KeyRecord | None) -> None:
         """Count a request as a stream until it ends.
 
-        Raises
-        ------
-        TooManyRequests, TooBusy
-            The caller, or all callers together, have as many as there may be.
+        Raises `TooManyRequests` or `TooBusy` if the caller, or all callers together, have too many.
         """
         if self._n_open[caller] >= self._of_caller:
             raise TooManyRequests(
@@ -82,18 +75,18 @@ class Streams:
         self._n_open[caller] += 1
 
     def close(self, end: CancelScope) -> None:
-        """Count a request no more, if it was a stream."""
+        """Stop counting a request, if it was a stream."""
         caller, _ = self._open.pop(end, (None, None))
         if caller is not None:
             self._n_open[caller] -= 1
             self._n_open += Counter()  # drops those at 0
 
     async def look(self, read: Callable[[], _Value]) -> _Value:
-        """What there is by now, read in one of the threads that all streams share."""
+        """What ``read`` returns, in one of the threads that all streams share."""
         return await anyio.to_thread.run_sync(read, limiter=self._lookers)
 
     async def pause(self, request: Request, seconds: float) -> None:
-        """Wait so long, or longer where many streams are open; not once the server is to stop."""
+        """Wait so long, or longer with many open streams; ends when the server is to stop."""
         stopping = stopping_of(request)
         until = anyio.current_time() + max(seconds, len(self._open) / _LOOKS_PER_SECOND)
         while not stopping:
@@ -103,7 +96,7 @@ class Streams:
             await anyio.sleep(min(left, _LONGEST_SLEEP_SECONDS))
 
     async def end_revoked(self) -> None:
-        """End the streams of keys that are revoked, for as long as the server runs."""
+        """End the streams of revoked keys, for as long as the server runs."""
         while True:
             await self._is_keyed.wait()
             await anyio.sleep(CHECK_KEYS_SECONDS)
@@ -123,16 +116,9 @@ class Streams:
 
 
 class StreamEnds:
-    """Middleware: lets `Streams` end a request; one that was not answered yet is refused.
+    """Middleware: lets `Streams` end a request, and refuses one that was not answered yet.
 
-    Parameters
-    ----------
-    app : ASGI application
-        May call `Streams.open` with the request.
-    streams : Streams
-        Counts it.
-    refuse : callable
-        The answer to a request that `KeyRevoked` says has lost its key meanwhile.
+    ``refuse`` answers a request that lost its key meanwhile, with `KeyRevoked`.
     """
 
     def __init__(
@@ -166,7 +152,7 @@ class StreamEnds:
 
 
 def streams_of(request: Request) -> Streams:
-    """Those of the application that the request has reached."""
+    """The `Streams` of the request's application."""
     streams: Streams = request.app.state.streams
     return streams
 

@@ -20,7 +20,7 @@ _MAX_PIECE_BYTES: Final = 1 << 20
 
 
 class FormatNotOffered(ValueError):
-    """No format that is accepted can be sent."""
+    """None of the accepted formats can be sent."""
 
     argument: ClassVar[str] = "Accept"
 
@@ -35,17 +35,11 @@ async def _chosen(
 
 
 ChosenFormat = Annotated[Format, Depends(_chosen)]
-"""How the table is to be written."""
+"""Format of the table."""
 
 
 def accepted_format(accept: str) -> Format:
-    """The format that an `Accept` header prefers; CSV where it does not care.
-
-    Raises
-    ------
-    FormatNotOffered
-        It accepts none that there is.
-    """
+    """The format that an `Accept` header prefers, CSV by default; raises `FormatNotOffered`."""
     ranges = [_quality(each) for each in accept.split(",")]
     for _, media_range in sorted(ranges, key=lambda each: -each[0]):
         found = Format.of_media_type(media_range) or _WILDCARDS.get(media_range)
@@ -64,16 +58,8 @@ def table_response(
 ) -> StreamingResponse:
     """A table that is written while it is sent.
 
-    Parameters
-    ----------
-    pieces : iterable of bytes or memoryview
-        From `peewit.service.tables.formats.encode`.
-    table_format : Format
-        How they are written.
-    name : str
-        File name without suffix, for browsers; plain ASCII.
-    headers : mapping
-        Where the table comes from.
+    ``pieces`` are from `peewit.service.tables.formats.encode`; ``name`` is an ASCII file name
+    without suffix; ``headers`` tell where the table comes from.
     """
     disposition = f'inline; filename="{name}{table_format.suffix}"'
     return StreamingResponse(
@@ -84,7 +70,7 @@ def table_response(
 
 
 def _short(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """The same in pieces of which the server keeps little for a reader who is slow, or refused."""
+    """Smaller pieces, so that little is kept for a slow or refused reader."""
     for piece in pieces:
         view = memoryview(piece)
         for first in range(0, len(view), _MAX_PIECE_BYTES):
@@ -94,12 +80,8 @@ def _short(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]
 def not_modified(tag: str, if_none_match: str | None) -> Response | None:
     """The answer to a client that has the present table already, else None.
 
-    Parameters
-    ----------
-    tag : str
-        `ETag` of the present one, quoted.
-    if_none_match : str, optional
-        The client's header: tags, weak ones too, or ``*``.
+    ``tag`` is the quoted `ETag` of the present one; ``if_none_match`` has tags, weak ones too, or
+    ``*``.
     """
     known = {each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")}
     if known.isdisjoint({tag, "*"}):
@@ -108,7 +90,7 @@ def not_modified(tag: str, if_none_match: str | None) -> Response | None:
 
 
 def provenance_headers(meta: PredictionMeta) -> dict[str, str]:
-    """Where predictions come from, in the headers of a table of them."""
+    """Provenance of predictions, as headers of a table of them."""
     return {
         "Peewit-Job": meta.job_id,
         "Peewit-Model": meta.model,
@@ -125,14 +107,14 @@ IfNoneMatch = Annotated[
 
 
 def table_answer(description: str) -> dict[int | str, dict[str, Any]]:
-    """What OpenAPI says of such an answer, for ``responses``."""
+    """OpenAPI of a table response, for ``responses``."""
     schema = {"schema": {"type": "string", "format": "binary"}}
     content = {each.media_type: schema for each in Format}
     return {200: {"description": description, "content": content}}
 
 
 def _quality(media_range: str) -> tuple[float, str]:
-    """How much a range of media types is wanted; 0 and an empty range when it is not."""
+    """Quality of a media range, and the range; 0 and empty when it is not wanted."""
     name, *parameters = (part.strip().lower() for part in media_range.split(";"))
     for parameter in parameters:
         if parameter.startswith("q="):

@@ -1,7 +1,7 @@
 """Rate limit of each caller: token buckets in the memory of this process.
 
-With several API processes each counts for itself, so that a caller gets up to so many times as
-much. Health and readiness are never counted, as they ask for no key.
+Several API processes count separately, which multiplies a caller's rate. Health and readiness are
+never counted, as they ask for no key.
 """
 
 import threading
@@ -14,32 +14,26 @@ from ipaddress import ip_address as parsed_address
 from typing import Final
 
 MAX_CALLERS: Final = 10_000
-"""Callers that are remembered; whoever has not called for the longest time is forgotten."""
+"""Callers that are remembered; the one silent for longest is forgotten first."""
 
 WRONG_KEYS: Final = 10
 """Wrong keys in a row that one address may try at once."""
 
 WRONG_KEYS_PER_SECOND: Final = 0.2
-"""How fast it may go on after that."""
+"""Wrong keys per second after that."""
 
 KEYLESS: Final = 100
 """Refused calls without a key that one address may make at once."""
 
 KEYLESS_PER_SECOND: Final = 10.0
-"""How fast it may go on after that."""
+"""Calls per second after that."""
 
 _BURST_SECONDS: Final = 2.0
 _TRUSTED_SECONDS: Final = 600.0
 
 
 class TooManyRequests(RuntimeError):
-    """The caller is over its rate limit.
-
-    Attributes
-    ----------
-    retry_seconds : float
-        When to ask again.
-    """
+    """The caller is over its rate limit; ``retry_seconds`` says when to ask again."""
 
     def __init__(self, rule: str, retry_seconds: float) -> None:
         super().__init__(f"{rule}; try again in {retry_seconds:.1f} seconds")
@@ -47,13 +41,7 @@ class TooManyRequests(RuntimeError):
 
 
 class TooBusy(RuntimeError):
-    """All callers together ask for more than this process takes on at a time.
-
-    Attributes
-    ----------
-    retry_seconds : float
-        When to ask again.
-    """
+    """All callers exceed what this process takes on; ``retry_seconds`` says when to ask again."""
 
     def __init__(self, rule: str, retry_seconds: float) -> None:
         super().__init__(f"{rule}; try again in {retry_seconds:g} seconds")
@@ -61,16 +49,9 @@ class TooBusy(RuntimeError):
 
 
 class TokenBuckets:
-    """A bucket of tokens for each caller, refilled as time goes by.
+    """A bucket of tokens for each caller, refilled at ``per_second`` up to ``burst``.
 
-    Parameters
-    ----------
-    per_second : float
-        Tokens that come back in a second.
-    burst : float
-        Tokens of a full bucket, at least 1.
-    clock : callable
-        Monotonic seconds.
+    ``clock`` is monotonic, in seconds; ``burst`` is at least 1.
     """
 
     def __init__(self, per_second: float, burst: float, clock: Callable[[], float]) -> None:
@@ -105,13 +86,8 @@ class TokenBuckets:
 class RateLimits:
     """Rate limits of one API process.
 
-    Parameters
-    ----------
-    per_second : float, optional
-        Requests per second of one key, or of one address where there is no key; twice as many may
-        come at once. None counts nothing.
-    clock : callable
-        Monotonic seconds.
+    ``per_second`` are the requests of one key, or of one address without a key; twice as many may
+    come at once, and None counts nothing.
     """
 
     def __init__(
@@ -151,15 +127,10 @@ class RateLimits:
             )
 
     def before_key(self, address: str, key: str) -> None:
-        """Look at no more keys of an address that has sent too many wrong ones.
+        """Raise `TooManyRequests` for an address that has sent too many wrong keys.
 
-        A key that was right a few minutes ago is looked at nevertheless: others behind the same
-        address must not be able to lock it out.
-
-        Raises
-        ------
-        TooManyRequests
-            The key is not even looked at.
+        A key that was right a few minutes ago passes: others behind the same address must not lock
+        it out.
         """
         seconds = self._failures.wait_seconds(network_of(address))
         if seconds and not self._is_trusted(key):
@@ -173,7 +144,7 @@ class RateLimits:
         self._failures.take(network_of(address))
 
     def note_right_key(self, key: str) -> None:
-        """Remember a key as right for a while; as a hash."""
+        """Remember the hash of a right key for a while."""
         with self._lock:
             self._trusted[digest_of(key)] = self._clock()
             self._trusted.move_to_end(digest_of(key))
@@ -187,12 +158,12 @@ class RateLimits:
 
 
 def digest_of(key: str) -> bytes:
-    """What a key or a cookie is remembered by; it may hold half of a surrogate pair."""
+    """Hash by which a key or a cookie is remembered; it may hold half of a surrogate pair."""
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def network_of(address: str) -> str:
-    """What one caller can take addresses from: of IPv6 a whole /64."""
+    """Network of one caller's addresses: the /64 of an IPv6 address, else the address."""
     try:
         parsed = parsed_address(address)
     except ValueError:

@@ -1,8 +1,8 @@
 """Command line: parse, call, print; it decides nothing.
 
-One module holds one group of commands, or those of a group that load alike. It is imported when
-one of its commands runs, after `prepare_environment`, so that numba reads the right settings and
-light commands start fast.
+One module holds one group of commands, or those of a group that load alike. It is imported when one
+of its commands runs, after `prepare_environment`, so that numba reads the right settings and light
+commands start fast.
 """
 
 import sys
@@ -77,7 +77,7 @@ class _Commands(LazyGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what is wrong with an option is told as our own errors are."""
+        """Run the command; errors of options are worded as our own."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -105,7 +105,7 @@ def _peewit() -> None:
 def main() -> None:
     """Run the command of ``sys.argv``; exit 0 done, 1 failed, 2 wrong usage, 75 taken over.
 
-    With ``--json`` the last line on stderr is what went wrong, as JSON.
+    With ``--json`` the last line on stderr is the error, as JSON.
     """
     as_json = "--json" in sys.argv
     try:

@@ -8,10 +8,10 @@ _LOCAL: Final = "file://"
 
 
 def absolute_url(url: str) -> str:
-    """The URL with a relative local path, or glob, made absolute; other URLs as they are.
+    """The URL with a relative local path or glob made absolute; other URLs as they are.
 
-    A home directory ``~`` is filled in, and ``..`` taken away, so that a file has one name.
-    ``s3://...`` and chained URLs stay.
+    ``~`` is expanded and ``..`` removed, so that a file has one name. ``s3://...`` and chained URLs
+    stay.
     """
     if url.startswith(f"{_LOCAL}/"):
         return _LOCAL + _without_parents(url.removeprefix(_LOCAL))
@@ -21,6 +21,6 @@ def absolute_url(url: str) -> str:
 
 
 def _without_parents(path: str) -> str:
-    """The path without ``..``, links not followed; as it is where one before ``..`` matters."""
+    """The path without ``..``, links not followed; as it is if a link before ``..`` matters."""
     plain = os.path.normpath(path)
     return plain if os.path.realpath(plain) == os.path.realpath(path) else path

@@ -24,9 +24,9 @@ _TICK_SECONDS: Final = 1.0
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's process, which looks up once a second, for the date of answers, or at a signal.
+    """uvicorn's process, which wakes once a second, for the date of answers, or at a signal.
 
-    Only where it is the one process: `Multiprocess` starts servers of uvicorn's own class.
+    Only for a single process: `Multiprocess` starts servers of uvicorn's own class.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:

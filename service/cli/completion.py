@@ -1,7 +1,7 @@
 """Completion in shells: the words of every command, so that none of their modules is imported.
 
-`WORDS` tells what may stand after a command. Names of graphs,
-jobs and sources are looked up in the database, which is never made, migrated or waited for.
+`WORDS` tells what may stand after a command. Names of graphs, jobs and sources are looked up in the
+database, which is never made, migrated or waited for.
 """
 
 import inspect
@@ -23,7 +23,7 @@ auto cheeger-rls cheeger-svm da-svm eigfun filtered-ridge harmonic-mbo hfs lap-r
 lapsvm linear-svm
 nearest-neighbor poisson poisson-mbo rlsc simple-hfs stable-hfs subsampling svm tsvm tv-rls tv-svm
 """
-"""Names of the models, which loading them would tell in a second."""
+"""Names of the models, as loading them takes a second."""
 
 _MOST: Final = 50
 _SHORT: Final = 8
@@ -34,7 +34,7 @@ Completed = list[str | tuple[str, str]]
 
 
 def stand_in(name: str) -> Any:
-    """A command or group that can be completed and not run; None where none has the name."""
+    """A command or group that can be completed and not run; None if there is none of the name."""
     app = typer.Typer(add_completion=False)
     if name in WORDS:
         app.command(name)(_nothing(WORDS[name]))
@@ -104,7 +104,7 @@ def _graph_names(incomplete: str) -> Completed:
 
 
 def _job_endings(incomplete: str) -> Completed:
-    """The last jobs, by what people see of an id; whole ids where more than that was typed."""
+    """The last jobs, by the ends of their ids that people see; whole ids if more was typed."""
     shown = "id" if len(incomplete) > _SHORT else f"substr(id, length(id) - {_SHORT - 1})"
     last = (
         f"SELECT {shown}, kind, status FROM jobs WHERE substr({shown}, 1, ?) = ? "  # noqa: S608 - ours
@@ -115,7 +115,7 @@ def _job_endings(incomplete: str) -> Completed:
 
 
 def _source_urls(ctx: typer.Context) -> Completed:
-    """The sources of the graph before; by id where a shell would cut the URL at its colon."""
+    """The sources of the graph before; by id if a shell would cut the URL at its colon."""
     of_graph = (
         "SELECT sources.id, url FROM sources JOIN graphs ON graphs.id = graph_id "
         "WHERE state = 'active' AND name = ? AND removed_at IS NULL"
@@ -125,7 +125,7 @@ def _source_urls(ctx: typer.Context) -> Completed:
 
 
 def _rows(query: str, *values: object) -> list[Any]:
-    """What the database answers, nothing where it cannot be reached: nobody wants errors here."""
+    """Rows of a query; empty if the database cannot be reached, as completion shows no errors."""
     with suppress(Exception), closing(_connect()) as connection:
         if not isinstance(connection, sqlite3.Connection):
             query = query.replace("?", "%s")
@@ -134,7 +134,7 @@ def _rows(query: str, *values: object) -> list[Any]:
 
 
 def _connect() -> Any:
-    """A connection of the driver: SQLAlchemy takes longer to load than all the rest."""
+    """A connection of the driver, as loading SQLAlchemy takes longer than all the rest."""
     from peewit.service.settings import Settings  # noqa: PLC0415 - words of commands need none
 
     settings = Settings()

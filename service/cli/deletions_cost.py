@@ -1,4 +1,4 @@
-"""Cost of exact deletions: what they add to an ingest, in a graph that has them or might."""
+"""Cost of exact deletions in an ingest, for graphs that have them or might."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +11,8 @@ from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.memory import least_memory
 
 LOG_EDGE_BYTES: Final = (3, 12)
-"""Bytes that an edge takes in the log: few where pairs come again, and two numbers of nodes and a
-weight where nothing can be packed (docs/how-to/delete-edges.md)."""
+"""Bytes of an edge in the log: few if pairs repeat, and two node numbers and a weight if nothing
+can be packed (docs/how-to/delete-edges.md)."""
 
 INGEST_CPU: Final = 1.34
 """CPU of an ingest with a log, over that of one without (docs/how-to/delete-edges.md)."""
@@ -20,28 +20,14 @@ INGEST_CPU: Final = 1.34
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionsCost:
-    """What exact deletions add.
+    """Cost of exact deletions for ``n_edges``, those in the graph and those to come."""
 
-    Attributes
-    ----------
-    are_on : bool
-        Whether the graph has them; they are chosen when it is made.
-    n_edges : int
-        Rows that are in the graph, and those that are to come.
-    log_bytes_least, log_bytes_most : int
-        Of the log of so many edges on disk.
-    ingest_cpu : float
-        CPU of ingest, in that without them.
-    memory_bytes : int
-        Memory of ingest, beside that without them.
-    """
-
-    are_on: bool
+    are_on: bool  # fixed when the graph is made
     n_edges: int
-    log_bytes_least: int
+    log_bytes_least: int  # on disk
     log_bytes_most: int
-    ingest_cpu: float
-    memory_bytes: int
+    ingest_cpu: float  # over that without deletions
+    memory_bytes: int  # more than ingest takes without deletions
 
     @classmethod
     def of(cls, graph: GraphRecord, settings: Settings, *, n_more: int = 0) -> Self:
@@ -76,10 +62,10 @@ def ingest_memory(
     *,
     n_more: int,
 ) -> int:
-    """Least bytes of an ingest into a graph, with other deletions than it has where they are given.
+    """Least bytes of an ingest into a graph, with its own deletions unless others are given.
 
-    It counts the nodes that it has, or those that it is to be ready for; and, where every edge is
-    kept, the edges that it has and ``n_more``.
+    It counts the nodes that the graph has or is to be ready for and, if every edge is kept, its
+    edges and ``n_more``.
     """
     chosen = stream_settings(graph, settings)
     sparsifier = chosen.sparsifier

@@ -70,7 +70,7 @@ def _tell_more(settings: Settings, users: Settings, *, serve: bool) -> None:
 
 
 def demo_command(home: Path, users: Settings) -> str:
-    """What runs this program on the demo's home, from any directory of the user's shell."""
+    """Shell command that runs this program on the demo's home, from any directory."""
     own = Path(sys.executable).with_name("peewit")
     found = shutil.which("peewit")
     if found is not None and own.exists() and Path(found).samefile(own):

@@ -1,4 +1,4 @@
-"""`peewit doctor`: what is wrong, and what of it can be put right."""
+"""`peewit doctor`: faults, and repair of those that are safe to repair."""
 
 import time
 from typing import Annotated

@@ -32,10 +32,7 @@ def dry_run(
     *,
     as_json: bool,
 ) -> None:
-    """Tell what would be read, what is wrong with it, and the memory that it takes.
-
-    Exits with 1 when a file would be refused.
-    """
+    """Tell what would be read, its faults and its memory; exit 1 if a file would be refused."""
     started = time.monotonic()
     named = edge_columns(graph.settings.columns_of_edges, columns)
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
@@ -79,7 +76,7 @@ def _reports(
 
 
 def _kinds_text(report: FileReport) -> str | None:
-    """How many rows delete and set, and how many come too late."""
+    """Numbers of rows that delete or set, and of rows that come too late."""
     told = [f"{count:,} {name}" for name, count in report.n_changes.items()]
     if report.n_late:
         told.append(f"{report.n_late:,} too late for the window")

@@ -1,4 +1,4 @@
-"""Edge files of a place: those that commands take, and a line for each that is passed over."""
+"""Files of a place that commands take, with a line for each that is passed over."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Failure of a command: what went wrong, as a line for people or as JSON, and its exit code."""
+"""Failure of a command: its error, as a line for people or as JSON, and its exit code."""
 
 import json
 import sys
@@ -19,19 +19,19 @@ from peewit.service.settings import Settings
 from peewit.service.validation_rules import rule_of, with_argument
 
 _EXPECTED: Final = (ValueError, LookupError, OSError, RuntimeError, DBAPIError)
-"""What our code raises for reasons that the user can act on."""
+"""Errors that our code raises for reasons that the user can act on."""
 
 _BUGS: Final = (KeyError, IndexError, UnicodeError, NotImplementedError, RecursionError)
-"""What Python raises for reasons that only a programmer can act on; keeps its traceback."""
+"""Errors that only a programmer can act on; they keep their traceback."""
 
 _TAKEN_OVER: Final = 75
-"""Exit code where another process has the lease now: EX_TEMPFAIL of sysexits.h, run it again."""
+"""Exit code if another process took the lease: EX_TEMPFAIL of sysexits.h, run it again."""
 
 _log = structlog.get_logger(__name__)
 
 
 def tell_failure(error: Exception, *, as_json: bool) -> int:
-    """Say on stderr why the command ends; its exit code. Raises what only programmers can mend."""
+    """Say on stderr why the command ends, and return its exit code; raises unexpected errors."""
     if isinstance(error, typer.TyperException):  # where typer itself does not tell
         return _tell_json(error, error.format_message(), error.exit_code)
     if isinstance(error, typer.Abort):
@@ -56,7 +56,7 @@ def broken_rules(error: Any) -> str:
 
 
 def _tell_json(error: Exception, text: str, exit_code: int) -> int:
-    """One line of JSON in the form that the HTTP API has for errors."""
+    """Print one line of JSON in the form that the HTTP API has for errors."""
     title = title_of(type(error))
     told = {
         "type": type_of(title),

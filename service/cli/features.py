@@ -109,7 +109,7 @@ def features(
 def _watch_blocks(
     blocks: Iterable[FeatureBlock], stop: StopSignal, progress: RowProgress, *, is_quiet: bool
 ) -> Iterator[FeatureBlock]:
-    """The same blocks, shown as they pass; ended by a signal."""
+    """The blocks, with progress shown; raises `Interrupted` at a signal."""
     for block in blocks:
         if stop():
             raise Interrupted
@@ -144,7 +144,7 @@ def _commit(
 
 
 def _tell(home: Home, name: str, ended: FeatureSetRecord, seconds: float, *, as_json: bool) -> None:
-    """What the graph has now, on stdout."""
+    """Print what the graph has now."""
     status = home.features.status(home.graph(name))
     if as_json:
         print_json({"graph": name, "set": ended, "features": status, "seconds": round(seconds, 3)})

@@ -71,4 +71,4 @@ _OF_INGEST: Final = {
 INGEST: Final = frozenset(
     f"{module}.{name}" for module, names in _OF_INGEST.items() for name in names
 )
-"""Those of edges between nodes with names, a sparsifier that thins them, and its first snapshot."""
+"""Kernels for edges of nodes with names, a sparsifier that thins them, and its first snapshot."""

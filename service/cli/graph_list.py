@@ -78,7 +78,7 @@ def delete(
 
 
 def _confirm(question: str) -> bool:
-    """Whether the answer on the terminal is yes; the end of input is none."""
+    """Whether the answer on the terminal is yes; the end of input is no."""
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:

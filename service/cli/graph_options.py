@@ -114,7 +114,7 @@ class SettingOptions:
     time_unit: str | None = None
 
     def applied(self, settings: GraphSettings) -> GraphSettings:
-        """The settings with these options; ValueError when a rule is broken."""
+        """The settings with these options; raises ValueError when a rule is broken."""
         changes: dict[str, Any] = {
             "snapshot_every": self._snapshot_every(settings.snapshot_every),
             "auto_solve": self._auto_solve(settings.auto_solve),
@@ -146,7 +146,7 @@ class SettingOptions:
         return replace(settings, **changes)
 
     def _window(self, present: Window | None) -> Window | None:
-        """The window with these options; None where they say nothing of it."""
+        """The window with these options; None if they say nothing of it."""
         ahead = self.allowed_ahead
         said: dict[str, Any] = {
             "by": self.window_by,

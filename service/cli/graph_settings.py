@@ -1,4 +1,4 @@
-"""`peewit graph create`, `set` and `show`: settings of a graph, and how it stands."""
+"""`peewit graph create`, `set` and `show`: settings and state of a graph."""
 
 from dataclasses import asdict, fields, replace
 from typing import Annotated
@@ -226,14 +226,14 @@ def show(name: GraphName, json: AsJson = False) -> None:
 
 
 def _deleted(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
-    """What was deleted and what came of it; None where deletions are off."""
+    """Figures of deletions; None where these are off."""
     if settings.deletions == "off":
         return None
     return {each.name: getattr(meta, each.name) for each in fields(DeletedEdges)}
 
 
 def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
-    """The same in words, of what there is."""
+    """Figures of deletions in words, as far as there are any."""
     told: dict[str, object] = {}
     if settings.deletions == "off":
         return told
@@ -260,14 +260,14 @@ def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
 
 
 def _window_state(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
-    """What the window has let through; None in graphs without one."""
+    """Figures of the window; None in graphs without one."""
     if settings.window is None:
         return None
     return {each.name: getattr(meta, each.name) for each in fields(WindowState)}
 
 
 def _passed(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
-    """The same in words."""
+    """Figures of the window in words."""
     if settings.window is None or meta.horizon is None or meta.watermark is None:
         return {}
     since, until = (moment(round(each * SECOND)) for each in (meta.horizon, meta.watermark))
@@ -279,7 +279,7 @@ def _passed(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
 
 
 def _features_text(features: FeaturesStatus) -> str | None:
-    """How many nodes have a row, how long it is, and what waits or went wrong."""
+    """Nodes with a row, its length, and sets that wait or were refused."""
     parts = []
     if features.present is not None:
         kind = "sparse " if features.present.is_sparse else ""
@@ -297,7 +297,7 @@ def _column_text(column: LabelColumn) -> str:
 
 
 def _labels_text(counts: dict[LabelValue, int]) -> str:
-    """How many nodes are labeled, and with what."""
+    """Numbers of labeled nodes and of their classes or values."""
     n_nodes = f"{sum(counts.values()):,} nodes"
     if any(isinstance(label, float) for label in counts):
         return f"{n_nodes} with {len(counts):,} different values"
@@ -317,7 +317,7 @@ def _window_text(window: Window | None) -> str | None:
 def _setting_fields(
     settings: GraphSettings, newest: SnapshotMeta | None = None
 ) -> dict[str, object]:
-    """The settings, and what the newest snapshot was asked where they have changed since."""
+    """The settings, and those of the newest snapshot where they have changed since."""
     every, auto = settings.snapshot_every, settings.auto_solve
     epsilon, max_edges = as_text(settings.epsilon), as_text(settings.max_edges)
     if newest is not None and newest.epsilon_asked != settings.epsilon:

@@ -60,14 +60,14 @@ from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, Sna
 app = command_group()
 
 STOP_SECONDS: Final = 3.5
-"""Work in hand that a signal does not end by then is left where it is; it is replayed."""
+"""Time that a signal leaves for the work in hand; what is left then is replayed."""
 
 RENEWER_DELAY_SECONDS: Final = 3.0
-"""What ends sooner, and needs no long factorisation, goes without a process that watches it."""
+"""An ingest that ends sooner, and needs no long factorization, goes without a renewer."""
 
 _WATCH_SECONDS = 1.0
 _LARGE = 100_000
-"""Edges, or bytes, of which no factorisation takes long."""
+"""Edges, or bytes, below which no factorization takes long."""
 
 _PAGE = 1000
 
@@ -188,7 +188,7 @@ def ingest(
 
 @contextmanager
 def ended_when_stopped(what_now: str) -> Iterator[None]:
-    """End the command, and say what becomes of the work, when a signal stops it in the block."""
+    """End the command when a signal stops the block, and say what becomes of the work."""
     try:
         yield
     except Interrupted:
@@ -218,7 +218,7 @@ def _add_sources(
     max_bad_rows: int | None,
     replaces: bool | None,
 ) -> tuple[list[SourceRecord], set[str]]:
-    """The sources of these places, and their files; none is added when one is not there."""
+    """The sources of these places, and their files; none is added if one of them is missing."""
     urls = [absolute_url(location) for location in locations]
     paths: set[str] = set()
     for url in urls:
@@ -240,7 +240,7 @@ def _add_sources(
 def _remove_spent(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> None:
     """Remove sources of one pass whose files another source has given: daemons would go on.
 
-    One that is there since an earlier command is somebody's, and stays.
+    A source of an earlier command is somebody's, and stays.
     """
     for source in sources:
         if not home.manifest.has_files(source.id):
@@ -286,19 +286,19 @@ def read_all(
 
 @contextmanager
 def renewer_for(home: Home, graph_id: str) -> Iterator[Renewer]:
-    """A renewer of leases, at once where the graph may need long factorisations."""
+    """A renewer of leases, started at once if the graph may need long factorizations."""
     delay_seconds = 0.0 if _is_large(home, graph_id) else RENEWER_DELAY_SECONDS
     with Renewer(home.database, delay_seconds=delay_seconds) as renewer:
         yield renewer
 
 
 def _is_large(home: Home, graph_id: str, n_bytes: int = 0) -> bool:
-    """Whether the graph, or what comes to it, may need long factorisations."""
+    """Whether the graph, or what comes to it, may need long factorizations."""
     return max(home.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
 
 
 def _n_late(snapshots: SnapshotStore, before: GraphRecord, meta: SnapshotMeta | None) -> int:
-    """Rows that came when the window was past them, since a graph was looked at."""
+    """Rows that came too late for the window, since a graph was looked at."""
     if meta is None or not meta.n_late:
         return 0
     try:
@@ -356,7 +356,7 @@ def _tell_outcome(
     n_bad_rows: int,
     as_json: bool,
 ) -> None:
-    """What the graph is now, and what became of the rows since ``before``, on stdout."""
+    """Print what the graph is now, and what became of the rows since ``before``."""
     name = before.settings.name
     graph = home.graph(name)
     n_self_loops = graph.progress.self_loops - before.progress.self_loops
@@ -398,7 +398,7 @@ def _tell_outcome(
 
 
 def _refused_files(home: Home, graph_id: str, paths: Collection[str]) -> list[FileRecord]:
-    """Files whose newest version is quarantined: of these, or of all where none is named."""
+    """Files whose newest version is quarantined, of these paths or of all if none is named."""
     if not home.manifest.counts(graph_id)["quarantined"]:
         return []
     newest = {file.path: file for file in _files(home, graph_id, ())}
@@ -410,7 +410,7 @@ def _refused_files(home: Home, graph_id: str, paths: Collection[str]) -> list[Fi
 
 
 def _files(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> Iterator[FileRecord]:
-    """Files of some sources, oldest first; of the whole graph when none is named."""
+    """Files of some sources, oldest first; of the whole graph if none is named."""
     source_ids: list[str | None] = [source.id for source in sources]
     for source_id in source_ids or [None]:
         after_id = 0

@@ -190,7 +190,7 @@ def _rows(
     labels: Iterable[Agreed],
     known: Mapping[str, int | str],
 ) -> tuple[dict[tuple[LabelOrigin, str], UploadedLabels], list[RefusedTask]]:
-    """The labels by their origin and who chose them last, and what the graph does not take."""
+    """Labels by their origin and who chose them last, and those that the graph does not take."""
     taken: list[tuple[NodeId, Agreed]] = []
     refused: list[RefusedTask] = []
     for each in labels:
@@ -233,14 +233,10 @@ def _rows(
 def _classes(
     home: Home, graph: GraphRecord, column: str | None, more: Sequence[str]
 ) -> dict[str, int | str]:
-    """Classes of the labels, of the latest predictions and further ones, by how they are written.
+    """Classes of labels, of the newest predictions and of ``more``, by how they are written.
 
-    Further ones are numbers where the others are.
-
-    Raises
-    ------
-    ValueError
-        The labels are real numbers.
+    Those of ``more`` are numbers if the others are. Raises ValueError for labels that are real
+    numbers.
     """
     found: list[Any] = list(home.labels.class_counts(graph.id, column=column or ""))
     store = home.prediction_files
@@ -270,7 +266,7 @@ def _shown(items: Items, graph: str, node: NodeId) -> dict[str, str]:
 
 
 def _version(file: PredictionFile | None) -> str | None:
-    """What predictions are told to be of."""
+    """Text on what predictions were made from."""
     if file is None:
         return None
     return f"{file.meta.model}, snapshot {file.meta.snapshot}, labels {file.meta.labels_seq}"

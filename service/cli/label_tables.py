@@ -146,7 +146,7 @@ def _rows_of(
     *,
     told: Sequence[str],
 ) -> UploadedLabels | dict[str, UploadedLabels]:
-    """The labels of a file, by their column where some are named."""
+    """The labels of a file, by their column if some are named."""
     kind = graph.settings.node_ids
     if names:
         are_text = [name for name in names if labels.are_text(graph.id, column=name)]

@@ -1,6 +1,6 @@
 """Groups of commands whose modules are imported when a command runs.
 
-Help and completion need a name and a line of help only, and take them from the group's table.
+Help and completion need only a name and a line of help, from the group's table.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from peewit.service.cli.completion import stand_in
 class LazyGroup(TyperGroup):
     """Commands by name, their modules imported at first use.
 
-    ``members`` tells the module of `peewit.service.cli` whose ``app`` has each, in the order of
-    ``--help``; ``prefix`` is the name of the group, and a space behind it.
+    ``members`` are modules of `peewit.service.cli` with an ``app``, by command, in the order of
+    ``--help``; ``prefix`` is the name of the group and a space.
     """
 
     members: ClassVar[Mapping[str, str]] = {}

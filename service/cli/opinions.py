@@ -163,7 +163,7 @@ def rename_annotator(
 
 
 def _typed(label: str, is_number: bool) -> LabelValue:
-    """A label as it was typed, a number where labels are numbers."""
+    """A typed label, a number if labels are numbers."""
     if not is_number:
         return label
     try:

@@ -112,7 +112,7 @@ def predict(
 
 
 def _job(home: Home, store: PredictionStore, name: str, job_id: str | None, column: str) -> Job:
-    """The job that was named, or the freshest of a label column that predicts new points."""
+    """The named job, or the newest of a label column that predicts new points."""
     graph = home.graph(name)
     if job_id is not None:
         queue = home.jobs

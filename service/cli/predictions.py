@@ -134,7 +134,7 @@ def _first_rows(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.R
 def _rows(
     file: PredictionFile, sort: str | None, top: int | None, *, is_reversed: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The rows asked for; wrong usage where they cannot be sorted so."""
+    """The requested rows; wrong usage if they cannot be sorted so."""
     if sort is None:
         return file.shown() if top is None else _first_rows(file.shown(), top)
     try:

@@ -27,22 +27,14 @@ from peewit.streaming.events import (
 )
 
 LINE_SECONDS: Final = 5.0
-"""How often a line is printed where stderr is no terminal."""
+"""Interval of lines if stderr is no terminal."""
 
 _BAR_WIDTH: Final = 24
 _MEGABYTE: Final = 2**20
 
 
 class LiveLine:
-    """A line of stderr that a terminal shows as long as the context lasts.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Of stderr.
-    text : str
-        What it says at first.
-    """
+    """A line of stderr that a terminal shows as long as the context lasts."""
 
     def __init__(self, console: Console, text: str = "") -> None:
         self._console = console
@@ -64,12 +56,9 @@ class LiveLine:
 
 
 class CompileCount:
-    """Counts kernels that are compiled, beside those that are still to be; draws a bar of both.
+    """Counts kernels that are compiled, of those still to be; draws a bar of both.
 
-    Parameters
-    ----------
-    expected : callable
-        The names of those that will be, asked for before the first of them is.
+    ``expected`` gives the names of the latter; it is called before the first kernel is compiled.
     """
 
     def __init__(self, expected: Callable[[], Iterable[str]]) -> None:
@@ -78,7 +67,7 @@ class CompileCount:
         self._begun: set[str] = set()
 
     def begin(self, kernel: str) -> Table:
-        """One kernel more is being compiled; one for other types too counts as the same."""
+        """Count a kernel that is being compiled; for other types it counts as the same."""
         if self._all is None:
             self._all = set(self._expected())
         self._all.add(kernel)
@@ -93,22 +82,14 @@ class CompileCount:
 
 
 class CompileProgress(LiveLine):
-    """Counts the kernels that this process compiles, on a line that stays until `clear`.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Of stderr.
-    expected : callable
-        As of `CompileCount`.
-    """
+    """Counts the kernels that this process compiles, on a line that stays until `clear`."""
 
     def __init__(self, console: Console, expected: Callable[[], Iterable[str]]) -> None:
         super().__init__(console)
         self._count = CompileCount(expected)
 
     def __call__(self, kernel: str) -> None:
-        """One kernel more is being compiled."""
+        """Count a kernel that is being compiled."""
         row = self._count.begin(kernel)
         if self._console.is_terminal:
             self._live.start()
@@ -120,7 +101,7 @@ class CompileProgress(LiveLine):
 
 
 class _Figures(LiveLine):
-    """Figures that change; where stderr is no terminal, they are printed now and then."""
+    """Figures that change; if stderr is no terminal, they are printed now and then."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         super().__init__(console, "reading")
@@ -138,21 +119,8 @@ class _Figures(LiveLine):
 class IngestProgress(_Figures):
     """Follows ingest events; a context manager that keeps one line of stderr up to date.
 
-    Parameters
-    ----------
-    console : rich.console.Console
-        Of stderr. No terminal: a line now and then instead of one that changes.
-    waiting : sequence of FileRecord
-        What is to be read; the time left is told from their sizes.
-    expected : callable
-        As of `CompileCount`.
-    clock : callable
-        Monotonic seconds.
-
-    Attributes
-    ----------
-    told_refused : set of str
-        Paths of the refused files that were shown with their fault.
+    The sizes of the ``waiting`` files tell the time left; ``expected`` is as of `CompileCount`;
+    ``told_refused`` are the paths of refused files that were shown with their fault.
     """
 
     def __init__(
@@ -172,7 +140,7 @@ class IngestProgress(_Figures):
         self.told_refused: set[str] = set()
 
     def __call__(self, event: IngestEvent) -> None:
-        """Take notice of an event."""
+        """Update the line with an event."""
         match event:
             case Progress():
                 self._advance(event)
@@ -203,13 +171,13 @@ class IngestProgress(_Figures):
                         self._say(f"{file.path} has no rows")
 
     def compiling(self, kernel: str) -> None:
-        """One kernel more is being compiled."""
+        """Count a kernel that is being compiled."""
         row = self._count.begin(kernel)
         if self._live.is_started:
             self._live.update(row, refresh=True)
 
     def line(self, event: Progress) -> str:
-        """The figures of this moment."""
+        """The present figures."""
         seconds = max(self._clock() - self._started, 1e-9)
         memory = self._process.memory_info().rss / _MEGABYTE
         parts = [
@@ -243,17 +211,7 @@ class IngestProgress(_Figures):
 
 
 class RowProgress(_Figures):
-    """Counts rows on one line of stderr; a context manager.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Of stderr. No terminal: a line now and then instead of one that changes.
-    n_rows : int, optional
-        How many there are; None where nobody knows.
-    clock : callable
-        Monotonic seconds.
-    """
+    """Counts rows on one line of stderr; a context manager. ``n_rows`` is None if unknown."""
 
     def __init__(
         self,
@@ -267,12 +225,12 @@ class RowProgress(_Figures):
         self._n_done = 0
 
     def advance(self, n_rows: int) -> None:
-        """So many rows more are done."""
+        """Count rows that are done."""
         self._n_done += n_rows
         self._show(self.line)
 
     def line(self) -> str:
-        """The figures of this moment."""
+        """The present figures."""
         seconds = max(self._clock() - self._started, 1e-9)
         done = f"{self._n_done:,}" if self._n_rows is None else f"{self._n_done:,}/{self._n_rows:,}"
         parts = [f"{done} rows", f"{self._n_done / seconds:,.0f} rows/s"]
@@ -284,7 +242,7 @@ class RowProgress(_Figures):
 
 @cache
 def _rows_of(path: str) -> int | None:
-    """Rows of a local file by its footer; None where that cannot be had for nothing."""
+    """Rows of a local file by its footer; None if that costs a read of the file."""
     try:
         return pq.read_metadata(path).num_rows if Path(path).is_file() else None
     except (OSError, pa.ArrowException):

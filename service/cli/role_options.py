@@ -1,4 +1,4 @@
-"""Options of the commands that stay, and what is looked at before they begin to."""
+"""Options of the commands that stay, and checks before they start."""
 
 from typing import Annotated
 
@@ -16,6 +16,6 @@ UntilStdinEnds = Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)
 
 
 def check_start(settings: Settings, host: str, port: int) -> None:
-    """Open the stores once, and refuse a place to listen that nobody may have."""
+    """Open the stores once, and refuse an address that cannot be listened on."""
     with open_home(settings) as home:
         check_binding(host, port, settings=settings, database=home.database)

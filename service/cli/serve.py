@@ -17,7 +17,7 @@ app = command_group()
 _log = structlog.get_logger(__name__)
 
 _SPARE_SECONDS = 2.0
-"""What an API that uses all its time to stop may take beyond it before it is killed."""
+"""Time beyond its own to stop before an API is killed."""
 
 
 @app.command()

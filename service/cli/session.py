@@ -1,7 +1,7 @@
 """Session of a command: the opened stores, and one way to print.
 
-Answers go to stdout, as text for people or, with ``--json``, as one JSON value. Everything else
-(progress, logs, errors) goes to stderr.
+Answers go to stdout, as text for people or, with ``--json``, as one JSON value. Progress, logs and
+errors go to stderr.
 """
 
 import sys
@@ -45,13 +45,13 @@ _PIPED_WIDTH = 100_000
 
 @contextmanager
 def open_home(settings: "Settings | None" = None) -> Iterator[Home]:
-    """The home that the environment names, or other settings, until the command ends."""
+    """The home that the environment or other settings name, until the command ends."""
     with closing(Home.open(settings)) as home:
         yield home
 
 
 def keep_columns(home: Home, graph: "GraphRecord", named: Mapping[str, str]) -> None:
-    """Keep names of columns with the graph where it has none of its own, and say so."""
+    """Keep names of columns with a graph that has none of its own, and say so."""
     new = {name: each for name, each in named.items() if name not in graph.settings.columns}
     if not new:
         return
@@ -75,27 +75,27 @@ def command_group(title: str | None = None) -> typer.Typer:
 
 
 def stderr_console() -> "Console":
-    """Where progress goes."""
+    """Console for progress."""
     from rich.console import Console  # noqa: PLC0415 - as above
 
     return Console(stderr=True, highlight=False, markup=False)
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
 def print_json(value: object) -> None:
-    """One JSON value on stdout."""
+    """Print one JSON value on stdout."""
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
     sys.stdout.buffer.write(orjson.dumps(value, default=str, option=option))
     sys.stdout.flush()
 
 
 def tell(text: str, value: object, *, as_json: bool) -> None:
-    """What was done: a line on stderr, or one JSON value on stdout."""
+    """Print what was done: a line on stderr, or one JSON value on stdout."""
     if as_json:
         print_json(value)
     else:
@@ -103,7 +103,7 @@ def tell(text: str, value: object, *, as_json: bool) -> None:
 
 
 def print_fields(values: Mapping[str, object]) -> None:
-    """Names and values, one to a line."""
+    """Print names and values, one to a line."""
     table = _table()
     for name, value in values.items():
         table.add_row(name, as_text(value))
@@ -111,7 +111,7 @@ def print_fields(values: Mapping[str, object]) -> None:
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table with a header line."""
+    """Print a table with a header line."""
     table = _table(*columns)
     for row in rows:
         table.add_row(*(as_text(value) for value in row))

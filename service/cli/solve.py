@@ -32,7 +32,7 @@ app = command_group()
 _KIND: Final = KINDS["solve"]
 _SHARES_SHOWN: Final = 10
 _FAR = 0.1
-"""Of probabilities this calibration error is large."""
+"""Calibration error of probabilities that is large."""
 
 ModelName = Annotated[str, typer.Option(help="Public name of the model.")]
 Parameters = Annotated[
@@ -111,7 +111,7 @@ def estimate(
 def _check_parameters(
     model: str, parameters: list[str] | None, label_column: str | None = None
 ) -> dict[str, Any]:
-    """The parameters with the column of labels; wrong usage when the model does not take them."""
+    """The parameters with the label column; wrong usage if the model does not take them."""
     values = with_label_column(parsed_settings(parameters), label_column)
     require_valid(_KIND, model, values, hint="--model or --set")
     return values
@@ -200,7 +200,7 @@ def _tell_details(result: Mapping[str, Any]) -> None:
 
 
 def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:
-    """Parts of the nodes predicted of each class, with its part of the labels in brackets."""
+    """Predicted shares of classes, with their shares of the labels in brackets."""
     most = sorted(listed, key=lambda each: -each["predicted"])[:_SHARES_SHOWN]
     told = [f"{each['label']} {each['predicted']:.1%} ({each['labels']:.1%})" for each in most]
     more = f", and {n_classes - len(most)} classes more" if n_classes > len(most) else ""
@@ -208,7 +208,7 @@ def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:
 
 
 def _worth(stats: Mapping[str, Any], *, details: bool) -> Iterator[str]:
-    """What the job was asked to say of its answer, and what it says unasked as ``details``."""
+    """Lines on the answer that were asked for, and with ``details`` the others."""
     if (folds := stats.get("cross_validation")) is not None:
         figure = "accuracy" if "accuracy" in folds else "rmse"
         before = ", before all edges were read" if "refined" in stats else ""

@@ -207,7 +207,7 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
 
 
 def _look_at_files(location: str, *, follow: bool) -> None:
-    """Raise what is wrong with a source of files, or say what may mend itself or is not meant."""
+    """Raise what is wrong with a source of files; only say what may mend itself or is doubtful."""
     scheme = location.partition("://")[0]
     if scheme in KINDS:
         raise typer.BadParameter(

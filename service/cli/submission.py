@@ -34,7 +34,7 @@ def run_job(
     priority: int = 0,
     json: bool,
 ) -> None:
-    """Run a job of a graph to its end and say what came out; exit with 1 unless it succeeded."""
+    """Run a job of a graph to its end and print its result; exit with 1 unless it succeeded."""
     with open_home() as home:
         graph = home.graph(name)
         spec = kind.spec(graph.id, model=model, parameters=values, priority=priority)
@@ -84,7 +84,7 @@ def _tell_end(job: Job, tell_result: Callable[[Mapping[str, Any]], None]) -> Non
 def require_valid(
     kind: Kind[Any], model: str | None, values: Mapping[str, Any], *, hint: str | None = None
 ) -> None:
-    """Wrong usage where a job of the kind may not be asked this."""
+    """Wrong usage if a job of the kind cannot have these parameters."""
     try:
         kind.check(model, values)
     except ValueError as error:
@@ -94,7 +94,7 @@ def require_valid(
 def wait_for_job(home: Home, job: Job, *, is_quiet: bool, cancels: bool = True) -> Job:
     """Wait until a submitted job is finished; it runs here while no worker is alive.
 
-    A signal ends the command, and the job unless it is another's.
+    A signal ends the command, and with ``cancels`` the job.
     """
     (ended,) = wait_for_jobs(home, [job], is_quiet=is_quiet, cancels=cancels)
     return ended
@@ -103,7 +103,7 @@ def wait_for_job(home: Home, job: Job, *, is_quiet: bool, cancels: bool = True) 
 def wait_for_jobs(
     home: Home, jobs: Sequence[Job], *, is_quiet: bool, cancels: bool = True
 ) -> list[Job]:
-    """The same for some jobs, one after another."""
+    """Wait for several jobs, one after another, as `wait_for_job` does."""
     with StopSignal() as stop, _StatePrinter() as teller:
         ended = run_all_until_finished(
             home.database,

@@ -107,9 +107,9 @@ def suggest_nodes(
     reserve_for: str | None = None,
     is_quiet: bool,
 ) -> Suggestions:
-    """The suggestions, once the nodes are located; the command ends where they cannot be.
+    """The suggestions, once the nodes are located; ends the command if they cannot be.
 
-    With ``reserve_for``, the name of an annotator, nobody else is shown them for a while.
+    They are reserved for the annotator ``reserve_for`` for a while.
     """
     suggester = home.suggester
     asked = None if strategy not in LOCATING else suggester.request_embedding(graph)

@@ -86,7 +86,7 @@ ZeroBased = Annotated[
 
 
 def table_format(path: Path, option: str) -> Format:
-    """The format that a suffix names; wrong usage when it names none."""
+    """The format of a suffix; wrong usage if there is none."""
     try:
         return Format.of_path(path)
     except ValueError as error:
@@ -99,7 +99,7 @@ def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def write_bytes(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file whole: what stood there before is replaced only when all is written."""
+    """Write a file whole: an earlier one is replaced only when all is written."""
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -129,7 +129,7 @@ def labels_of_file(
     csv_is_text: bool = False,
     told: Collection[str] = (),
 ) -> UploadedLabels:
-    """Labels of a file in the format that its name tells, unpacked where it is packed."""
+    """Labels of a file in the format of its name, decompressed if need be."""
     with _unpacked(path) as (file, labels_format):
         return read_labels(
             file, labels_format, node_kind, columns=columns, csv_is_text=csv_is_text, told=told
@@ -181,7 +181,7 @@ def _unpacked(path: Path) -> Iterator[tuple[BinaryIO, Format]]:
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
-    """``NAME=VALUE`` options; values are JSON where they can be, else strings."""
+    """``NAME=VALUE`` options; values are JSON if they can be, else strings."""
     parsed: dict[str, Any] = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")
@@ -192,7 +192,7 @@ def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
 
 
 def with_label_column(values: dict[str, Any], label_column: str | None) -> dict[str, Any]:
-    """The parameters of a job with the column of labels that an option names."""
+    """The parameters of a job, with the label column of an option."""
     if label_column is None:
         return values
     if LABEL_COLUMN in values:
@@ -204,7 +204,7 @@ def with_label_column(values: dict[str, Any], label_column: str | None) -> dict[
 
 
 def json_or_text(text: str) -> Any:
-    """The value of a JSON document; of what is none, the text itself."""
+    """The value of a JSON document; other text as it is."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

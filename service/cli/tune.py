@@ -58,7 +58,7 @@ def tune(
 
 
 def _values_to_try(settings: list[str]) -> dict[str, list[Any]]:
-    """``NAME=V1,V2`` options; values are JSON where they can be, else strings."""
+    """``NAME=V1,V2`` options; values are JSON if they can be, else strings."""
     tried = {}
     for setting in settings:
         name, equals, value = setting.partition("=")

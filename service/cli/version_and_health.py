@@ -63,7 +63,7 @@ def health(
 
 
 def role_fault(role: Role) -> str:
-    """What `peewit health` says of ingest or a worker, for the process that plays it."""
+    """What `peewit health` says of ingest or a worker, for the process that has the role."""
     try:
         return _ingest_fault()[0] if role == "ingest" else _heartbeat_fault(f"{gethostname()}-")
     except (OSError, DBAPIError) as error:
@@ -89,7 +89,7 @@ def _heartbeat_fault(prefix: str) -> str:
 
 
 def _ingest_fault() -> tuple[str, list[str]]:
-    """Why ingest on this machine seems dead or stuck; and what fails or takes long besides."""
+    """Why ingest on this machine seems dead or stuck, and what else fails or takes long."""
     from peewit.service.jobs.ingest_steps import IngestSteps  # noqa: PLC0415 - version needs none
 
     prefix = f"ingest:{gethostname()}:"

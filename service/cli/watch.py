@@ -73,7 +73,7 @@ def watch(
 
 
 def view(home: Home, graph: GraphRecord) -> RenderableType:
-    """What is shown of a graph at this moment."""
+    """The present view of a graph."""
     history = IngestHistory(home.database)
     moment, points = history.now(), history.points(graph.id)
     jobs = home.jobs.list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs
@@ -90,7 +90,7 @@ def view(home: Home, graph: GraphRecord) -> RenderableType:
 
 
 def sparkline(values: Sequence[float], width: int = _BAR_WIDTH) -> str:
-    """Values as bars of text, the mean of several for each bar where they are many."""
+    """Values as bars of text; a bar is the mean of several if there are many."""
     if not values:
         return ""
     n_bars = min(width, len(values))
@@ -189,7 +189,7 @@ def _took(job: Job, moment: datetime) -> str:
 
 
 def _figures(home: Home, graph: GraphRecord) -> dict[str, object]:
-    """The same as one JSON value."""
+    """The view as one JSON value."""
     history = IngestHistory(home.database)
     points = history.latest(graph.id)
     jobs = home.jobs.list(graph_id=graph.id, limit=_JOBS_SHOWN).jobs

@@ -1,7 +1,7 @@
 """Bookkeeping of ingest in the manifest: files, features, snapshots and growth of one graph.
 
-The stream's checkpoint comes first and the manifest follows in one fenced transaction; only then do
-files go that nobody needs.
+The stream's checkpoint comes first, the manifest follows in one fenced transaction, and only then
+are files removed that nobody needs.
 """
 
 import time
@@ -46,25 +46,19 @@ from peewit.streaming.snapshots.checkpoints import AbsorbedFile
 from peewit.streaming.snapshots.store import SnapshotStore
 
 KEPT_SNAPSHOTS: Final = 5
-"""The last ones; those that are certified or that a kept prediction names stay as well."""
+"""The last ones; certified snapshots and those of kept predictions stay as well."""
 
 NOTE_SECONDS: Final = 1.0
-"""How often the growth of a graph is noted while it is ingested."""
+"""Interval of points for growth charts during ingest."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Bookkeeper:
-    """Writes events of one graph's stream into the manifest; the holder of the lease has it.
+    """Writes events of one graph's stream into the manifest; held by the lease's holder.
 
-    Attributes
-    ----------
-    waiting : dict of (str, str) to FileRecord
-        Files that are being ingested, by path and version.
-    n_ended : dict of str to int
-        Files by how they ended.
-    n_waiting_again : int
-        Files and gathered pushes that are to be looked at once more.
+    ``waiting`` are files being ingested, by path and version; ``n_ended`` counts files by how they
+    ended; ``n_waiting_again`` counts files and gathered pushes to be looked at once more.
     """
 
     def __init__(
@@ -95,7 +89,7 @@ class Bookkeeper:
         self._edges_kept = record.progress.edges_kept
 
     def take(self, event: IngestEvent) -> None:
-        """Store what a file has come to before anybody hears of it."""
+        """Store what an event says of files before anybody hears of it."""
         match event:
             case Progress():
                 if time.monotonic() - self._noted_at >= NOTE_SECONDS:
@@ -154,7 +148,7 @@ class Bookkeeper:
         )
 
     def _note_growth(self, summary: StreamSummary) -> None:
-        """Store a point for charts; without it they lack a point, and nothing else does."""
+        """Store a point for charts; a failure costs only the point."""
         self._noted_at = time.monotonic()
         try:
             self._history.note(
@@ -171,8 +165,8 @@ class Bookkeeper:
     def _is_taken_apart(self, event: Quarantined) -> bool:
         """Whether gathered pushes wait again, one by one, so that only the faulty one is refused.
 
-        What a push alone can be refused for was looked at when it came; this is for what only the
-        index can see, such as ``max_nodes``.
+        Each push was checked when it came; this is for faults that only the index can see, such as
+        ``max_nodes``.
         """
         file = self.waiting.get((event.file.path, event.file.version))
         if file is None or file.push_id is None:
@@ -218,7 +212,7 @@ class Bookkeeper:
         self.n_ended["retracted"] += len(gone)
 
     def keep(self, file: FileRecord, error: NotRetractable, summary: StreamSummary) -> None:
-        """Store why a file which was to be retracted is in the graph still."""
+        """Store why a file which was to be retracted is still in the graph."""
         _log.warning(
             "file not retracted",
             graph=self._record.settings.name,
@@ -231,7 +225,7 @@ class Bookkeeper:
     def _committed(
         self, file: FileRecord, absorbed: AbsorbedFile, *, kept_as: str | None = None
     ) -> FileOutcome:
-        """What the manifest is told of an absorbed file."""
+        """Outcome of an absorbed file, for the manifest."""
         retractable: Retractable = "inserts_only" if absorbed.has_removals else "whole"
         return FileOutcome.committed(
             file.id,
@@ -259,7 +253,7 @@ class Bookkeeper:
         )
 
     def _remove_blocks(self, file: FileRecord) -> None:
-        """Remove what was copied into a committed file, and the file unless raw edges are kept."""
+        """Remove pushes copied into a committed file, and the file unless raw edges are kept."""
         for path in self._manifest.pushes.merged_paths(self._record.id, file.id):
             Path(path).unlink(missing_ok=True)
         if not self._record.settings.keep_raw:
@@ -277,7 +271,7 @@ class Bookkeeper:
             self.n_ended[outcome.status] += 1
 
     def record_snapshot(self, summary: StreamSummary) -> None:
-        """Make good for a process that died between a snapshot and the note of it."""
+        """Record the newest snapshot if a process died before recording it."""
         if summary.snapshot != self._recorded_snapshot:
             self._finish([], summary)
 
@@ -309,7 +303,7 @@ class Bookkeeper:
     def _tell(
         self, connection: Connection, outcomes: Sequence[FileOutcome], summary: StreamSummary
     ) -> None:
-        """Store how files ended and how far the graph is."""
+        """Store how files ended and the graph's progress."""
         self.n_waiting_again += self._manifest.finish(
             self._record.id,
             outcomes,

@@ -1,9 +1,8 @@
-"""The ingest daemon: watches all graphs and brings in what their sources and pushes have.
+"""Ingest daemon: watches all graphs and brings in what their sources and pushes have.
 
-It keeps the graphs it works on open, so that a small push costs no reload, and lets them go when
-they are idle, so that `peewit ingest` and other daemons get their turn. A pass ends with a
-checkpoint and a snapshot, whose cost is that of the graph: after one, pushes are left to gather
-for as long as it took.
+It keeps graphs open, so that a small push costs no reload, and closes idle ones, so that others may
+ingest them (`peewit ingest`, other daemons). A pass ends with a checkpoint and a snapshot, at a
+cost that grows with the graph; after it pushes gather for as long as it took.
 """
 
 import os
@@ -45,13 +44,13 @@ from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.steps import Steps
 
 POLL_SECONDS: Final = 0.1
-"""How often it is asked for whether anything was committed; only then is there anything to do."""
+"""Interval of looking for commits; only after one may there be something to do."""
 
 LISTING_SECONDS: Final = 0.2
 """How long a round waits for the listings that it begins."""
 
 LONGEST_WAIT_SECONDS: Final = 5.0
-"""Between two rounds, whatever anybody says."""
+"""Longest time between two rounds."""
 
 IDLE_SECONDS: Final = 30.0
 BEAT_SECONDS: Final = 2.0
@@ -61,17 +60,17 @@ FIRST_CLEAN_SECONDS: Final = 10.0
 
 PURGE_GRACE_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 5.0
-"""How long a graph that could not be ingested (disk full, checkpoint damaged) is left alone; twice
-as long each further time, until its settings change."""
+"""How long a graph rests that could not be ingested (disk full, checkpoint damaged); doubles with
+each failure, until its settings change."""
 
 LONGEST_RETRY_SECONDS: Final = 300.0
 LONGEST_FULL_DISK_SECONDS: Final = 20.0
-"""Room is made at any time, and to find that there is none costs little."""
+"""Shorter, as room may be made at any time and a look costs little."""
 
 REPAIR_RETRY_SECONDS: Final = 60.0
 REPAIR_RETRY_FACTOR: Final = 9.0
-"""How long a repair rests that could not be made, at least, and how many times as long as it took:
-files that were missing may be back, and what else comes goes in meanwhile."""
+"""A failed repair rests for the seconds above or, if longer, this many times its duration. Missing
+files may come back; ingest goes on meanwhile."""
 
 PASS_BYTES: Final = 4 * 2**30
 """Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
@@ -88,7 +87,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Held:
-    """A graph that is open, and since when it has had nothing to do."""
+    """An open graph, and since when it has been idle."""
 
     graph: OpenGraph
     stack: ExitStack
@@ -97,31 +96,17 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure:
-    """How often in a row a graph with these settings could not be ingested."""
+    """Failures in a row of a graph with these settings."""
 
     n_times: int
     settings: GraphSettings
 
 
 class IngestDaemon:
-    """Runs until told to stop.
+    """Ingests into all graphs until told to stop; ``lister`` lists the sources.
 
-    Parameters
-    ----------
-    database : Database
-        Catalog, manifest, leases.
-    settings : Settings
-        Home directory, threads, dask scheduler.
-    renewer : Renewer, optional
-        Renews leases and the heartbeat while factorisations keep this process from doing so, and
-        stores what is done.
-    clock : callable
-        Monotonic seconds.
-
-    Attributes
-    ----------
-    lister : SourceLister
-        Lists the sources.
+    The ``renewer`` renews leases and the heartbeat while factorizations block this process, and
+    stores its steps. ``clock`` is monotonic, in seconds.
     """
 
     def __init__(
@@ -160,9 +145,9 @@ class IngestDaemon:
         self._is_woken = threading.Event()
 
     def run(self, should_stop: Callable[[], bool], fault: Callable[[], str]) -> None:
-        """Serve all graphs until ``should_stop``; the work in hand is left and replayed later.
+        """Serve all graphs until ``should_stop``; unfinished work is replayed later.
 
-        ``fault`` tells whoever asks the metrics port why the daemon is not well; empty when it is.
+        ``fault`` tells the metrics port why the daemon is not well; empty when it is.
         """
         stopped = threading.Event()
         heart = threading.Thread(target=self._beat, args=(stopped,), name="heartbeat", daemon=True)
@@ -201,7 +186,7 @@ class IngestDaemon:
                 time.sleep(POLL_SECONDS)
 
     def _due_at(self, began: float) -> float:
-        """When there is something to do, after a round, though nobody says so."""
+        """Time of the next round if nothing is committed before."""
         idle = (each.idle_since + IDLE_SECONDS for each in self._held.values())
         all_rests = (*self._rests_until.values(), *self._repairs_rest_until.values())
         rests = (until for until in all_rests if until > began)
@@ -227,7 +212,7 @@ class IngestDaemon:
         return sum(self._serve(record, should_stop) for record in records)
 
     def _tell_outdated(self) -> None:
-        """Log once of each graph that is left alone."""
+        """Log once each graph that an earlier version made and that is skipped."""
         outdated = {each.graph_id: each for each in self._catalog.outdated()}
         for graph_id in outdated.keys() - self._outdated:
             fault = outdated[graph_id]
@@ -235,12 +220,12 @@ class IngestDaemon:
         self._outdated = set(outdated)
 
     def close(self) -> None:
-        """Let every graph go."""
+        """Close every graph."""
         self.lister.close()
         self._let_go_of(set(self._held))
 
     def _serve(self, record: GraphRecord, should_stop: Callable[[], bool]) -> bool:
-        """Ingest one graph if it has something pending."""
+        """Ingest one graph if it has something pending; whether it had."""
         if should_stop() or self._is_resting(record):
             return False
         resting = self.lister.resting(record.id)
@@ -255,7 +240,7 @@ class IngestDaemon:
     def _ingest(
         self, record: GraphRecord, resting: Sequence[str], should_stop: Callable[[], bool]
     ) -> bool:
-        """Open the graph and bring in what is pending; what it logs names the graph."""
+        """Open the graph and ingest what is pending; log lines name the graph."""
         began = self._clock()
         try:
             held = self._hold(record, should_stop)
@@ -322,11 +307,11 @@ class IngestDaemon:
         return self._clock() < self._rests_until.get(record.id, 0.0)
 
     def _tries_repair_again(self, graph_id: str) -> bool:
-        """Whether it is time for a repair that could not be made."""
+        """Whether it is time to retry a failed repair."""
         return self._clock() >= self._repairs_rest_until.get(graph_id, 0.0)
 
     def _note_failure(self, record: GraphRecord, error: Exception) -> float:
-        """Leave the graph alone for a while; returns for how many seconds."""
+        """Let the graph rest for a while; returns the seconds."""
         failure = self._failures.get(record.id)
         n_times = 1 if failure is None else failure.n_times + 1
         self._failures[record.id] = _Failure(n_times=n_times, settings=record.settings)
@@ -337,7 +322,7 @@ class IngestDaemon:
         return pause
 
     def _hold(self, record: GraphRecord, should_stop: Callable[[], bool]) -> _Held:
-        """The open graph, opened anew when its settings have changed."""
+        """The open graph, reopened when its settings have changed."""
         held = self._held.get(record.id)
         if held is not None and held.graph.record.settings == record.settings:
             return held
@@ -360,7 +345,7 @@ class IngestDaemon:
             self._let_go_of({graph_id})
 
     def _forget_all_but(self, graph_ids: set[str]) -> None:
-        """Let go of graphs that were deleted, and of what is known of them."""
+        """Close deleted graphs, and forget what is known of them."""
         self._let_go_of(self._held.keys() - graph_ids)
         for graph_id in self._failures.keys() - graph_ids:
             del self._failures[graph_id]
@@ -376,7 +361,7 @@ class IngestDaemon:
         self._metrics.note_listing(self._names.get(source.graph_id, OTHERS), seconds)
 
     def _clean(self, records: list[GraphRecord]) -> None:
-        """Remove what deleted graphs, killed pushes and what was replaced leave behind."""
+        """Remove what deleted graphs, killed pushes and replaced files leave behind."""
         self._steps.begin("cleaning up")
         self._tell_outdated()
         try:
@@ -414,7 +399,7 @@ class IngestDaemon:
             self._let_go_of({record.id})
 
     def _beat(self, stopped: threading.Event) -> None:
-        """Show in the table of workers, with no lanes, that the daemon is alive."""
+        """Keep this daemon in the table of workers, with no lanes."""
         registry = WorkerRegistry(self._database)
         worker_id = f"ingest:{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         is_registered = False

@@ -1,6 +1,6 @@
 """Traces of erased nodes in the files and rows of one graph, and how each kind is overwritten.
 
-Everything here can be done again after it was killed.
+Every step may be repeated after the process was killed.
 """
 
 import json
@@ -62,7 +62,7 @@ from peewit.streaming.steps import Steps
 _log = structlog.get_logger(__name__)
 
 _MADE_AGAIN: Final = ("certify", "refine", "knn_work", "embedding", "map", "filtered_features")
-"""Directories of a graph with what jobs make again when it is asked for."""
+"""Directories of a graph whose content jobs make again on request."""
 
 _GONE: Final = "(erased)"
 _QUOTED: Final = re.compile(r"(['\"`])(.*?)\1")
@@ -76,14 +76,14 @@ _FREE_TEXTS: Final = (
     refusals.c.place,
     refusals.c.reason,
 )
-"""Columns that may quote what a file held."""
+"""Columns that may quote the content of a file."""
 
 
 _ROUNDS: Final = 3
 
 
 def _remove_uploads(directory: Path) -> None:
-    """Remove what waits below a directory, from which API processes remove files, too."""
+    """Remove uploads below a directory, from which API processes remove files, too."""
     # names of columns: a line of data may have been taken for them
     for remembered in directory.glob("*.json"):
         remembered.unlink(missing_ok=True)
@@ -98,39 +98,17 @@ def _remove_uploads(directory: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """What is left of erased nodes in one graph, whose only writer this process is.
-
-    Attributes
-    ----------
-    database : Database
-        Whose rows hold some.
-    record : GraphRecord
-        The graph.
-    keeper : LeaseKeeper
-        Of the right to write it.
-    paths : GraphPaths
-        Its files.
-    home : Path
-        ``Settings.home``.
-    files_of_sources : callable
-        The files of its sources, each as it is read.
-    should_stop : callable
-        Asked between files.
-    steps : Steps
-        Told that it moves on.
-    wall_clock : callable
-        Seconds since the epoch.
-    """
+    """Traces of erased nodes in one graph, whose only writer this process is."""
 
     database: Database
     record: GraphRecord
     keeper: LeaseKeeper
     paths: GraphPaths
-    home: Path
-    files_of_sources: Callable[[], Sequence[EdgeFile]]
-    should_stop: Callable[[], bool]
-    steps: Steps
-    wall_clock: Callable[[], float]
+    home: Path  # ``Settings.home``
+    files_of_sources: Callable[[], Sequence[EdgeFile]]  # each as it is read
+    should_stop: Callable[[], bool]  # asked between files
+    steps: Steps  # told of progress
+    wall_clock: Callable[[], float]  # seconds since the epoch
 
     def ids(self, nodes: Sequence[WaitingNode]) -> pa.Array:
         """External ids as the node index has them."""
@@ -141,8 +119,8 @@ class Traces:
     def erase_inbox(self, nodes: Sequence[WaitingNode], last_turns: Mapping[str, int]) -> None:
         """Take rows out of pushes, gathered files, k-NN edges and features, kept or waiting.
 
-        Files that were uploaded and not taken yet go as they are: nobody has said what is in them.
-        Of each node out of those up to the last turn before its erasure, by the erasure's id.
+        Uploads not taken yet are removed whole, as their columns are unknown. ``last_turns`` is by
+        erasure: the last turn before it, up to which its nodes are erased.
         """
         _remove_uploads(self.paths.uploads)
         turns = sorted(set(last_turns.values()))
@@ -194,8 +172,8 @@ class Traces:
     def erase_unnamed(self, nodes: Sequence[WaitingNode], struck: Sequence[ErasureRecord]) -> None:
         """Take rows out of pushes and features that no row of the database names.
 
-        A process left them that was killed before it stored one. Of each node they go out of what
-        was written before its erasure was asked for: others may be stored yet, and bring it anew.
+        A process was killed before it stored their row. Each node is erased from files written
+        before its erasure was requested: later ones may be stored yet, and bring it anew.
         """
         folders = ((self.paths.pushes, erase_from_block), (self.paths.feature_sets, erase_from_set))
         found = [
@@ -281,7 +259,7 @@ class Traces:
         store.retire(present, grace_seconds=float("-inf"), now=self.wall_clock())
 
     def erase_made(self, dense: Int64Array, first: int | None) -> None:
-        """Overwrite snapshots, predictions and what else was made of the nodes."""
+        """Overwrite snapshots, predictions and all else that was made of the nodes."""
         self.keeper.confirm()
         for name in _MADE_AGAIN:
             with suppress(FileNotFoundError):
@@ -299,11 +277,11 @@ class Traces:
         )
 
     def remove_unfinished(self, struck: Sequence[ErasureRecord]) -> None:
-        """Remove what killed processes have left half written.
+        """Remove half-written files of killed processes.
 
-        What is older than the last strike may hold any of the nodes, also where it was written
-        without those of an earlier one. Predictions may be younger, of a job that began before; of
-        what is there only running jobs go on, which began after the strike.
+        A file older than the last strike may hold any of the nodes, even if written after an
+        earlier strike. Predictions may be younger, of a job that began before; only those of
+        running jobs stay, which began after the strike.
         """
         found = [*self.paths.root.rglob(f"{TEMPORARY_PREFIX}*")]
         mine = jobs.c.graph_id == self.record.id
@@ -323,7 +301,7 @@ class Traces:
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def is_backed_up(self) -> bool:
-        """Whether a backup is being made, which has second names of files; of dead ones they go."""
+        """Whether a backup is being made, which links files; removes the links of dead ones."""
         graphs_directory = self.paths.root.parent
         for left in abandoned_stagings(graphs_directory):
             shutil.rmtree(left)
@@ -340,7 +318,7 @@ class Traces:
             publish_json(path, report)
 
     def erase_texts(self, connection: Connection, nodes: Sequence[WaitingNode]) -> None:
-        """Take the ids out of what rows of the database quote."""
+        """Take the ids out of texts that the database quotes."""
         names = _texts(nodes)
         for column in _FREE_TEXTS:
             table = column.table
@@ -357,7 +335,7 @@ class Traces:
                     )
 
     def look_through_sources(self, names: pa.Array) -> Sources:
-        """Look through the files of sources that are still there, and live sources as they are."""
+        """Which sources still hold the nodes: in files that are still there, or in live sources."""
         found: Sources = {"holding": [], "unread": []}
         files = [
             (file.path, partial(self._holds, file, names))

@@ -1,9 +1,8 @@
-"""Erasing: whoever ingests a graph takes nodes out of it that somebody asked to be forgotten.
+"""Erasing: the writer of a graph takes nodes out of it that were asked to be forgotten.
 
-Between files, in two steps. The first takes them out of what waits, of the features, of the graph
-and of the node index; from then on an external id that comes is a new node. The second overwrites
-what is left of them once no job runs that may still write of them. Killed at any line, the same
-step is taken again.
+Between files, in two steps. The first (strike) takes them out of what waits, features, graph and
+node index; from then on their external id is a new node. The second overwrites what is left of them
+once no running job may still write of them. If killed at any line, the same step is taken again.
 """
 
 from collections.abc import Sequence
@@ -48,20 +47,7 @@ _Turn = TypeVar("_Turn", bound=_HasTurn)
 class Eraser:
     """Erases nodes of one graph, whose only writer this process is.
 
-    Attributes
-    ----------
-    database : Database
-        Says which nodes.
-    record : GraphRecord
-        The graph.
-    keeper : LeaseKeeper
-        Of the right to write it.
-    stream : Stream
-        Of the graph.
-    traces : Traces
-        What is left of nodes in its files and rows.
-    steps : Steps
-        Told what is done and that it moves on.
+    ``traces`` is what is left of nodes in its files and rows; ``steps`` is told of progress.
     """
 
     database: Database
@@ -80,10 +66,10 @@ class Eraser:
         return bool(self._manifest.erasures.waiting(self.record.id))
 
     def admitted(self, listed: Sequence[_Turn]) -> Sequence[_Turn]:
-        """Those that came before all nodes that are not out of the graph yet.
+        """Those that came before all nodes that are still to be struck.
 
-        Others may bring an id anew, which is another node then. Asked after they were listed, as an
-        erasure that was answered before one of them is known by then.
+        Later ones may bring an id anew, as another node. Call it after listing: an erasure that was
+        answered before one of them came is known by then.
         """
         last = self._manifest.erasures.last_turn(self.record.id)
         return [each for each in listed if last is None or each.position <= last]
@@ -94,9 +80,9 @@ class Eraser:
         return last is not None and not self._is_running(jobs.c.kind == "knn")
 
     def resolve(self) -> None:
-        """Hide nodes that files brought since the erasure was asked for.
+        """Hide nodes that files brought since their erasure was asked for.
 
-        Their id may have been that of another node, which an earlier erasure has taken out.
+        Their id may have been that of another node, which an earlier erasure took out.
         """
         log = self._manifest.erasures
         named = log.nodes(self.record.id, struck=False)
@@ -112,14 +98,10 @@ class Eraser:
             log.resolve(self.record.id, news, lease=self.keeper.lease)
 
     def strike(self) -> bool:
-        """Take nodes out of the graph where that can be done now; whether it was.
+        """Take nodes out of the graph if that can be done now; whether it was.
 
-        Raises
-        ------
-        LeaseExpired
-            Another process has taken the lease.
-        OSError
-            The disk is full, or fails; the next call goes on.
+        Raises `LeaseExpired` if another process took the lease, and OSError if the disk fails or is
+        full; the next call goes on.
         """
         waiting = self._manifest.erasures.waiting(self.record.id)
         new = [each for each in waiting if each.struck_at is None]
@@ -139,8 +121,8 @@ class Eraser:
         LeaseExpired
             Another process has taken the lease.
         OSError
-            The disk is full, or fails, before the nodes are out of the graph; the next call goes
-            on. What fails after that is logged, and tried again by the next call.
+            The disk is full or fails before the nodes are out of the graph; the next call goes on.
+            Later failures are logged, and retried by the next call.
         """
         done = self.strike()
         waiting = self._manifest.erasures.waiting(self.record.id)
@@ -175,7 +157,7 @@ class Eraser:
         _log.info("nodes struck", graph=self.record.settings.name, n_nodes=int(dense.size))
 
     def _overwrite(self, struck: Sequence[ErasureRecord]) -> bool:
-        """Second step: out of everything that was written before; False where it must wait."""
+        """Second step: out of everything that was written before; False if it must wait."""
         log, graph_id = self._manifest.erasures, self.record.id
         mine = {each.id for each in struck}
         nodes = [each for each in log.nodes(graph_id, struck=True) if each.erasure_id in mine]
@@ -209,7 +191,7 @@ class Eraser:
         return True
 
     def _is_running(self, rule: ColumnElement[bool]) -> bool:
-        """Whether a job of the graph runs that is such a one."""
+        """Whether a running job of the graph satisfies the rule."""
         statement = select(jobs.c.id).where(
             jobs.c.graph_id == self.record.id, jobs.c.status == JobStatus.RUNNING, rule
         )
@@ -222,6 +204,6 @@ def _dense(nodes: Sequence[WaitingNode]) -> Int64Array:
 
 
 def _may_write(struck: Sequence[ErasureRecord]) -> ColumnElement[bool]:
-    """Jobs that began before the nodes were out, or whose directories are to go."""
+    """Rule for jobs that began before the nodes were out, or whose directories are removed."""
     last = max(each.struck_at for each in struck if each.struck_at is not None)
     return or_(jobs.c.started_at <= last, jobs.c.kind.in_(_LEAVING_FILES))

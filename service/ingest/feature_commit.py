@@ -1,8 +1,8 @@
 """Commit of a feature set: its nodes into the index, its rows into a version of their own.
 
-The version is published first, then nodes and snapshot, and last the caller's transaction says that
-it is the present one. Whatever dies between them is done again: the nodes have their numbers, and a
-version that nobody was told of is replaced.
+The version is published first, then nodes and snapshot; last the caller's transaction makes it the
+present one. A commit that dies in between is repeated: the nodes have their numbers, and the
+unnamed version is replaced.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,44 +32,21 @@ from peewit.streaming.steps import Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureCommitter:
-    """Brings sets into one graph, whose only writer this process is.
-
-    Attributes
-    ----------
-    stream : Stream
-        Of the graph.
-    store : FeatureStore
-        Receives the versions.
-    should_stop : callable
-        Asked between blocks.
-    guard : callable
-        Called before a version is published; raises where this process may not write any more.
-    steps : Steps
-        Told that features are added, and that it moves on.
-    wall_clock : callable
-        Seconds since the epoch.
-    """
+    """Commits sets into one graph, whose only writer this process is."""
 
     stream: Stream
     store: FeatureStore
-    should_stop: Callable[[], bool]
-    guard: Callable[[], None]
-    steps: Steps
-    wall_clock: Callable[[], float]
+    should_stop: Callable[[], bool]  # asked between blocks
+    guard: Callable[[], None]  # called before publishing; raises if it may not write
+    steps: Steps  # told of progress
+    wall_clock: Callable[[], float]  # seconds since the epoch
 
     def publish(self, waiting: FeatureSetRecord, *, present: int) -> FeaturesMeta:
-        """Publish a set as version ``present + 1``, and a snapshot where it brings nodes.
+        """Publish a set as version ``present + 1``, and a snapshot if it brings nodes.
 
-        ``present`` is the version there is; 0 for none.
-
-        Raises
-        ------
-        BadFeatures
-            The set breaks a rule; nothing has changed.
-        peewit.streaming.graph_stream.Interrupted
-            ``should_stop`` was true; nothing has changed.
-        OSError
-            The disk is full, or fails.
+        ``present`` is the present version, 0 for none. Nothing changes if it raises `BadFeatures`
+        (the set breaks a rule) or `Interrupted` (``should_stop`` was true). Raises OSError if the
+        disk fails or is full.
         """
         path = Path(waiting.path)
         self.steps.begin("adding features", waiting.path)
@@ -101,7 +78,7 @@ class FeatureCommitter:
     def _mapped(
         self, index: Nodes, waiting: FeatureSetRecord
     ) -> tuple[Int64Array, Int64Array | None]:
-        """Dense id of each row, and the entries of each where rows are sparse."""
+        """Dense id of each row, and its number of entries where rows are sparse."""
         nodes: Int64Array = np.empty(waiting.n_rows, dtype=np.int64)
         lengths = np.empty_like(nodes) if waiting.is_sparse else None
         first_row = 0

@@ -1,7 +1,7 @@
 """Ingest of one graph by one process: the manifest's pending files and features into the stream.
 
-`Ingestor` does it once; `daemon` keeps graphs open and goes on. The lease `ingest:<graph>`
-makes one process at a time the writer.
+`Ingestor` does it once; `daemon` keeps graphs open and goes on. The lease `ingest:<graph>` makes
+one process at a time the writer.
 """
 
 import time
@@ -29,21 +29,13 @@ from peewit.streaming.graph_paths import GraphPaths
 
 
 class LiveSourceUnread(RuntimeError):
-    """A live source does not give what it has; the reason stands on it, too."""
+    """A live source could not be read; its record has the reason, too."""
 
 
 class Ingestor:
     """Brings pending files into graphs.
 
-    Parameters
-    ----------
-    database : Database
-        Catalog, manifest, leases.
-    settings : Settings
-        Home directory, threads, dask scheduler.
-    renewer : Renewer, optional
-        Renews leases while factorisations keep this process from doing so, and stores what is
-        done.
+    The ``renewer`` renews leases while factorizations block this process, and stores its steps.
     """
 
     def __init__(
@@ -60,14 +52,9 @@ class Ingestor:
     def discover(self, graph_id: str) -> int:
         """List the sources of files into the manifest; returns the number of new files.
 
-        Followed sources are listed at every call, others until they have given a file.
-
-        Raises
-        ------
-        OSError
-            A source cannot be listed now.
-        peewit.service.inbox.confinement.SourceRefused
-            A source that was added over HTTP may not be read.
+        Followed sources are listed at every call, others until they have given a file. Raises
+        OSError if a source cannot be listed, and `SourceRefused` if one added over HTTP may not be
+        read.
         """
         return sum(
             self.list_source(graph_id, source)
@@ -76,12 +63,9 @@ class Ingestor:
         )
 
     def read_live(self, graph_id: str, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
-        """Read the live sources on, as far as chunks may wait; whether that was all there is.
+        """Read live sources as far as chunks may wait; whether they are read to the end.
 
-        Raises
-        ------
-        LiveSourceUnread
-            A source does not give what it has; the others are read.
+        Raises `LiveSourceUnread` if one cannot be read, after the others were.
         """
         is_all, unread = True, None
         for source in self._manifest.sources.list(graph_id):
@@ -108,7 +92,7 @@ class Ingestor:
     ) -> int:
         """List one source into the manifest; returns the number of new files.
 
-        A file that is the whole source was asked for by name, if it was: retracted, it comes again.
+        With ``is_asked_for`` a source that is a single file brings it again after it was retracted.
         """
         with self.listing(source):
             listed, _ = list_files(source, home=self._settings.home)
@@ -129,7 +113,7 @@ class Ingestor:
         should_stop: Callable[[], bool] = lambda: False,
         on_event: Callable[[IngestEvent], None] = lambda _event: None,
     ) -> IngestReport:
-        """Ingest what sources, pushes and sets of features have pending, then let the graph go.
+        """Ingest all pending files, pushes and features, then close the graph.
 
         Raises
         ------
@@ -144,7 +128,7 @@ class Ingestor:
         peewit.streaming.edges.parts.FileUnreadable
             A store does not answer; the files of the others are in.
         LiveSourceUnread
-            A live source does not give what it has; what the others gave is in.
+            A live source could not be read; what the others gave is in.
         """
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
             self.discover(graph_id)
@@ -171,12 +155,9 @@ class Ingestor:
         return report
 
     def retire_features(self, record: GraphRecord) -> None:
-        """Remove versions of features that have given way long enough ago, if there are any.
+        """Remove versions of features that were replaced long enough ago.
 
-        Raises
-        ------
-        LeaseHeld
-            Another process ingests this graph; it removes them when its pass ends.
+        Raises `LeaseHeld` if another process ingests this graph; it removes them after its pass.
         """
         store = FeatureStore(GraphPaths(root=self._settings.graphs_directory / record.id).features)
         if not store.superseded(
@@ -208,9 +189,9 @@ class Ingestor:
         on_event: Callable[[IngestEvent], None] = lambda _event: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> Iterator[OpenGraph]:
-        """Hold the lease of a graph, its state in memory, for as many passes as are wanted.
+        """The open graph, with its lease and its state in memory, for any number of passes.
 
-        ``clock`` tells the seconds between checkpoints and between snapshots.
+        ``clock`` times checkpoints and snapshots, in seconds.
         """
         record = self._catalog.get_by_id(graph_id)
         with self._right_to_ingest(graph_id) as keeper:

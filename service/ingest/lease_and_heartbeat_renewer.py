@@ -1,12 +1,11 @@
-"""Renewer: a child process that renews leases and beats for a process that may be deaf for long.
+"""Renewer: a child process that renews leases and heartbeats while its parent is blocked.
 
-A factorisation keeps the interpreter's lock, for minutes where cores are taken, and all that while
-no thread of its process renews anything. The child has an interpreter of its own. It ends with its
-parent, and renews nothing while that is stopped (SIGSTOP), so that another may take over. It also
-stores what its parent does, and for how long that has made no progress.
+A factorization keeps the interpreter's lock, for minutes on a busy machine, and meanwhile no thread
+of its process renews anything; the child has its own interpreter. It ends with its parent, and
+renews nothing while that is stopped (SIGSTOP), so that another may take over. It also stores what
+its parent does, and for how long that has made no progress.
 
-A daemon has it only when it may be needed: while a lease is held, or a step lasts, and for some
-minutes more.
+A daemon has it only while a lease is held or a step lasts, and for some minutes more.
 """
 
 import json
@@ -38,19 +37,19 @@ from peewit.service.logs import configure_logging, log_choice
 from peewit.service.redaction import redacted
 
 RENEW_SECONDS: Final = 2.0
-"""Less than a third of what a lease lasts and a worker may be silent."""
+"""Less than a third of a lease, and of a worker's longest silence."""
 
 PROGRESS_SECONDS: Final = 1.0
-"""How often progress within a step is passed on."""
+"""Shortest time between two reports of progress within a step."""
 
 RESTART_SECONDS: Final = 30.0
 """Between two starts of a child that has ended, as when the system killed it for want of memory."""
 
 LASTING_SECONDS: Final = 2.0
-"""A step that has made no progress for so long is stored."""
+"""A step without progress for so long is stored."""
 
 IDLE_SECONDS: Final = 300.0
-"""Once it is not needed, a daemon keeps the child for so long."""
+"""How long a daemon keeps a child that it does not need."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,13 +57,8 @@ _log = structlog.get_logger(__name__)
 class Renewer:
     """The child, seen from its parent; a context manager.
 
-    Parameters
-    ----------
-    database : Database
-        Where the leases are; the child opens it by itself.
-    delay_seconds : float, optional
-        Time before the child starts, unless `start` is called: work that ends sooner needs none.
-        With None it starts with the first lease, or by `tend`.
+    The child opens the database itself. It starts after ``delay_seconds`` unless `start` comes
+    before, so that short work needs none; with None it starts with the first lease, or by `tend`.
     """
 
     def __init__(self, database: Database, *, delay_seconds: float | None = 0.0) -> None:
@@ -82,7 +76,7 @@ class Renewer:
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        """Start the child, and wait for nothing: the threads that renew begin as well."""
+        """Start the child without waiting for it; the threads that renew begin as well."""
         if self._delay_seconds == 0.0:
             self.start()
         elif self._delay_seconds is not None:
@@ -95,7 +89,7 @@ class Renewer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let the child end."""
+        """End the child."""
         self._timer.cancel()
         with self._lock:
             self._is_closed = True
@@ -108,7 +102,7 @@ class Renewer:
                 self._start_child()
 
     def tend(self) -> None:
-        """Start the child where a step lasts, and end it where nothing has needed it for long."""
+        """Start the child if a step lasts, and end it if it was not needed for long."""
         now = monotonic()
         with self._lock:
             holds_leases = any(kind == "lease" for kind, _ in self._standing)
@@ -147,16 +141,11 @@ class Renewer:
         file: str | None,
         threads: Sequence[int | None] = (),
     ) -> None:
-        """Have a step stored, in place of the one of that key; the same again has moved on.
+        """Store a step in place of the key's last one; the same step again counts as progress.
 
-        Parameters
-        ----------
-        key : str
-            Tells the steps of this process apart.
-        graph_id, source_id, step, file
-            See `peewit.service.jobs.ingest_steps.StepNow`.
-        threads : sequence of int
-            Numbers that the system gives to the threads that do it; all where none is named.
+        ``key`` tells the steps of this process apart. ``threads`` are native ids of the threads
+        that do the step, empty for all. The others are as of
+        `peewit.service.jobs.ingest_steps.StepNow`.
         """
         values = {
             "graph_id": graph_id,
@@ -175,7 +164,7 @@ class Renewer:
             )
 
     def move_on(self, key: str) -> None:
-        """Have it noted that the present step makes progress."""
+        """Note progress of the present step."""
         now = monotonic()
         if now - self._moved_at.get(key, now) >= PROGRESS_SECONDS:
             self._moved_at[key] = now
@@ -183,7 +172,7 @@ class Renewer:
                 self._send({"moved": key})
 
     def end(self, key: str) -> None:
-        """Have a step forgotten."""
+        """Forget a step."""
         self._moved_at.pop(key, None)
         self._drop("step", key, {"end": key})
 
@@ -199,7 +188,7 @@ class Renewer:
             self._send(order)
 
     def _send(self, order: dict[str, Any]) -> None:
-        """Write an order, or start the child anew where it has ended; that gets what stands."""
+        """Write an order; if the child has ended, start it anew with all standing orders."""
         if self._child is not None and self._wrote(self._child, order):
             return
         if self._started_at is None or self._is_closed:
@@ -241,7 +230,7 @@ class Renewer:
 
     @staticmethod
     def _wrote(child: subprocess.Popen[str], order: dict[str, Any]) -> bool:
-        """Whether the child took an order; the threads that renew go on without it."""
+        """Whether the child took an order; without it the threads that renew go on."""
         try:
             if child.stdin is not None:
                 child.stdin.write(json.dumps(order) + "\n")
@@ -253,7 +242,7 @@ class Renewer:
 
 
 class Keep:
-    """What the child keeps up; it opens the database when it first renews."""
+    """What the child renews and stores; it opens the database when it first renews."""
 
     def __init__(self, url: str, parent: int, name: str = "ingest") -> None:
         self._url = url
@@ -282,7 +271,7 @@ class Keep:
                 self._steps.end(key)
 
     def renew(self) -> None:
-        """Renew everything; a database that is away costs a line in the log."""
+        """Renew everything; if the database is away, only a line is logged."""
         if is_stopped(self._parent):
             return
         try:
@@ -292,7 +281,7 @@ class Keep:
             _log.warning("nothing renewed", error=redacted(str(error)))
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the database."""
         if self._database is not None:
             self._database.close()
 
@@ -312,7 +301,7 @@ class Keep:
 
 
 def run(lines: Iterable[str]) -> None:
-    """Obey one order a line, the first of which names the database, until the lines end."""
+    """Obey one order per line, the first of which names the database, until the lines end."""
     orders = SimpleQueue[str | None]()
 
     def listen() -> None:

@@ -1,4 +1,4 @@
-"""Reading of live sources by whoever ingests: into the stores of edges, labels and features."""
+"""Reading of live sources during ingest: into the stores of edges, labels and features."""
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database
@@ -14,7 +14,7 @@ from peewit.service.settings import Settings
 def live_reader(
     database: Database, settings: Settings, *, chunk_rows: int | None = None
 ) -> LiveReader:
-    """A reader of sources that hold anything; ``chunk_rows`` as of `LiveReader`."""
+    """A reader of live sources of every content; ``chunk_rows`` as of `LiveReader`."""
     manifest = Manifest(database)
     nodes = KnownNodes(settings.graphs_directory, manifest)
     return LiveReader(

@@ -1,7 +1,7 @@
-"""A graph that is held open: what waits for it goes into its stream, pass after pass.
+"""An open graph: what waits for it goes into its stream, pass after pass.
 
-The stream's checkpoint comes first and the manifest follows in one fenced transaction, so whatever
-dies between them is told again.
+The stream's checkpoint comes first and the manifest follows in one fenced transaction, so that
+whatever dies in between is stored by the next pass.
 """
 
 import time
@@ -53,10 +53,10 @@ from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.steps import Steps
 
 _UNREADABLE_FILES: Final = 3
-"""So many files of a source that cannot be read, and the others of it are not tried either."""
+"""After so many unreadable files of a source its other files are not tried."""
 
 FEATURES_GRACE_SECONDS: Final = 600.0
-"""How long a version of features stays once the next one is there; jobs may be reading it."""
+"""How long a replaced version of features stays, as jobs may be reading it."""
 
 _USUAL: Final = Reading(None, 0, replaces=False)
 
@@ -65,37 +65,21 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
-    """What one pass did.
-
-    Attributes
-    ----------
-    n_committed, n_duplicates, n_quarantined, n_retracted : int
-        Files that ended so.
-    summary : StreamSummary
-        The stream after the pass.
-    source_ids : frozenset of str
-        Sources that files were read from.
-    unreadable : mapping of str to FileUnreadable
-        By source, a file that could not be read now; such files stay pending.
-    is_cut : bool
-        Whether files were left for the next pass.
-    repair_fault : str or None
-        Why a repair that somebody asked for could not be made; it stays wanted.
-    """
+    """What one pass did; ``n_`` fields count files that ended so."""
 
     n_committed: int
     n_duplicates: int
     n_quarantined: int
     n_retracted: int
-    summary: StreamSummary
-    source_ids: frozenset[str]
-    unreadable: Mapping[str, FileUnreadable]
-    is_cut: bool
-    repair_fault: str | None
+    summary: StreamSummary  # after the pass
+    source_ids: frozenset[str]  # of files that were read
+    unreadable: Mapping[str, FileUnreadable]  # one file by source; they stay pending
+    is_cut: bool  # whether files were left for the next pass
+    repair_fault: str | None  # why a repair failed; it stays wanted
 
     @property
     def n_ended(self) -> int:
-        """Files that ended in any way."""
+        """Files that were committed, duplicates or quarantined."""
         return self.n_committed + self.n_duplicates + self.n_quarantined
 
 
@@ -172,7 +156,7 @@ class OpenGraph:
         self._repair_fault: str | None = None
 
     def _take(self, event: IngestEvent) -> None:
-        """Store an event, and hide the nodes it brought that somebody asked to be forgotten."""
+        """Store an event, and hide nodes that it brought and that wait to be erased."""
         self._books.take(event)
         if isinstance(event, Committed):
             self._eraser.resolve()
@@ -189,29 +173,20 @@ class OpenGraph:
         max_bytes: int | None = None,
         failed_repairs: bool = True,
     ) -> IngestReport:
-        """Ingest what the manifest has pending, and what it wrongly takes for ingested.
+        """Ingest pending files and features, and files that the manifest wrongly has as ingested.
 
         Sets of features come first, then retractions and a repair, unless a file is half absorbed.
-        A repair that cannot be made now stays wanted, and all else goes on. So does one that came
-        with other settings than the stream was opened with: open the graph anew for it.
-        Retractions and erasures that are asked for meanwhile are carried out once the file in hand
-        is whole, and repairs at the end; what came after an erasure is taken in after it.
+        A repair that cannot be made stays wanted, and so does one for other settings than the
+        stream was opened with: reopen the graph for it. Retractions and erasures requested
+        meanwhile are carried out after the present file, repairs at the end. What came after an
+        erasure is taken in after it.
 
-        Parameters
-        ----------
-        passed_over : sequence of str
-            Ids of sources whose files are left for later.
-        max_bytes : int, optional
-            Files are taken up to the one that reaches this; pushes all.
-        failed_repairs : bool
-            Whether to try a repair again that could not be made; otherwise it is left for later.
+        Files of the sources in ``passed_over`` are left for later. Source files are taken up to the
+        one that reaches ``max_bytes``, pushes all. With ``failed_repairs`` a failed repair is tried
+        again.
 
-        Raises
-        ------
-        LeaseExpired
-            Another process has taken the lease.
-        peewit.streaming.graph_stream.Interrupted
-            ``should_stop`` was true; the next call goes on.
+        Raises `LeaseExpired` if another process took the lease, and `Interrupted` if
+        ``should_stop`` was true; the next call goes on.
         """
         with self._loss_told():
             return self._ingest_pending(passed_over, max_bytes, failed_repairs=failed_repairs)
@@ -273,10 +248,9 @@ class OpenGraph:
         )
 
     def _erase(self, take_steps: Callable[[], bool]) -> None:
-        """Take steps of erasing the nodes that somebody asked to be forgotten.
+        """Take steps of erasing nodes.
 
-        A file that is half absorbed goes first, alone: what was pushed since may bring the nodes
-        anew.
+        A half absorbed file is finished first, alone: later pushes may bring the nodes anew.
         """
         if not self._eraser.is_asked():
             return
@@ -301,7 +275,7 @@ class OpenGraph:
         return list(newest.values())
 
     def _retract_files(self) -> None:
-        """Take out of the graph what is to leave it, and what the manifest has as retracted."""
+        """Retract files that are to leave the graph, or that the manifest has as retracted."""
         retractions, graph_id = self._manifest.retractions, self.record.id
         wanted = list(retractions.waiting(graph_id))
         if not (wanted or self._is_looked_through):  # the checkpoint may be from before
@@ -321,7 +295,7 @@ class OpenGraph:
                 self._books.keep(file, result, self._stream.summary())
 
     def _expire(self) -> None:
-        """Let go of the edges before a time if somebody asked for it."""
+        """Expire edges before a time if somebody asked for it."""
         wanted = self._manifest.horizons.wanted(self.record.id)
         if wanted is not None:
             self._stream.expire(wanted)
@@ -329,9 +303,9 @@ class OpenGraph:
             self._manifest.horizons.done(self.record.id, wanted, lease=self.lease)
 
     def _wanted_repair(self) -> WantedRepair | None:
-        """The repair that is to be made in this pass.
+        """The repair to be made in this pass.
 
-        None of other settings than the stream has: it would not bring what is asked.
+        None if it needs other settings than the stream has, as it would not bring what is asked.
         """
         wanted = self._manifest.repairs.wanted(self.record.id, failed=self._tries_again)
         if wanted is None:
@@ -340,7 +314,7 @@ class OpenGraph:
         return wanted if present.sampling == self.record.settings.sampling else None
 
     def _repair(self) -> None:
-        """Repair the graph if somebody asked for it; where it cannot be done, it is told why."""
+        """Repair the graph if somebody asked for it; store the reason if it fails."""
         wanted = self._wanted_repair()
         if wanted is None:
             return
@@ -366,17 +340,11 @@ class OpenGraph:
         return self._manifest.retractions.are_wanted(self.record.id) or self._eraser.is_due()
 
     def commit_features(self) -> None:
-        """Bring the sets of features that wait into the graph, in order.
+        """Commit or refuse the waiting sets of features, in order.
 
-        Each ends committed or refused, as `FeatureLog.get` tells. A file that is half absorbed goes
-        first, with all that is pending (`ingest_pending`).
-
-        Raises
-        ------
-        peewit.streaming.graph_stream.Interrupted
-            ``should_stop`` was true; the next call goes on.
-        LeaseExpired
-            Another process has taken the lease.
+        `FeatureLog.get` tells how each ended. A half absorbed file goes first, with all that is
+        pending (`ingest_pending`). Raises `LeaseExpired` if another process took the lease, and
+        `Interrupted` if ``should_stop`` was true; the next call goes on.
         """
         if not self._stream.is_between_files:
             self.ingest_pending()
@@ -388,7 +356,7 @@ class OpenGraph:
 
     @contextmanager
     def _loss_told(self) -> Iterator[None]:
-        """Raise `LeaseExpired` for an interruption that the loss of the lease has caused."""
+        """Raise `LeaseExpired` for an interruption caused by the loss of the lease."""
         try:
             yield
         except Interrupted:
@@ -397,12 +365,9 @@ class OpenGraph:
             raise
 
     def retire_features(self) -> None:
-        """Remove versions of features that have given way long enough ago.
+        """Remove versions of features that were replaced long enough ago.
 
-        Raises
-        ------
-        LeaseExpired
-            Another process may write this graph.
+        Raises `LeaseExpired` if another process may write this graph.
         """
         present = Catalog(self._database).get_by_id(self.record.id).features_version
         now = time.time()
@@ -433,10 +398,10 @@ class OpenGraph:
         *,
         is_whole: bool,
     ) -> StreamSummary:
-        """Take files in turn; one that cannot be read now is left out, then its whole source.
+        """Take files in turn; skip an unreadable one, after several its whole source.
 
-        Unless the pass must be ``is_whole``, it ends early where files or nodes are to leave, but
-        with a file that was taken: however often somebody asks, what is new comes in.
+        Unless ``is_whole``, the pass ends early for files or nodes that are to leave, but only
+        after one file was taken, so that new files come in however often somebody asks.
         """
         asked = count()
 
@@ -478,7 +443,7 @@ class OpenGraph:
         return self._sources.get(path)
 
     def _readings(self) -> Mapping[str, tuple[EdgeColumns, Reading]]:
-        """How each source is to be read now, by its id, and its columns."""
+        """Columns and reading of each source, by its id."""
         of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns_of_edges
         said = self._manifest.sources.readings(self.record.id)
         return {
@@ -491,16 +456,16 @@ class OpenGraph:
 
     @property
     def _own_columns(self) -> EdgeColumns:
-        """Names of the columns of files that the service has written: pushes and chunks."""
+        """Columns of files that the service has written: pushes and chunks."""
         window = self.record.settings.window
         if window is None or window.by != "time":
             return CHANGES
         return replace(CHANGES, time="time", time_unit=window.time_unit)
 
     def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
-        """The files that may be read; quarantines others of sources that were added over HTTP.
+        """The files that may be read; quarantines those of HTTP sources that may not.
 
-        They lay elsewhere when they were listed: a link has changed.
+        These lay elsewhere when they were listed: a link has changed.
         """
         places = self._manifest.sources.confinements(self.record.id)
         allowed = []
@@ -520,8 +485,8 @@ class OpenGraph:
     def _lost_files(self, pending: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """Committed files that the checkpoint lacks, as when it was restored from a copy.
 
-        But for those whose place a pending file takes. Looked for once: what an open stream has
-        committed it cannot lose.
+        Files that a pending one replaces are left out. Looked for once, as an open stream cannot
+        lose what it committed.
         """
         graph_id = self.record.id
         if self._is_complete:
@@ -545,7 +510,7 @@ class OpenGraph:
 
 
 def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:
-    """Pushes, and files of sources up to the one that reaches so many bytes."""
+    """Pushes, and files of sources up to the one that reaches ``max_bytes``."""
     if max_bytes is None:
         return files
     taken: list[FileRecord] = []
@@ -569,7 +534,7 @@ def _edge_file(
     readings: Mapping[str, tuple[EdgeColumns, Reading]] | None = None,
     of_pushes: EdgeColumns = CHANGES,
 ) -> EdgeFile:
-    """The file as its source is to be read; pushes have the usual columns, operations if any."""
+    """The file with its source's columns; pushes have the usual ones, with operations if any."""
     columns, reading = (readings or {}).get(file.source_id or "", (of_pushes, _USUAL))
     return EdgeFile(
         path=file.path,

@@ -7,7 +7,7 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 
 def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
-    """Settings of a graph's stream, from what people chose and from what this machine has."""
+    """Settings of a graph's stream, from the graph's settings and this machine's."""
     chosen = record.settings
     if chosen.seed is None:
         raise ValueError("seed must be set by the catalog, got None")

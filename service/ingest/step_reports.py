@@ -12,7 +12,7 @@ from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.streaming.steps import Step, Steps
 
 _WORK: Final = ""
-"""Key of the one thing that a process does with its graphs at a time."""
+"""Key of the one step at a time that a process takes on its graphs."""
 
 _REMOTE_THREAD: Final = "fsspecIO"
 
@@ -20,14 +20,7 @@ _REMOTE_THREAD: Final = "fsspecIO"
 class ReportedSteps(Steps):
     """Steps of the work on one graph, or on none, reported to a renewer.
 
-    Parameters
-    ----------
-    renewer : Renewer
-        Stores them.
-    graph_id : str, optional
-        The graph.
-    source_of : callable
-        Id of the source that a file comes from.
+    ``source_of`` gives the source's id of a file.
     """
 
     def __init__(
@@ -42,7 +35,7 @@ class ReportedSteps(Steps):
         self._source_of = source_of
 
     def begin(self, step: Step, path: str | None = None) -> None:
-        """Report a step, or that it moves on."""
+        """Report a step, or that it makes progress."""
         self._renewer.begin(
             _WORK,
             graph_id=self._graph_id,

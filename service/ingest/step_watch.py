@@ -1,7 +1,7 @@
-"""Step watch: tells work that takes long from work that stands still, from outside the process.
+"""Step watch: tells slow work from stuck work, from outside the process.
 
-It runs in the renewer, which goes on while the process that it watches is stuck in a system call or
-keeps its interpreter to itself.
+It runs in the renewer, which goes on while the watched process hangs in a system call or holds its
+interpreter's lock.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from peewit.service.jobs.ingest_steps import StepNow
 
 LEAST_SECONDS: Final = 1.0
 LEAST_SHARE: Final = 0.02
-"""Of one processor; heartbeats and polls of a process that waits take a tenth of that."""
+"""Of one processor; heartbeats and polls of a waiting process take a tenth of that."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Watched:
-    """A step, since when it is quiet, and the processor time of then (None: not looked at)."""
+    """A step, since when it is quiet, and its processor time then (None: not looked at)."""
 
     graph_id: str | None
     source_id: str | None
@@ -35,19 +35,14 @@ class _Watched:
 class StepWatch:
     """Steps of a process, and for how long each has been quiet.
 
-    Progress is what the work itself tells: a step begins, a block was read, an iteration done, some
-    mebibytes are on the disk. No heartbeat counts, as that goes on whatever the work does. Between
-    two such reports the processor time of the work stands for it, since a factorisation can tell
-    nothing until it ends: work that has taken a second of it, and a fiftieth of the time that has
-    passed, since it last made progress is slow and not quiet. Work that neither tells anything nor
-    computes is stuck, once that has lasted for ``PEEWIT_STALL_SECONDS``.
+    Progress is what the work itself reports: a step begins, a block is read, an iteration done,
+    some mebibytes are on the disk. Heartbeats do not count, as they go on regardless. Between
+    reports processor time counts, since a factorization reports nothing until it ends: work that
+    has used a second, and a fiftieth of the time since its last progress, is slow and not quiet.
+    Work that neither reports nor computes for ``PEEWIT_STALL_SECONDS`` is stuck.
 
-    Parameters
-    ----------
-    processor_seconds : callable
-        User and system seconds of some threads of the process, of all where none is named.
-    clock : callable
-        Monotonic seconds, the same for the process and for its watch.
+    ``processor_seconds`` gives user and system seconds of some threads, of all if none is named.
+    ``clock`` is monotonic, and the same for the process and its watch.
     """
 
     def __init__(
@@ -61,7 +56,7 @@ class StepWatch:
         self._steps: dict[str, _Watched] = {}
 
     def begin(self, key: str, *, threads: list[int], since: float, **values: Any) -> None:
-        """Take up a step in place of the one of that key."""
+        """Watch a step in place of the key's last one."""
         self._steps[key] = _Watched(
             **values, threads=frozenset(threads), since=since, quiet_since=since
         )
@@ -76,7 +71,7 @@ class StepWatch:
         self._steps.pop(key, None)
 
     def look(self) -> list[StepNow]:
-        """What is done now."""
+        """The present steps."""
         now = self._clock()
         return [
             StepNow(
@@ -103,7 +98,7 @@ class StepWatch:
 
 
 def processor_seconds(pid: int, threads: frozenset[int]) -> float:
-    """Seconds that threads of a process have computed, all where none is named; 0 once gone."""
+    """Processor seconds of threads of a process, of all if none is named; 0 once gone."""
     try:
         process = psutil.Process(pid)
         if threads:

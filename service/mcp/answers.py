@@ -39,7 +39,7 @@ class GraphLine(Answer):
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
-        """What is told of a graph."""
+        """The line of a graph."""
         return cls(
             name=graph.name,
             n_nodes=graph.nodes,
@@ -65,7 +65,7 @@ class ColumnLine(Answer):
 
     @classmethod
     def of(cls, column: LabelColumn) -> Self:
-        """What is told of a column."""
+        """The line of a column."""
         return cls(name=column.name or None, n_labeled=column.n_labeled, n_labels=column.n_labels)
 
 
@@ -110,7 +110,7 @@ class JobState(Answer):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """What is told of a job."""
+        """The state of a job."""
         result: dict[str, Any] = job.result or {}
         is_over = job.started_at is not None and job.finished_at is not None
         shares, column = (
@@ -173,7 +173,7 @@ class GraphState(GraphLine):
 
     @classmethod
     def made(cls, graph: GraphDetails, columns: Iterable[LabelColumn], job: Job | None) -> Self:
-        """What is told of a graph with its columns and its last solve."""
+        """The state of a graph, its columns and its last solve."""
         return cls(
             **GraphLine.of(graph).model_dump(),
             node_ids=graph.settings.node_ids,
@@ -199,7 +199,7 @@ class Source(Answer):
 
     @classmethod
     def of(cls, made_from: Provenance) -> Self:
-        """What is told of it."""
+        """The source of predictions."""
         return cls(**{name: getattr(made_from, name) for name in cls.model_fields})
 
 
@@ -213,7 +213,7 @@ class Row(Answer):
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
-        """What is told of a node in a list."""
+        """The row of a prediction."""
         return cls(**{name: getattr(prediction, name) for name in Row.model_fields})
 
 
@@ -226,7 +226,7 @@ class Rows(Answer):
 
     @classmethod
     def of(cls, page: PredictionRows) -> Self:
-        """What is told of a page."""
+        """A page of rows."""
         return cls(
             made_from=Source.of(page),
             predictions=[Row.of(each) for each in page.predictions],
@@ -251,7 +251,7 @@ class Reason(Answer):
 
     @classmethod
     def of(cls, reason: LabelReason) -> Self:
-        """What is told of a label."""
+        """The reason that a label is."""
         way = None if reason.way is None else list(reason.way)
         return cls(node=reason.node, label=reason.label, part=reason.part, way=way)
 
@@ -274,7 +274,7 @@ class Explanation(Answer):
         found: PredictionReasons | None,
         refusal: str | None,
     ) -> Self:
-        """What is told of a node."""
+        """The explanation of a node's prediction."""
         scores = sorted((prediction.scores or {}).items(), key=lambda each: -each[1])
         reasons = None if found is None else found.reasons
         return cls(
@@ -297,7 +297,7 @@ class Suggested(Answer):
 
     @classmethod
     def of(cls, found: Suggestions) -> Self:
-        """What is told of suggestions."""
+        """The answer for suggestions."""
         return cls(
             strategy=found.strategy,
             origin=found.origin,

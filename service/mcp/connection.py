@@ -1,4 +1,4 @@
-"""What tools speak to: a server at an address, or the home of this machine."""
+"""Connection of the tools: to a server at an address, or to the home of this machine."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,16 +21,13 @@ from peewit.service.worker.warm_child import WarmChild
 _log = structlog.get_logger(__name__)
 
 _HERE: Final = "http://127.0.0.1"
-"""Host of requests that no network sees; the API lets only loopback in while there is no key."""
+"""Host of in-process requests; without keys the API admits loopback only."""
 
 
 class Connection:
     """A client of a server that runs its jobs itself.
 
-    Attributes
-    ----------
-    client : AsyncClient
-        Sends the key of ``PEEWIT_API_KEY``, if there is one.
+    It sends the key of ``PEEWIT_API_KEY``, if there is one.
     """
 
     def __init__(self, client: AsyncClient) -> None:
@@ -63,7 +60,7 @@ class _Home(Connection):
     def see_to(self, job_id: str) -> None:
         """Begin to run a job in the child of this process, one by one, unless a worker takes it.
 
-        The child goes on: the next job of the graph finds it in memory.
+        The child stays: the next job of the graph finds it in memory.
         """
         if job_id not in self._seen_to:
             self._seen_to.add(job_id)
@@ -88,7 +85,7 @@ class _Home(Connection):
 
 @asynccontextmanager
 async def connected(url: str | None, settings: Settings) -> AsyncIterator[Connection]:
-    """A connection to the server at an address, or without one to the home of the settings.
+    """A connection to the server at an address, or to the home of the settings.
 
     A job of the home that still runs at the end goes back to the queue.
     """

@@ -1,4 +1,4 @@
-"""The MCP server: the tools with their hints, on standard input and output."""
+"""MCP server: the tools with their hints, on standard input and output."""
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -58,21 +58,13 @@ def server_of(tools: Tools) -> MCPServer[None]:
 
 
 async def serve(url: str | None, settings: Settings) -> None:
-    """Answer on standard input and output until the input ends.
-
-    Parameters
-    ----------
-    url : str, optional
-        Of a Peewit server; without it the home of the settings is worked on.
-    settings : Settings
-        Of this process.
-    """
+    """Answer on standard input and output until the input ends; for the home if there is no URL."""
     async with connected(url, settings) as connection:
         await server_of(Tools(connection)).run_stdio_async()
 
 
 def _refusing(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """The tool, whose refusals by the server are errors that the model reads."""
+    """The tool, with the server's refusals as errors that the model reads."""
 
     @wraps(tool)
     async def called(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,6 +1,6 @@
-"""The tools: what a model may ask of a Peewit, in its words, each one or two calls of the client.
+"""Tools that a model may call, each one or two calls of the client.
 
-A docstring is the description that the model reads, and so are those of the parameters.
+A model reads docstrings as descriptions of tools, and those of the parameters.
 """
 
 from collections import OrderedDict
@@ -41,7 +41,7 @@ MAX_NODES: Final = 50
 MAX_REASONS: Final = 10
 MAX_WAIT_SECONDS: Final = 120
 _MAX_REMEMBERED: Final = 10_000
-"""Suggested nodes whose labels are noted as such without being told so."""
+"""Suggested nodes that are remembered, to note the origin of their labels."""
 
 GraphName = Annotated[str, Field(description="Name of the graph, as list_graphs tells it.")]
 Node = Annotated[NodeName, Field(description="Id of the node, exactly as the graph has it.")]
@@ -56,13 +56,7 @@ Wait = Annotated[
 
 
 class Tools:
-    """Tools of one connection; it remembers which nodes it has suggested.
-
-    Parameters
-    ----------
-    connection : Connection
-        What is asked.
-    """
+    """Tools of one connection; it remembers which nodes it has suggested."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -242,7 +236,7 @@ class Tools:
         return await self._ended(job, wait_seconds)
 
     async def _ended(self, job_id: str, seconds: float) -> CallToolResult:
-        """A job at its end, or as it stands once the time is over."""
+        """A job at its end, or as it stands after so many seconds."""
         try:
             job = await self._client.wait(job_id, timeout=seconds)
         except JobFailed as error:
@@ -252,7 +246,7 @@ class Tools:
         return told(f"The job is {job.status}.", JobState.of(job))
 
     async def _last_solve(self, graph: str, label_column: str | None) -> Job | None:
-        """The job of the freshest predictions."""
+        """The job of the newest predictions."""
         try:
             page = await self._client.prediction_rows(graph, limit=1, label_column=label_column)
         except PredictionsNotFound:
@@ -260,7 +254,7 @@ class Tools:
         return await self._client.job(page.job)
 
     async def _run_queued(self, graph: str) -> None:
-        """Have jobs run that wait to locate the nodes."""
+        """Run queued jobs that locate the nodes."""
         async for job in self._client.jobs(graph=graph, status="queued"):
             if job.kind == "embed":
                 self._connection.see_to(job.id)
@@ -268,12 +262,9 @@ class Tools:
     async def _known_class(
         self, graph: str, label: LabelValue, label_column: str | None
     ) -> LabelValue:
-        """The class that is written so, where the last solve has classes.
+        """The class of the last solve with this text; raises `InvalidArgument` if there is none.
 
-        Raises
-        ------
-        InvalidArgument
-            It has none such.
+        The label as it is if there is no such solve, or if the key may not read it.
         """
         try:
             solve = await self._last_solve(graph, label_column)
@@ -293,7 +284,7 @@ class Tools:
 
 
 def told(sentence: str, answer: Answer) -> CallToolResult:
-    """A result: a sentence of ours, and the fields, for clients that read only text in JSON too."""
+    """A result: a sentence of ours, and the fields, also as JSON for clients that read text."""
     return CallToolResult(
         content=[
             TextContent(type="text", text=sentence),

@@ -1,7 +1,7 @@
-"""Assessment of a solve's own answer: cross-validation and uncertainty.
+"""Assessment of a solve's own answer: cross-validation, variance, calibration and label shares.
 
-Variance and cross-validation speak of the snapshot that was solved, H, whatever the job
-refined on the full graph.
+All figures are of the snapshot that was solved, even where the job refines its answer on the full
+graph.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,30 +37,21 @@ Phase = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgedLabels:
-    """Labels that are left out in turn to judge by; made by `of`.
+    """Labels that are left out in turn to judge the answer; made by `of`.
 
-    Those that were drawn at random, where these are enough to speak for all nodes. Else suggested
-    ones are passed over: their nodes were picked because they differ from the others.
-
-    Attributes
-    ----------
-    may_leave_out : (n_labeled,) bool
-    n_folds : int
-        As many as asked, or as labels that can be left out where others were passed over.
-    n_suggested : int
-        Suggested labels that were passed over.
-    told : str or None
-        What was passed over in words; None where nothing was, and no label was suggested.
+    Only labels of randomly drawn nodes are used where there are enough to speak for all nodes.
+    Otherwise labels of suggested nodes are passed over, as these nodes were picked because they
+    differ from the others.
     """
 
-    may_leave_out: BoolArray
-    n_folds: int
-    n_suggested: int
-    told: str | None
+    may_leave_out: BoolArray  # (n_labeled,)
+    n_folds: int  # at most as many as labels that can be left out where others are passed over
+    n_suggested: int  # suggested labels that are passed over
+    told: str | None  # warning; None if nothing is passed over and nothing was suggested
 
     @classmethod
     def of(cls, labels: Labels | RealLabels, origins: Origins, n_folds: int) -> "JudgedLabels":
-        """Random ones, those that were not suggested, or all, as the first of these suffice."""
+        """Random labels if enough, else those not suggested if enough, else all."""
         is_suggested, is_random = origins
         n_labeled, n_suggested = labels.n_labeled, int(is_suggested.sum())
         n_random = int(can_be_left_out(labels, is_random).sum())
@@ -94,61 +85,44 @@ class JudgedLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answered:
-    """Solution of a model, and all that it was made from.
-
-    Attributes
-    ----------
-    model : Model
-    prepared
-        From its `prepare`.
-    snapshot : Snapshot
-        What was solved.
-    labels : Labels or RealLabels
-        What was given.
-    judged : JudgedLabels
-        By which of them it is judged.
-    solution : Solution
-        The answer on the snapshot.
-    """
+    """Solution of a model on a snapshot, and all that it was made from."""
 
     model: Model
-    prepared: Any
+    prepared: Any  # by the model's `prepare`
     snapshot: Snapshot
-    labels: Labels | RealLabels
-    judged: JudgedLabels
+    labels: Labels | RealLabels  # all that were given
+    judged: JudgedLabels  # those left out to judge
     solution: Solution
 
     @property
     def graph_penalty(self) -> float:
-        """The penalty of the answer; of models that have one."""
+        """Graph penalty of the solution; only of models that have one."""
         return float(self.solution.stats["graph_penalty"])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Assessment:
-    """Figures that were asked for.
+    """Assessment of an answer; fields are None unless asked for.
 
     Attributes
     ----------
-    variance : (n_nodes,) float32 or None
-        Infinite where no label reaches; None unless asked for.
+    variance : (n_nodes,) float32
+        Infinite where no label reaches.
+    left_out_scores : (n_labels, n_classes) float32
+        As of `peewit.solvers.assessment.cross_validation.CrossValidation`. With a calibration these
+        are probabilities, by a calibration that did not see the label.
+    calibration : Calibration
+        Turns scores into probabilities; None where scores are probabilities.
+    p_values : (n_nodes, n_classes) float32
+        Conformal p-values, which decide the classes in each set.
+    stability : (n_nodes,) float32
+        Share of the replicas that predict the same class.
+    label_shares : (n_nodes, n_labels) float32
+        As of `peewit.solvers.models.harmonic.label_shares`.
+    is_dropped : (n_labels,) bool
+        Labels left out of the answer by `peewit.service.tasks.refit`.
     figures : dict
-        For the job's stats, as JSON values, by option.
-    left_out_scores : (n_labels, n_classes) float32 or None
-        As of `peewit.solvers.assessment.cross_validation.CrossValidation`; where there is a
-        calibration probabilities, by one that did not see the label.
-    calibration : Calibration or None
-        What makes probabilities of the scores; None unless asked for, or where they are such.
-    p_values : (n_nodes, n_classes) float32 or None
-        By which classes belong to sets; None unless asked for.
-    stability : (n_nodes,) float32 or None
-        Share of the replicas with the same class; None unless asked for.
-    label_shares : (n_nodes, n_labels) float32 or None
-        As of `peewit.solvers.models.harmonic.label_shares`; None unless asked for.
-    is_dropped : (n_labels,) bool or None
-        Which labels the answer does without, as of `peewit.service.tasks.refit`.
-    warnings : list of str
-        What fell short.
+        JSON values for the job's stats, by option.
     """
 
     variance: Float32Array | None = None
@@ -162,7 +136,7 @@ class Assessment:
     warnings: list[str] = field(default_factory=list)
 
     def note(self, name: str, figures: Mapping[str, Any], status: Status) -> None:
-        """Keep figures with how they were reached; what is not finite becomes null."""
+        """Keep figures and their status; values that are not finite become null."""
         self.figures[name] = {**_plain(figures), "status": status.value}
         if status is not Status.CONVERGED:
             self.warnings.append(f"{name}: {status.message}; {status.advice}")
@@ -177,7 +151,7 @@ def assess(
     progress: Progress,
     cancelled: Cancelled,
 ) -> None:
-    """Add the variance that the options may ask for, in a phase of its own."""
+    """Add the variance, in a phase of its own, if the options ask for it."""
     if options.variance:
         with phase("variance"):
             _variance(answer, assessment, progress, cancelled)
@@ -201,13 +175,7 @@ def _variance(
 def share_out(
     answer: Answered, assessment: Assessment, *, progress: Progress, cancelled: Cancelled
 ) -> None:
-    """Add what each label adds to scores, by a model that can tell.
-
-    Raises
-    ------
-    StoppedEarly
-        Cancelled.
-    """
+    """Add what each label adds to scores, if the model can tell; raises `StoppedEarly`."""
     model, labels = answer.model, answer.labels
     if not (isinstance(model, LinearModel) and isinstance(labels, Labels)):
         return
@@ -228,12 +196,9 @@ def leave_out(
     progress: Progress,
     cancelled: Cancelled,
 ) -> None:
-    """Add what labels left out tell: cross-validation, calibration and p-values.
+    """Add cross-validation, calibration and p-values from labels left out.
 
-    Raises
-    ------
-    ValueError
-        More folds than labels that can be left out.
+    Raises ValueError if there are more folds than labels that can be left out.
     """
     labels, judged = answer.labels, answer.judged
     values = _p_values(answer, options.sets) if isinstance(labels, Labels) else None
@@ -288,7 +253,7 @@ def _p_values(answer: Answered, asked: str) -> ConformalPValues | None:
 def _probabilities(
     model: Model, labels: Labels, found: CrossValidation, assessment: Assessment, *, asked: bool
 ) -> None:
-    """Calibrate scores, if that is asked for, and tell how true probabilities are."""
+    """Calibrate scores if asked for, and note how true probabilities are."""
     scores = found.scores
     if scores is None:
         return
@@ -309,7 +274,7 @@ def _probabilities(
 def tell_calibration(
     assessment: Assessment, judged: RealArray, classes: Int64Array, *, is_calibrated: bool
 ) -> None:
-    """How true the probabilities of labels left out are."""
+    """Note how true the probabilities of labels left out are."""
     truth = CalibrationMetrics.of(judged, classes)
     assessment.figures["calibration"] = _plain(
         {**asdict(truth), "n_left_out": classes.size, "is_calibrated": is_calibrated}
@@ -317,7 +282,7 @@ def tell_calibration(
 
 
 def _accuracy(labels: Labels, found: CrossValidation, scores: Float32Array) -> dict[str, Any]:
-    """Accuracy of labels left out by other scores than the model's own, of all and by fold."""
+    """Accuracy of calibrated scores of labels left out, of all and by fold."""
     was_left_out = found.fold >= 0
     is_right = (scores.argmax(axis=1) == labels.classes) & np.isfinite(scores).all(axis=1)
     folds = [float(is_right[found.fold == number].mean()) for number in range(len(found.folds))]
@@ -325,7 +290,7 @@ def _accuracy(labels: Labels, found: CrossValidation, scores: Float32Array) -> d
 
 
 def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity and no tuples."""
+    """The figures as JSON values, which know neither infinity nor tuples."""
     return {
         name: None
         if isinstance(value, float) and not isfinite(value)

@@ -23,13 +23,7 @@ from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyOptions(CertifySettings):
-    """Which snapshot to certify, None for the newest, and how hard to try.
-
-    Raises
-    ------
-    ValueError
-        A value breaks its rule.
-    """
+    """Snapshot to certify (None for the newest) and effort; raises ValueError for bad values."""
 
     snapshot: int | None = None
 
@@ -73,7 +67,7 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
     )
 
     def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
-        """Raise `RawEdgesMovedOn` for a snapshot whose raw edges are known no more."""
+        """Raise `RawEdgesMovedOn` for a snapshot whose raw edges are no longer known."""
         asked = self.read(spec.parameters).snapshot or graph.progress.snapshot
         paths = GraphPaths(root=home.directory(graph.id))
         with suppress(SnapshotNotFound):  # the job says so
@@ -81,7 +75,7 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
                 require_raw_edges(paths, SnapshotStore(paths.snapshots).meta(asked))
 
     def capture(self, job: Job, graph: GraphRecord, home: Home) -> CertifyTask:
-        """The snapshot that was named, or the newest."""
+        """Task for the named snapshot, or the newest."""
         asked = self.read(job.parameters).snapshot
         snapshot = newest_snapshot(graph) if asked is None else asked
         capture_inputs(
@@ -109,12 +103,8 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
     def run(self, task: CertifyTask, child: Child) -> Done | Stopped:
         """`Done` once the certificate is on the disk, or `Stopped`.
 
-        Raises
-        ------
-        ValueError
-            Raw edges are missing or changed, or a parameter is wrong.
-        OSError, MemoryError, LookupError, RuntimeError
-            Files that could not be read or written.
+        Raises ValueError if raw edges are missing or changed or a parameter is wrong, and OSError,
+        MemoryError, LookupError or RuntimeError if files cannot be read or written.
         """
         try:
             certificate = certify(
@@ -136,5 +126,5 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
 
 
 def with_remedy(error: RawEdgesGone, *, keep_raw: bool) -> ValueError:
-    """The error with what would have kept the edges."""
+    """The error as a ValueError that names the setting which would have kept the edges."""
     return ValueError(str(error) if keep_raw else f"{error}; pushed edges stay only with keep_raw")

@@ -1,4 +1,4 @@
-"""Embed jobs: how a child runs them. They have no parameters."""
+"""Embed jobs, which have no parameters: how a child runs them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStopped, embed
 
 _STAGES: Final = {"embedding": "solving"}
-"""What forecasts call it that the equations are solved."""
+"""Names of stages in forecasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +32,7 @@ class EmbedKind(SnapshotKind[EmbedTask]):
     def run(self, task: EmbedTask, child: Child) -> Done | Stopped:
         """`Done` once the embedding is on the disk, or `Stopped`.
 
-        Raises
-        ------
-        OSError, MemoryError, LookupError
-            Files that could not be read or written.
+        Raises OSError, MemoryError or LookupError if files cannot be read or written.
         """
         began = monotonic()
         solving = Reporter(child.report)

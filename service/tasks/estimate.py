@@ -1,7 +1,7 @@
 """Estimate of a solve's memory and time before it runs, and refusal of one that cannot fit.
 
-The memory of a Gram matrix is what the process that solves will plan with; that of a graph follows
-from its size. Time is what the last equal job took, or nothing: other figures would be guesses.
+Memory of a Gram matrix is planned as in the solving process; memory of a graph follows from its
+size. Time is that of the last equal job, or unknown.
 """
 
 from collections.abc import Mapping
@@ -47,12 +47,12 @@ class NoSnapshot(ValueError):
 
 
 class DoesNotFit(ValueError):
-    """A job needs more memory than there is; the message says what would do."""
+    """A job needs more memory than there is; the message says what would fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Need:
-    """The memory of a solve; the fields are those of `Estimate`."""
+    """Memory of a solve; fields as of `Estimate`."""
 
     n_bytes: int | None
     limit_bytes: int
@@ -63,7 +63,7 @@ class _Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """Estimates solves; ``memory_bytes`` are ``Settings.child_memory_bytes`` of the workers."""
+    """Estimates solves; ``memory_bytes`` is ``Settings.child_memory_bytes`` of the workers."""
 
     jobs: JobQueue
     labels: LabelStore
@@ -72,7 +72,7 @@ class Estimator:
 
     @classmethod
     def of(cls, home: Home) -> Self:
-        """For the graphs of a home."""
+        """An estimator for the graphs of a home."""
         return cls(
             jobs=home.jobs,
             labels=home.labels,
@@ -88,9 +88,9 @@ class Estimator:
         ValueError
             See `peewit.service.tasks.solve_options.validate_solve`.
         peewit.service.labels.store.LabelColumnNotFound
-            No label was ever given in the column that is named.
+            The named column never had a label.
         NoSnapshot
-            The graph has none yet.
+            The graph has no snapshot yet.
         peewit.streaming.snapshots.store.SnapshotNotFound
         peewit.streaming.features.store.FeaturesNotFound
             Newer ones came between two looks at the graph, or files are gone.
@@ -130,7 +130,7 @@ class Estimator:
         )
 
     def leaves_room(self, estimate: Estimate) -> bool:
-        """Whether it takes at most half of the memory of a solving process, and of what is free."""
+        """Whether a solve takes at most half of a child's memory and of the free memory."""
         if estimate.n_bytes is None:
             return False
         free = psutil.virtual_memory().available
@@ -138,7 +138,7 @@ class Estimator:
         return 2 * estimate.n_bytes <= least
 
     def require_room(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> None:
-        """Raise `DoesNotFit` for a solve that cannot fit; one without a snapshot passes."""
+        """Raise `DoesNotFit` for a solve that cannot fit; a graph without a snapshot passes."""
         try:
             estimate = self.estimate(graph, model, parameters)
         except NoSnapshot:  # the job says so, unless one is there when it begins
@@ -195,7 +195,7 @@ class Estimator:
     def _held_bytes(
         self, graph: GraphRecord, model: Model, options: SolveOptions, snapshot: SnapshotMeta
     ) -> int:
-        """What a solve holds for edges and nodes, of as many labels as there are now."""
+        """Bytes that a solve holds for edges and nodes, with as many labels as there are now."""
         n_nodes, n_edges = snapshot.n_nodes, snapshot.edges_kept
         again = graph_bytes(n_nodes, n_edges, model.graph_copies[1]) if options.replicas else 0
 
@@ -215,7 +215,7 @@ class Estimator:
 
 
 def newest_snapshot(graph: GraphRecord) -> int:
-    """The number of the newest snapshot; raises `NoSnapshot` where there is none yet."""
+    """Number of the newest snapshot; raises `NoSnapshot` if there is none yet."""
     if graph.progress.snapshot is None:
         raise NoSnapshot(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
     return graph.progress.snapshot
@@ -230,7 +230,7 @@ def _input(model: Model, rows: FeatureRows | None) -> str:
 def _points(
     model: Model, snapshot: SnapshotMeta, rows: FeatureRows | None
 ) -> tuple[int, int] | None:
-    """How many points a model of points has, and of how many numbers each."""
+    """Number of points of a model of points, and their dimension; None for other models."""
     if isinstance(model, EmbeddedModel) and not model.needs_points(rows is not None):
         return None
     if rows is not None:

@@ -1,7 +1,7 @@
 """Filter jobs: their parameters, and how a child runs them.
 
-They leave one file of numbers, which `peewit.service.graphs.filtered_feature_files` finds, reads
-and retires.
+Each leaves one file of smoothed features; `peewit.service.graphs.filtered_feature_files` finds,
+reads and retires it.
 """
 
 from collections.abc import Mapping
@@ -27,22 +27,14 @@ from peewit.streaming.snapshots.store import SnapshotStore
 
 _MAX_BYTES: Final = 1 << 30
 _MEMORY_SHARE: Final = 4
-"""Columns that are held at once may take this part of a child's memory."""
+"""Columns held at once may take this part (1 / 4) of a child's memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterSettings:
-    """How features are smoothed.
+    """Smoothing of features; raises ValueError for a bad value.
 
-    Attributes
-    ----------
-    teleport : float
-        As in `peewit.solvers.estimators.feature_filter.filter_features`.
-
-    Raises
-    ------
-    ValueError
-        It breaks its rule.
+    ``teleport`` is as in `peewit.solvers.estimators.feature_filter.filter_features`.
     """
 
     teleport: float = 0.1
@@ -57,17 +49,14 @@ class FilterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterTask(Task):
-    """Smooth the features of a snapshot's nodes; fields as of `LabelsTask`.
-
-    ``max_bytes`` is the memory of the columns that are held at once.
-    """
+    """Smooth the features of a snapshot's nodes; fields as of `LabelsTask`."""
 
     kind: ClassVar[str] = KIND
 
     snapshot: int
     features_version: int
     parameters: Mapping[str, Any]
-    max_bytes: int
+    max_bytes: int  # of the columns that are held at once
 
 
 class FilterKind(GraphKind[FilterTask, FilterSettings]):
@@ -87,7 +76,7 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
         require_features(graph)
 
     def capture(self, job: Job, graph: GraphRecord, home: Home) -> FilterTask:
-        """The newest snapshot and the present features."""
+        """Task for the newest snapshot and the present features."""
         snapshot = newest_snapshot(graph)
         require_features(graph)
         capture_inputs(home, job, graph, snapshot)
@@ -105,14 +94,8 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
     def run(self, task: FilterTask, child: Child) -> Done | Stopped:
         """`Done` once the file is on the disk, or `Stopped`.
 
-        Raises
-        ------
-        ValueError
-            A parameter is wrong.
-        FeaturesNotFound
-            Newer features have replaced those of the task, and they were removed since.
-        OSError, MemoryError, LookupError
-            Files that could not be read or written.
+        Raises ValueError for a wrong parameter, `FeaturesNotFound` if newer features replaced those
+        of the task, and OSError, MemoryError or LookupError if files cannot be read or written.
         """
         phases = Phases(child.report, child.cancelled)
         try:
@@ -122,7 +105,7 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
             return Stopped()
 
     def sweep(self, graph_id: str, home: Home) -> None:
-        """Remove the files that later ones have replaced, and what came to nothing."""
+        """Remove files that later ones replaced, and those of failed attempts."""
         files_of(home).clean(graph_id)
 
     def _filtered(self, task: FilterTask, phases: Phases, child: Child) -> dict[str, Any]:
@@ -162,5 +145,5 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
 
 
 def files_of(home: Home) -> FilteredFeatureFiles:
-    """The files that jobs of this kind have left."""
+    """Store of the files that filter jobs leave."""
     return FilteredFeatureFiles(jobs=home.jobs, graphs_directory=home.settings.graphs_directory)

@@ -1,4 +1,4 @@
-"""Forecast of a job: how far it is and when it ends, by its own pace and the last equal job."""
+"""Forecast of a job's progress and end, from its own pace and the last equal job."""
 
 from collections.abc import Callable, Mapping
 from itertools import dropwhile, takewhile
@@ -11,10 +11,10 @@ from peewit.service.tasks.tasks_and_messages import Advanced
 
 _JOBS_LOOKED_AT: Final = 200
 _LEAST_FRACTION: Final = 0.02
-"""Of a phase; less of it tells no pace."""
+"""Part of a phase below which it tells no pace."""
 
 _PHASE_SHARE: Final = 0.75
-"""Part of what is left of a stage that a phase is taken for: nobody knows how many will follow."""
+"""Assumed part of a stage's rest that each phase takes, as the number of phases is unknown."""
 
 _USUAL: Final[Mapping[str, float]] = {
     "loading": 1.0,
@@ -24,13 +24,13 @@ _USUAL: Final[Mapping[str, float]] = {
     "refining": 14.0,
     "writing": 1.0,
 }
-"""Seconds of stages beside each other, where no equal job has told them."""
+"""Relative seconds of stages where no equal job has told them."""
 
 
 def last_equal(
     queue: JobQueue, graph_id: str, kind: str, model: str | None, parameters: Mapping[str, Any]
 ) -> Job | None:
-    """The last job of a graph that was asked the same and succeeded, of a number of recent ones."""
+    """The last of the recent jobs of a graph that succeeded with the same parameters."""
     page = queue.list(graph_id=graph_id, status=JobStatus.SUCCEEDED, limit=_JOBS_LOOKED_AT)
     equal = (
         job
@@ -41,13 +41,13 @@ def last_equal(
 
 
 def seconds_by_stage(job: Job | None) -> dict[str, float]:
-    """Seconds of each stage of a finished job, in order; empty where they are unknown."""
+    """Seconds of each stage of a finished job, in order; empty if unknown."""
     taken = None if job is None or job.result is None else job.result.get("seconds")
     return dict(taken) if isinstance(taken, Mapping) else {}
 
 
 class Forecast:
-    """Forecast of one attempt, from what it tells and from the last equal job if there is one."""
+    """Forecast of one attempt, from its reports and the last equal job if there is one."""
 
     def __init__(self, last: Job | None, *, clock: Callable[[], float] = monotonic) -> None:
         self._expected = seconds_by_stage(last)
@@ -59,7 +59,7 @@ class Forecast:
         self._stage_done = self._done_before_phase = self._done = 0.0
 
     def take(self, advanced: Advanced) -> None:
-        """Take notice of how far the attempt says that it is."""
+        """Update the forecast with the attempt's progress."""
         is_new_stage = advanced.stage != self._stage
         if is_new_stage:
             self._stage, self._stage_began, self._stage_done = advanced.stage, self._clock(), 0.0
@@ -73,17 +73,17 @@ class Forecast:
     def fraction_done(self) -> float:
         """Estimated part of the whole job that is done, in [0, 1); it never falls.
 
-        Stages count by the seconds that they took last, or usually take beside each other. Within a
-        stage each phase is taken for a fixed part of what its predecessors left.
+        Stages are weighted by their seconds in the last equal job, or by usual ones. Within a stage
+        each phase takes a fixed part of what earlier phases left.
         """
         return self._done
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the job ends, estimated; None where nothing tells.
+        """Estimated seconds until the job ends; None if unknown.
 
-        Of the present stage the longer of two: what its phase needs at the pace so far, and what
-        is left of the time that the stage took last. Of later stages what they took last.
+        For the present stage, the longer of what its phase needs at the pace so far and what is
+        left of the stage's last duration. For later stages, their last durations.
         """
         now = self._clock()
         left = []
@@ -106,7 +106,7 @@ class Forecast:
         self._done = max(self._done, before + share * self._stage_done)
 
     def _stage_shares(self) -> tuple[float, float]:
-        """Parts of the job that earlier stages and this one are; all where its stage is unknown."""
+        """Parts of the job before this stage and in it; (0, 1) where the stage is unknown."""
         seconds = self._expected if self._stage in self._expected else _USUAL
         total = sum(seconds.values())
         if self._stage is None or self._stage not in seconds or not total > 0.0:

@@ -1,9 +1,8 @@
 """Contract of a kind of job: its parameters, its input, how it runs, and what it leaves.
 
-Context: five kinds of job stood in eight files, each in its own shape. Decision: a kind is one
-class without state in a file of its own, and `peewit.service.tasks.kind_list` lists them.
-Consequence: API, command line, worker and child know the contract only; what they do for
-one kind they do for all.
+Decision: a kind is one class without state in a file of its own, and
+`peewit.service.tasks.kind_list` lists them. Consequence: API, command line, worker and child know
+the contract only, and treat all kinds alike.
 """
 
 from abc import ABC, abstractmethod
@@ -28,27 +27,17 @@ SettingsT = TypeVar("SettingsT")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Child:
-    """What a warm child has for a task.
+    """What a warm child gives a task."""
 
-    Attributes
-    ----------
-    graphs : WarmGraphs
-        Snapshots and preparations that stay between tasks.
-    report : callable
-        Takes how far the task is.
-    cancelled : callable
-        True once the task is to end.
-    """
-
-    graphs: WarmGraphs
-    report: Report
-    cancelled: Cancelled
+    graphs: WarmGraphs  # stay between tasks
+    report: Report  # takes the progress
+    cancelled: Cancelled  # true once the task is to end
 
 
 def capture_inputs(
     home: Home, job: Job, graph: GraphRecord, snapshot: int, *, labels_seq: int | None = None
 ) -> None:
-    """Store what an attempt works on; ingest keeps the snapshots of running jobs."""
+    """Store the inputs of an attempt; ingest keeps the snapshots of running jobs."""
     home.jobs.capture(
         job.id,
         job.attempt,
@@ -60,40 +49,24 @@ def capture_inputs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Generic[SettingsT]):
-    """Parameters of a job that needs no model: the fields of a settings dataclass.
+    """Parameters of a job without a model: the fields of a settings dataclass."""
 
-    Attributes
-    ----------
-    doc : str
-        What they choose.
-    settings : type
-        Checks its values; every field has a default.
-    docs : mapping
-        What each field means.
-    """
-
-    doc: str
-    settings: type[SettingsT]
-    docs: Mapping[str, str]
+    doc: str  # what they choose
+    settings: type[SettingsT]  # checks its values; every field has a default
+    docs: Mapping[str, str]  # by field
 
 
 class Kind(ABC, Generic[TaskT]):
-    """One kind of job; the docstring of a subclass describes it in the API document.
+    """One kind of job; the docstring of a subclass describes it in the API document."""
 
-    Attributes
-    ----------
-    name : str
-        Public name.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # public
 
     @abstractmethod
     def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a job may be asked this."""
+        """Raise ValueError if a job cannot have these parameters."""
 
     def lane(self, model: str | None, parameters: Mapping[str, Any]) -> Lane:
-        """The lane that runs it."""
+        """The lane that runs a job."""
         del model, parameters
         return "heavy"
 
@@ -120,7 +93,7 @@ class Kind(ABC, Generic[TaskT]):
         )
 
     def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
-        """Raise, before the job is submitted, where it could only fail."""
+        """Raise, before the job is submitted, if it could only fail."""
         del spec, graph, home
 
     def is_small(self, job: Job, graph: GraphRecord, home: Home) -> bool:
@@ -132,58 +105,36 @@ class Kind(ABC, Generic[TaskT]):
     def capture(self, job: Job, graph: GraphRecord, home: Home) -> TaskT:
         """Task of an attempt, from the present state; in the worker.
 
-        Raises
-        ------
-        ValueError
-            Something that the job needs is not there.
+        Raises ValueError if something that the job needs is missing.
         """
 
     @abstractmethod
     def run(self, task: TaskT, child: Child) -> Done | Stopped:
         """How the task ended, with its files on the disk; in the warm child.
 
-        Raises
-        ------
-        ValueError, ArithmeticError
-            The task cannot be done.
-        OSError, MemoryError, LookupError, RuntimeError
-            Files that could not be read or written.
+        Raises ValueError or ArithmeticError if the task cannot be done, and OSError, MemoryError,
+        LookupError or RuntimeError if files cannot be read or written.
         """
 
     def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
         """The job after its last write; in the worker.
 
-        Raises
-        ------
-        LeaseLost
-            The attempt is no longer the current one.
+        Raises `LeaseLost` if the attempt is no longer the current one.
         """
         return home.jobs.finish(job.id, job.attempt, result)
 
     def sweep(self, graph_id: str, home: Home) -> None:
-        """Remove what jobs that are over have left; after every attempt, and now and then."""
+        """Remove what finished jobs left behind; called after every attempt, and now and then."""
         del graph_id, home
 
 
 class GraphKind(Kind[TaskT], Generic[TaskT, SettingsT]):
-    """A kind of job on the graph alone.
-
-    Attributes
-    ----------
-    options : Options
-        What it may be asked.
-    """
+    """A kind of job on the graph alone."""
 
     options: ClassVar[Options[Any]]
 
     def read(self, parameters: Mapping[str, Any]) -> SettingsT:
-        """What a job asks for; parameters left out take their defaults.
-
-        Raises
-        ------
-        ValueError
-            No such parameter, or a value that breaks its rule.
-        """
+        """Settings of a job, defaults for parameters left out; raises ValueError for bad ones."""
         docs = self.options.docs
         if unknown := sorted(parameters.keys() - docs.keys()):
             known = ", ".join(sorted(docs)) or "none"
@@ -192,7 +143,7 @@ class GraphKind(Kind[TaskT], Generic[TaskT, SettingsT]):
         return settings
 
     def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a job may be asked this."""
+        """Raise ValueError if a job cannot have these parameters."""
         if model is not None:
             raise BadArgument("model", f"must be left out of a {self.name} job, got {model!r}")
         self.read(parameters)
@@ -201,33 +152,24 @@ class GraphKind(Kind[TaskT], Generic[TaskT, SettingsT]):
 class ModelKind(Kind[LabelsTaskT]):
     """A kind of job that works with a model on the newest snapshot and all labels.
 
-    Attributes
-    ----------
-    task : type
-        Of its tasks.
-    example_model : str
-        Public name of a model, for the API document.
-    parameters_doc : str or None
-        What may be asked beside the model's hyperparameters, for the API document.
-    example_parameters : mapping or None
-        For the API document.
+    ``example_model``, ``parameters_doc`` and ``example_parameters`` are for the API document.
     """
 
     task: type[LabelsTaskT]
     example_model: ClassVar[str]
-    parameters_doc: ClassVar[str | None] = None
+    parameters_doc: ClassVar[str | None] = None  # of those beside hyperparameters
     example_parameters: ClassVar[Mapping[str, Any] | None] = None
 
     def check(self, model: str | None, parameters: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a job may be asked this."""
+        """Raise ValueError if a job cannot have these parameters."""
         self.check_model(self.named(model), parameters)
 
     @abstractmethod
     def check_model(self, model: str, parameters: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a job may be asked this of a model."""
+        """Raise ValueError if a job cannot have these parameters with a model."""
 
     def capture(self, job: Job, graph: GraphRecord, home: Home) -> LabelsTaskT:
-        """The snapshot that the job is for, else the newest, and all labels of its column."""
+        """Task for the job's snapshot, else the newest, and all labels of its column."""
         column = job.parameters.get(LABEL_COLUMN, "")
         labels = home.labels.current(job.graph_id, column=column)
         model = self.named(job.model)
@@ -261,7 +203,7 @@ class ModelKind(Kind[LabelsTaskT]):
         )
 
     def named(self, model: str | None) -> str:
-        """The model; raises ValueError where there is none."""
+        """The model's name; raises ValueError if there is none."""
         if model is None:
             raise ValueError(f"a job of kind {self.name} must name a model, got none")
         return model

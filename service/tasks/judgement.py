@@ -1,8 +1,8 @@
-"""What a solve says first of itself: how often labels left out are right, and whom that speaks for.
+"""Judgement of a solve: accuracy of labels left out, and whether it holds for all nodes.
 
-Labels speak for all nodes where they were drawn at random, as their origin says, and nothing in
-them contradicts it; else they speak for nodes like themselves. Where enough of them were, these
-alone are asked, whatever the others are.
+It holds for all nodes if the labels' origin says that they were drawn at random and no test
+contradicts this; otherwise for nodes like the labeled ones. With enough random labels only these
+are judged by.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ from peewit.solvers.solution import LeftOut, Solution
 from peewit.solvers.status import Status
 
 Sample: TypeAlias = Literal["random", "untested", "biased"]
-"""Whether the labels are a random sample: as they say and nothing contradicts, unknown, or not."""
+"""Random: the labels say so and no test contradicts. Untested: unknown. Biased: contradicted."""
 
 Correct: TypeAlias = Callable[[Solution, Labels], Solution]
-"""Passes over all edges for a solve with these labels."""
+"""Corrects a solve with these labels by passes over all edges."""
 
 _FOLDS: Final = 5
 _MOST_NODES: Final = 20_000
@@ -38,13 +38,13 @@ _MOST_NODES: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Seen:
-    """Labels left out, and the answer whose nodes they are compared with."""
+    """Labels left out, and the solution whose nodes they are compared with."""
 
     rows: LeftOut
     answer: Solution
 
     def of(self, is_taken: BoolArray) -> "_Seen":
-        """Those of some labels, by their places among all."""
+        """Only the labels that are taken, by their places among all."""
         some, rows = is_taken[self.rows.places], self.rows
         rows = LeftOut(
             places=rows.places[some], scores=rows.scores[some], reachable=rows.reachable[some]
@@ -52,7 +52,7 @@ class _Seen:
         return replace(self, rows=rows)
 
     def is_right(self, labels: Labels) -> BoolArray:
-        """(n_used,) which are predicted as they are; what no label reaches is not."""
+        """(n_used,) whether each is predicted correctly; False where no label reaches."""
         is_found = self.rows.scores.argmax(axis=1) == labels.classes[self.rows.places]
         return np.asarray(is_found & self.rows.reachable)
 
@@ -69,21 +69,21 @@ def judged(
     progress: Progress,
     cancelled: Cancelled,
 ) -> dict[str, Any] | None:
-    """Figures of the labels left out, as JSON values; None of numbers.
+    """Judgement of labels left out, as JSON values; None where labels are numbers.
 
-    They are those of a cross-validation that was asked for, else those that the model keeps of
-    itself, else, where a solve more ``holds_out`` some of the labels, those of these, else the
-    figure that the model tells. From 50 random labels on only these are left out and counted.
+    The labels are those of a cross-validation that was asked for, else those that the model left
+    out itself, else, where ``holds_out``, some that one more solve leaves out, else the accuracy is
+    the model's own figure. From 50 random labels on only these are left out and counted.
 
-    ``sample`` is a `Sample`, ``biases`` name what contradicts it, ``n_random`` counts the labels
-    drawn at random, ``only_random`` tells whether these alone were asked, ``are_all_random``
-    whether there are no others, and ``is_measured`` whether a solve looked at all. Where what is
-    left of a thinned graph (``is_thinned``) decides much, predicted shares do not blame labels that
-    are said to be random: there they swing from fold to fold. How true probabilities are goes to
-    the ``assessment`` where the model itself has left labels out for them. Where the answer was
-    corrected by passes over all edges, what is held out is, too, by ``correct``; where these were
-    too few (not ``is_settled``), one that was held out says little of the answer, and no interval
-    is told.
+    Keys: ``sample`` is a `Sample`; ``biases`` are the tests that contradict randomness;
+    ``n_random`` counts random labels; ``only_random`` is whether only these were used;
+    ``are_all_random`` whether there are no others; ``is_measured`` whether accuracy was looked at.
+
+    With ``is_thinned`` (thinning decides much) predicted shares are no evidence against labels said
+    to be random, as they swing from fold to fold. ``correct`` corrects the solve that held labels
+    out, where the answer was corrected by passes over all edges; if these were too few (not
+    ``is_settled``), held-out labels say little of the answer and no interval is given. Calibration
+    goes to the ``assessment`` where the model left labels out for it.
     """
     labels, stats = answer.labels, answer.solution.stats
     if not isinstance(labels, Labels):
@@ -141,9 +141,9 @@ def judged(
 
 
 def least_right(told: Mapping[str, Any], *, is_tested: bool) -> float | None:
-    """Least share of the nodes that is right, by what `judged` told; None where nobody knows.
+    """Lower bound on the share of nodes that are right, by a `judged` result; None if unknown.
 
-    Of labels that nobody says are random enough must be left out, and tests contradict nothing.
+    Labels not known to be random need enough left out, and tests that contradict nothing.
     """
     if told["biases"] or told["n_left_out"] < LEAST_RANDOM:
         return None
@@ -174,9 +174,9 @@ def _held_out(
     progress: Progress,
     cancelled: Cancelled,
 ) -> _Seen | None:
-    """A part of the labels, by a solve with the others; None where too few can be left out.
+    """A fold of the labels, by a solve with the others; None where too few can be left out.
 
-    A fifth, but of random labels at least as many as speak for all nodes.
+    The fold is a fifth, or of random labels at least as many as speak for all nodes.
     """
     may_leave_out = answer.judged.may_leave_out
     n_random = int(np.count_nonzero(is_random & may_leave_out))
@@ -209,7 +209,7 @@ def _held_out(
 
 
 def _biases(answer: Answered, labels: Labels, seen: _Seen) -> tuple[Bias, ...]:
-    """In what labels left out contradict a random sample: predicted classes, and degrees (K16)."""
+    """Tests of labels left out that contradict a random sample: classes and degrees (K16)."""
     degree, rows = answer.snapshot.graph.degree, seen.rows
     is_other = seen.answer.reachable.copy()
     is_other[labels.nodes] = False
@@ -225,7 +225,7 @@ def _biases(answer: Answered, labels: Labels, seen: _Seen) -> tuple[Bias, ...]:
 
 
 def _winners(scores: FloatArray) -> FloatArray:
-    """One in the column of the largest score, else zeros."""
+    """One-hot rows of the largest scores."""
     winners: Int64Array = scores.argmax(axis=1)
     found: FloatArray = np.zeros(scores.shape)
     found[np.arange(len(scores)), winners] = 1.0

@@ -1,4 +1,4 @@
-"""Kinds of job: a new one is a file beside this one and a line below."""
+"""List of the kinds of job: a new one is a file beside this one and a line below."""
 
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ KINDS: Final[dict[str, Kind[Any]]] = {
 
 
 def kind_of(name: str) -> Kind[Any]:
-    """The kind of a name; raises ValueError, with all names, where there is none."""
+    """The kind of a name; raises ValueError, with all names, if there is none."""
     if name not in KINDS:
         raise BadArgument("kind", f"must be one of {', '.join(KINDS)}, got {name!r}")
     return KINDS[name]

@@ -1,8 +1,8 @@
 """k-NN jobs: their parameters, how a child runs them, and how their edges come in.
 
-The edges go the way of all edges: a file of the manifest, pending until ingest takes it, in the
-place of the one that an earlier job gave. It is listed in the transaction that ends the job, so
-that a job that succeeded has given its file, and one that was cancelled or changed hands has not.
+Edges come in as a file of the manifest, pending until ingest takes it, which replaces that of an
+earlier job. It is listed in the transaction that ends the job, so that exactly the jobs that
+succeed give a file.
 """
 
 import shutil
@@ -39,12 +39,12 @@ class ConnectedBefore(ValueError):
 
 
 class NoFeatures(ValueError):
-    """The graph has no features yet, which the job would work on."""
+    """The graph has no features yet for the job to work on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnnTask(Task):
-    """Make edges from features, of what was captured when the attempt began."""
+    """Make edges from the features that were captured when the attempt began."""
 
     kind: ClassVar[str] = "knn"
 
@@ -74,12 +74,12 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
     )
 
     def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
-        """See `require_connectable`; a job with a key may be sent again once its edges are in."""
+        """See `require_connectable`; not checked for a job with a key, which may be sent again."""
         if spec.idempotency_key is None:
             require_connectable(home.manifest, graph, home.directory(graph.id))
 
     def capture(self, job: Job, graph: GraphRecord, home: Home) -> KnnTask:
-        """The present features."""
+        """Task for the present features."""
         self.read(job.parameters)
         directory = home.directory(job.graph_id)
         require_connectable(home.manifest, graph, directory)
@@ -102,12 +102,8 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
     def run(self, task: KnnTask, child: Child) -> Done | Stopped:
         """`Done` once the file of edges is on the disk, or `Stopped`.
 
-        Raises
-        ------
-        ValueError
-            The features make no such graph, or a parameter is wrong.
-        OSError, MemoryError, LookupError
-            Files that could not be read or written.
+        Raises ValueError if the features make no such graph or a parameter is wrong, and OSError,
+        MemoryError or LookupError if files cannot be read or written.
         """
         settings = self.read(task.parameters)
         paths = GraphPaths(root=task.graph_directory)
@@ -134,7 +130,7 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         )
 
     def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
-        """The job with its edges in the manifest, or without; a file that nobody names goes."""
+        """The job, its edges in the manifest if it succeeded; otherwise their file is removed."""
         path = edges_file(GraphPaths(root=home.directory(job.graph_id)), job.id, job.attempt)
         queue, manifest = home.jobs, home.manifest
         graph = home.catalog.get_by_id(job.graph_id)
@@ -162,10 +158,10 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         return ended
 
     def sweep(self, graph_id: str, home: Home) -> None:
-        """Remove what jobs that are over have left of lists, and edges that nobody will read.
+        """Remove neighbor lists of finished jobs, and edges that nobody will read.
 
-        Those came to nothing, or others took their place. An attempt that was interrupted leaves
-        lists to the next, until the job is over.
+        These are edges of failed or cancelled jobs, or replaced ones. An interrupted attempt leaves
+        its lists to the next, until the job is over.
         """
         paths = GraphPaths(root=home.directory(graph_id))
 
@@ -195,14 +191,9 @@ def require_features(graph: GraphRecord) -> None:
 
 
 def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path) -> None:
-    """Raise unless the graph has features, and no edges made from features that must stay.
+    """Raise `NoFeatures` without features, `ConnectedBefore` with edges that cannot be replaced.
 
-    Raises
-    ------
-    NoFeatures
-        There are none.
-    ConnectedBefore
-        A file of such edges is in the graph, or waits, and none can take its place.
+    The latter are a file of edges made from features, in the graph or pending.
     """
     require_features(graph)
     window = graph.settings.window
@@ -215,7 +206,7 @@ def require_connectable(manifest: Manifest, graph: GraphRecord, directory: Path)
 
 
 def _require_replaceable(before: Sequence[FileRecord], graph: GraphRecord) -> None:
-    """Raise `ConnectedBefore` where edges that were made from features cannot give way."""
+    """Raise `ConnectedBefore` where edges made from features cannot be retracted."""
     for file in before:
         if graph.settings.deletions == "off":
             reason = "its deletions are off"
@@ -231,12 +222,12 @@ def _require_replaceable(before: Sequence[FileRecord], graph: GraphRecord) -> No
 
 
 def edges_file(paths: GraphPaths, job_id: str, attempt: int) -> Path:
-    """Where an attempt leaves its edges."""
+    """Path of an attempt's edges."""
     return paths.knn / f"{job_id}-{attempt}{_SUFFIX}"
 
 
 def _place(task: KnnTask, paths: GraphPaths) -> KnnPlace:
-    """Directories for this attempt; what an earlier one has left becomes its own."""
+    """Directories for this attempt; it takes over what an earlier one left."""
     paths.knn.mkdir(exist_ok=True)
     work = paths.knn_work / f"{task.job_id}-{task.attempt}"
     if not work.exists():

@@ -21,46 +21,25 @@ from peewit.streaming.nodes.index import Nodes
 class LabelsTask(Task):
     """Work with a model on one snapshot and one set of labels.
 
-    Attributes
-    ----------
-    snapshot, labels_seq, features_version : int
-        What was captured when the attempt began.
-    model : str
-        Public name.
-    parameters : mapping
-        As asked for.
-    nodes : pyarrow.LargeStringArray
-        External ids of the labeled nodes, as text.
-    labels : sequence of str, int or float
-        Their labels.
-    origins : pyarrow.StringArray
-        Where each comes from, a `LabelOrigin`.
-    keep_raw : bool
-        Whether the graph keeps raw edges for later passes.
-    n_threads : int
-        Threads to read raw edges with.
-    scheduler : str or None
-        Address of a dask scheduler whose workers read them instead.
-    is_automatic : bool
-        Whether it follows a change by itself, and nobody waits for it.
+    ``snapshot``, ``labels_seq`` and ``features_version`` are as captured when the attempt began.
     """
 
     snapshot: int
     labels_seq: int
     features_version: int
-    model: str
+    model: str  # public name
     parameters: Mapping[str, Any]
-    nodes: pa.LargeStringArray
-    labels: Sequence[str | int | float]
-    origins: pa.StringArray
-    keep_raw: bool = True
-    n_threads: int = 1
-    scheduler: str | None = None
-    is_automatic: bool = False
+    nodes: pa.LargeStringArray  # external ids, as text
+    labels: Sequence[str | int | float]  # of the nodes
+    origins: pa.StringArray  # of the labels, each a `LabelOrigin`
+    keep_raw: bool = True  # whether the graph keeps raw edges
+    n_threads: int = 1  # that read raw edges
+    scheduler: str | None = None  # address of dask, whose workers read raw edges instead
+    is_automatic: bool = False  # follows a change by itself; nobody waits for it
 
 
 class Origins(NamedTuple):
-    """(n_labeled,) by node: labels of suggested nodes, and of nodes drawn at random."""
+    """(n_labeled,) each, by node: labels of suggested nodes, and of nodes drawn at random."""
 
     is_suggested: BoolArray
     is_random: BoolArray
@@ -69,12 +48,10 @@ class Origins(NamedTuple):
 def labels_in_snapshot(
     task: LabelsTask, nodes: Nodes, kind: NodeKind, target: str
 ) -> tuple[Labels | RealLabels, Origins, int]:
-    """The labels whose nodes the snapshot has, where they come from, and how many others there are.
+    """Labels of nodes in the snapshot, their origins, and the number of other labels.
 
-    Raises
-    ------
-    ValueError
-        Labels of another kind than the target, none in the snapshot, or labels that show alike.
+    Raises ValueError for labels of another kind than the target, none in the snapshot, or class
+    names that look alike.
     """
     _check_target(task, target)
     dense = nodes.lookup(task.nodes.cast(id_type(kind)))
@@ -102,7 +79,7 @@ def labels_in_snapshot(
 
 
 def _check_target(task: LabelsTask, target: str) -> None:
-    """Refuse labels of another kind than the target; raises ValueError with the first node."""
+    """Raise ValueError, with the first node, for labels of another kind than the target."""
     unfit, rule = (
         (str, "labels must all be numbers where target is 'real'")
         if target == "real"

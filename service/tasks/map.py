@@ -1,6 +1,6 @@
-"""Map jobs: how a child runs them. They have no parameters.
+"""Map jobs, which have no parameters: how a child runs them.
 
-They leave one map of the graph, which `peewit.streaming.passes.node_map` keeps and replaces whole.
+A graph has one map, which `peewit.streaming.passes.node_map` keeps and replaces whole.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -44,10 +44,7 @@ class MapKind(SnapshotKind[MapTask]):
     def run(self, task: MapTask, child: Child) -> Done | Stopped:
         """`Done` once the map is on the disk, or `Stopped`.
 
-        Raises
-        ------
-        OSError, MemoryError, LookupError
-            Files that could not be read or written.
+        Raises OSError, MemoryError or LookupError if files cannot be read or written.
         """
         phases = Phases(child.report, child.cancelled)
         paths = GraphPaths(root=task.graph_directory)

@@ -9,7 +9,7 @@ from peewit.service.tasks.tasks_and_messages import Advanced
 from peewit.solvers.iteration_loop import ProgressReport
 
 REPORT_SECONDS: Final = 0.5
-"""Progress within one phase is reported this often."""
+"""Shortest time between two reports within one phase."""
 
 Report = Callable[[Advanced], None]
 Cancelled = Callable[[], bool]
@@ -22,10 +22,7 @@ class StoppedEarly(Exception):
 class Reporter:
     """Progress reports, at most every `REPORT_SECONDS` within a phase.
 
-    Attributes
-    ----------
-    stage : str or None
-        The stage of the job that what follows belongs to.
+    ``stage`` is the stage of the job that the next reports belong to.
     """
 
     def __init__(self, report: Report) -> None:
@@ -43,14 +40,9 @@ class Reporter:
 
 
 class Phases:
-    """Times the phases of a task, reports where it is and stops it between two phases.
+    """Times and reports the phases of a task, and stops it between two of them.
 
-    Attributes
-    ----------
-    seconds : dict
-        What each phase took.
-    iteration : Reporter
-        Takes what models report after each step.
+    ``seconds`` is by phase; ``iteration`` takes what models report after each step.
     """
 
     def __init__(self, report: Report, cancelled: Cancelled) -> None:
@@ -61,7 +53,7 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """One phase of the task, a stage that what models report is part of."""
+        """One phase, the stage of what models report; raises `StoppedEarly` if cancelled."""
         if self._cancelled():
             raise StoppedEarly
         self.iteration.stage = name

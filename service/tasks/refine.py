@@ -1,4 +1,4 @@
-"""Refinement of a solve: passes from the answer on the snapshot to the exact one."""
+"""Refinement of a solve: passes over all edges from the answer on the snapshot to the exact one."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -38,9 +38,8 @@ def refined(
 ) -> Solution:
     """The model's answer on the graph of all raw edges of the snapshot.
 
-    The last pass measures the residual where it ``looks``. ``progress`` is told the pass and how
-    much of it is done; ``cancelled`` is asked between chunks of a pass and in every step of a
-    solve.
+    With ``looks`` the last pass measures the residual. ``progress`` is told the pass and its
+    fraction done; ``cancelled`` is asked between chunks of a pass and in every step of a solve.
 
     Raises
     ------
@@ -49,7 +48,7 @@ def refined(
     PassStopped
         ``cancelled()`` was true.
     ClusterError
-        The scheduler that the task names fails, or its workers do.
+        The task's scheduler or its workers failed.
     OSError
         A file cannot be read or written.
     """
@@ -104,14 +103,14 @@ class _Passes:
         )
 
     def degrees(self) -> FullDegrees:
-        """One pass more, after the products."""
+        """Degrees, by one more pass."""
         self.n_passes += 1
         return self.edges.degrees(
             on_fraction=self.report_phase("degrees"), cancelled=self.cancelled
         )
 
     def report_solving(self, _report: ProgressReport) -> None:
-        """The pass is over, what follows is done in memory."""
+        """Report that what follows the pass is done in memory."""
         self.report_phase(f"pass {self.n_passes}: solving")
 
     def report_phase(self, phase: str) -> Callable[[float], None]:
@@ -133,7 +132,7 @@ class _Passes:
 
 @contextmanager
 def _working_directory(task: LabelsTask) -> Iterator[Path]:
-    """A directory of this attempt, which goes with it; those of killed ones go after a day."""
+    """Directory of this attempt, removed at its end; those of killed attempts go after a day."""
     root = task.graph_directory / "refine"
     directory = root / f"{task.job_id}-{task.attempt}"
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Robust refit: a solve anew without the labels that the others contradict most."""
+"""Robust refit: solve again without the labels that the others contradict most."""
 
 from dataclasses import replace
 
@@ -18,10 +18,10 @@ def refit(
     progress: Progress,
     cancelled: Cancelled,
 ) -> Answered:
-    """The answer without at most so many labels, which the assessment then names.
+    """The answer without at most ``n_most`` labels, which it marks in ``assessment.is_dropped``.
 
-    ``assessment`` has the scores of labels left out, by which they are ranked as
-    `peewit.service.predictions.doubtful_labels` lists them. A class keeps its last label.
+    Labels are ranked by ``assessment.left_out_scores``, as in
+    `peewit.service.predictions.doubtful_labels`. A class keeps its last label.
     """
     labels, scores, model = answer.labels, assessment.left_out_scores, answer.model
     if scores is None or not isinstance(labels, Labels):

@@ -1,4 +1,4 @@
-"""What kinds of job share that work on the newest snapshot, and are asked nothing."""
+"""What kinds of job share that work on the newest snapshot and have no parameters."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
@@ -13,7 +13,7 @@ from peewit.service.tasks.tasks_and_messages import Task
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """Nothing."""
+    """No parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +28,13 @@ SnapshotTaskT = TypeVar("SnapshotTaskT", bound=SnapshotTask)
 
 
 class SnapshotKind(GraphKind[SnapshotTaskT, NoOptions], Generic[SnapshotTaskT]):
-    """A kind of job on the newest snapshot alone.
-
-    Attributes
-    ----------
-    task : type
-        Of its tasks.
-    """
+    """A kind of job on the newest snapshot alone."""
 
     task: type[SnapshotTaskT]
     options: ClassVar[Options[NoOptions]] = Options(doc="Nothing", settings=NoOptions, docs={})
 
     def capture(self, job: Job, graph: GraphRecord, home: Home) -> SnapshotTaskT:
-        """The newest snapshot."""
+        """Task for the newest snapshot."""
         snapshot = newest_snapshot(graph)
         capture_inputs(home, job, graph, snapshot)
         return self.task(

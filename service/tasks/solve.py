@@ -1,7 +1,7 @@
 """Solve jobs: their parameters, how a child runs them, and how predictions come in.
 
-A child knows files, not the database: a task says what to work on, an answer what the job will
-record.
+A child knows files, not the database: a task is its whole input, an answer all that the job
+records.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -96,11 +96,12 @@ from peewit.streaming.passes.edge_passes import PassStopped
 from peewit.streaming.snapshots.store import SnapshotMeta
 
 HISTORY_SECONDS: Final = 30 * 86_400.0
-"""Finished jobs without predictions are remembered so long, and with them their keys."""
+"""How long finished jobs without predictions are remembered, with their keys."""
 
 SMALL_NODES: Final = 100_000
 SMALL_EDGES: Final = 2_000_000
-"""Above either a solve takes so much longer than a process takes to start that it may have one."""
+"""Above either a solve takes so much longer than the start of a process that it may have its
+own."""
 
 _log = structlog.get_logger(__name__)
 
@@ -124,7 +125,7 @@ class SolveKind(ModelKind[SolveTask]):
         validate_solve(model, parameters)
 
     def lane(self, model: str | None, parameters: Mapping[str, Any]) -> Lane:
-        """The fast one for quick models without long options."""
+        """The fast lane for quick models without long options."""
         return lane_of(self.named(model), parameters)
 
     def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
@@ -132,9 +133,9 @@ class SolveKind(ModelKind[SolveTask]):
         Estimator.of(home).require_room(graph, self.named(spec.model), spec.parameters)
 
     def is_small(self, job: Job, graph: GraphRecord, home: Home) -> bool:
-        """Whether it is quick, and takes little of the memory that there is.
+        """Whether the solve is quick and takes little of the free memory.
 
-        One that cannot begin is not small, and says why when it does.
+        One that cannot begin is not small; it reports the reason when it runs.
         """
         if job.lane != "fast":
             return False
@@ -151,12 +152,12 @@ class SolveKind(ModelKind[SolveTask]):
         Raises
         ------
         ValueError
-            The task cannot be done: unknown parameters, no label in the snapshot, one class,
-            labels of another kind than the target, a Gram matrix that does not fit the memory.
+            Unknown parameters, no label in the snapshot, one class, labels of another kind than the
+            target, or a Gram matrix that does not fit the memory.
         FeaturesNotFound
-            Newer features have replaced those of the task, and they were removed since.
+            Newer features replaced those of the task, which were removed since.
         OSError, MemoryError, LookupError, RuntimeError
-            Files that could not be read or written.
+            Files could not be read or written.
         """
         try:
             with child.graphs.within_memory():
@@ -165,7 +166,7 @@ class SolveKind(ModelKind[SolveTask]):
             return Stopped()
 
     def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
-        """The job with its predictions; a file that nobody will name goes at once."""
+        """The job with its predictions; removes the file if the job does not name it."""
         try:
             ended = home.jobs.finish(job.id, job.attempt, result)
         except LeaseLost:
@@ -374,7 +375,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
 def _require_folds(
     labels: Labels | RealLabels, judged: JudgedLabels, options: SolveOptions
 ) -> None:
-    """Raise BadArgument for what needs labels left out, where too few can be."""
+    """Raise `BadArgument` for options that need more labels left out than can be."""
     try:
         deal_folds(labels, judged.n_folds, 0, judged.may_leave_out)
     except ValueError as error:
@@ -413,7 +414,7 @@ def _has_file(job_id: str, file_name: str, home: Home) -> bool:
 
 
 def _remove_replaced(graph_id: str, home: Home) -> None:
-    """Remove predictions that newer ones have replaced, and jobs that ended long ago."""
+    """Remove replaced predictions, and jobs that ended long ago."""
     try:
         home.prediction_files.clean(graph_id)
         kept = [job.id for job in home.prediction_files.kept(graph_id)]
@@ -424,7 +425,7 @@ def _remove_replaced(graph_id: str, home: Home) -> None:
 
 
 def _class_names(labels: Labels | RealLabels) -> tuple[str | int, ...] | None:
-    """The classes, None where numbers are predicted."""
+    """The classes; None where labels are numbers."""
     return labels.class_names if isinstance(labels, Labels) else None
 
 
@@ -439,7 +440,7 @@ def _start_of(
 
 
 def _key(task: SolveTask, model: Model) -> tuple[type[Model], str]:
-    """What the next solve of the same may start from is kept by."""
+    """Key of the solution that the next equal solve starts from."""
     return type(model), task.parameters.get(LABEL_COLUMN, "")
 
 
@@ -453,7 +454,7 @@ def _solve(
     phases: Phases,
     cancelled: Cancelled,
 ) -> Solution:
-    """The solution, which the next one starts from."""
+    """The solution, kept as a start for the next one."""
     solution = model.solve(
         prepared, labels, start=start, progress=phases.iteration, cancelled=cancelled
     )
@@ -468,7 +469,7 @@ def _solve(
 
 
 def _functions_of_points(solution: Solution) -> Functions | None:
-    """What new points can be put into, where the model worked on features."""
+    """Functions that predict new points, where the model worked on given features."""
     functions = solution.functions
     if functions is None or solution.stats.get("input") != GIVEN:
         return None
@@ -476,7 +477,7 @@ def _functions_of_points(solution: Solution) -> Functions | None:
 
 
 def _require_whole(solution: Solution) -> None:
-    """Refuse a solution that was cut short or has scores that are not finite."""
+    """Raise if a solution was cancelled or has scores that are not finite."""
     if solution.status is Status.CANCELLED:
         raise StoppedEarly
     if not np.isfinite(solution.scores).all():
@@ -496,12 +497,11 @@ def _write(
     assessment: Assessment,
     functions: Functions | None,
 ) -> str:
-    """Write the file of predictions; its name.
+    """Write the file of predictions; returns its name.
 
-    ``answer`` is of all labels; ``solution`` may do without doubtful ones and be refined; ``told``
-    has the scores that people see.
-
-    What belongs to predictions comes first: who finds them finds it, too.
+    ``answer`` is with all labels; ``solution`` may be refitted and refined; ``told`` has the scores
+    that people see. Companion files are written first, so that whoever finds predictions finds them
+    too.
     """
     labels = answer.labels
     made_of = graph.snapshot.meta
@@ -566,7 +566,7 @@ def _score_kind(answer: Answered, assessment: Assessment) -> ScoreKind:
 
 
 def _present_ids(task: SolveTask, made_of: SnapshotMeta) -> pa.ChunkedArray:
-    """External ids as they are now: nodes may have been erased since the graph was loaded."""
+    """Present external ids: nodes may have been erased since the graph was loaded."""
     nodes = open_nodes(
         GraphPaths(root=task.graph_directory).nodes,
         kind=made_of.node_kind,
@@ -577,7 +577,7 @@ def _present_ids(task: SolveTask, made_of: SnapshotMeta) -> pa.ChunkedArray:
 
 
 def _compared(answer: Answered, labels: Labels, told: Solution) -> ComparedShares:
-    """Shares of classes; features reach nodes without an edge."""
+    """Shares of classes, by component where the model used edges: features reach isolated nodes."""
     by_edges = told.stats.get("input", "graph") == "graph"
     return ComparedShares.of(labels, told, answer.snapshot.graph.component if by_edges else None)
 
@@ -591,7 +591,7 @@ def _doubts(
     *,
     is_thinned: bool,
 ) -> Iterator[str]:
-    """What of labels, predicted shares and left-out accuracy makes the answer doubtful."""
+    """Warnings from labels, predicted shares and left-out accuracy."""
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is not None and isinstance(labels, Labels):
         judged: tuple[float, int, BoolArray] | None = None
@@ -614,9 +614,9 @@ def _doubts(
 def _texts(
     solution: Solution, others: Sequence[str], judgement: Mapping[str, Any] | None
 ) -> tuple[str | None, str | None, list[Advice]]:
-    """What is short of perfect, details of what the first lines say already, and what to try.
+    """Warning, notes (details that the first lines say already), and advice.
 
-    These tell whom the labels speak for, also by saying nothing of it.
+    The first lines tell whom the labels speak for, also by leaving it out.
     """
     own, status = list(solution.warnings), solution.status
     if status is not Status.CONVERGED:

@@ -1,8 +1,7 @@
 """Solves of several label columns by one call: a job for each, all on one snapshot.
 
-Context: whoever labels a graph by topic and by language wants both predicted. Decision: a job for
-each column, which share what the warm child has prepared on the snapshot. Consequence: every reader
-of predictions knows one kind of them, and a column that fails harms no other.
+Decision: a job for each column, which share what the warm child prepared on the snapshot.
+Consequence: readers know one kind of predictions, and a column that fails harms no other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,27 +27,17 @@ def submit_columns(
     idempotency_key: str | None = None,
     owner: str | None = None,
 ) -> list[Job]:
-    """A solve for each label column, in their order; all are submitted or none.
+    """A solve on the newest snapshot for each label column, in order; all are submitted or none.
 
-    Parameters
-    ----------
-    home : Home
-        Where they go.
-    graph : GraphRecord
-        Its newest snapshot is what all work on.
-    columns : sequence of str
-        Names of 1 to `MAX_LABEL_COLUMNS` label columns, each once; empty for the unnamed one.
-    model, parameters, priority, owner
-        As of `JobSpec`.
-    idempotency_key : str, optional
-        Names all of them: the key of a job is this, a colon and its column.
+    ``columns`` are 1 to `MAX_LABEL_COLUMNS` distinct names, empty for the unnamed column. The key
+    of each job is ``idempotency_key``, a colon and the column. Other arguments are as of `JobSpec`.
 
     Raises
     ------
     ValueError
-        The columns break their rule, or a job may not be asked this.
+        The columns break their rule, or a job cannot have these parameters.
     peewit.service.labels.store.LabelColumnNotFound
-        No label was ever given in one of the columns.
+        One of the columns never had a label.
     peewit.service.tasks.estimate.DoesNotFit
         A solve cannot fit the memory.
     """

@@ -1,8 +1,7 @@
 """Memory of a solving process: how it is divided, from sizes alone, before and in a job.
 
-Context: a job that does not fit should be refused when it is asked for, not after minutes of work.
-Decision: the figures follow from the graph, the model and the settings, never from what else is in
-memory. Consequence: the estimate and the process that solves say the same, and answers do not
+Decision: figures follow from the graph, the model and the settings, never from what else is in
+memory. Consequence: a job that does not fit is refused when it is submitted, and answers do not
 depend on which graphs are warm.
 """
 
@@ -14,17 +13,17 @@ from peewit.streaming.passes.edge_folds import product_bytes
 from peewit.streaming.snapshots.store import SnapshotMeta
 
 RESERVED_BYTES: Final = 512 * 2**20
-"""The process with its libraries (260 MiB), and blocks that are computed in passing."""
+"""Of the process with its libraries (260 MiB), and blocks that are computed in passing."""
 
 _REFINED_BYTES: Final = 144
-"""What conjugate gradients hold of a node for each column: eighteen vectors, measured."""
+"""Bytes of conjugate gradients for each node and column: eighteen vectors, measured."""
 
 _ENTRY_BYTES: Final = 12
-"""A weight, and the number of its column; each edge has two."""
+"""Bytes of a weight and its column number; each edge has two."""
 
 
 def graph_bytes(n_nodes: int, n_edges: int, n_copies: float = Model.graph_copies[1]) -> int:
-    """Memory of a graph that is prepared, and of the vectors of a solve on it.
+    """Bytes of a prepared graph and of the vectors of a solve on it.
 
     ``n_copies`` is one of `Model.graph_copies`; five are 1.1 GiB at a million nodes and 8 million
     edges.
@@ -33,22 +32,22 @@ def graph_bytes(n_nodes: int, n_edges: int, n_copies: float = Model.graph_copies
 
 
 def refined_bytes(n_nodes: int, n_columns: int) -> int:
-    """Memory of the passes that refine so many columns; at worst two directions for each."""
+    """Bytes of the passes that refine so many columns; at worst two directions for each."""
     return n_nodes * n_columns * _REFINED_BYTES + product_bytes(n_nodes, 2 * n_columns)
 
 
 def kept_bytes(memory_bytes: int, model: Model, graph: SnapshotMeta) -> int:
     """Bytes that a model may keep beside a graph, of the memory of a process.
 
-    Models of points plan all of it, since a Gram matrix and its factors are all that they keep.
-    The others get half: what they keep comes on top of what they work in.
+    Models of points plan all of it, since they keep nothing but a Gram matrix and its factors. The
+    others get half: what they keep comes on top of their working memory.
     """
     left = memory_bytes - graph_bytes(graph.n_nodes, graph.edges_kept, model.graph_copies[1])
     return max(0, left - RESERVED_BYTES) if model.uses_features else max(0, left) // 2
 
 
 def refusal(error: GramTooLarge, memory_bytes: int, graph: SnapshotMeta) -> str:
-    """Why a Gram matrix does not fit, and which setting says so."""
+    """Message that a Gram matrix does not fit, with the setting of the memory."""
     mib, taken = 2**20, graph_bytes(graph.n_nodes, graph.edges_kept)
     return (
         f"{error}; PEEWIT_CHILD_MEMORY_BYTES, {memory_bytes / mib:,.0f} MiB here, sets the "

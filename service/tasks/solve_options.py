@@ -1,9 +1,9 @@
 """Options of a solve job beside its model's hyperparameters.
 
 Context: people give one flat set of parameters, on the command line, over HTTP and in
-``auto_solve``. Decision: options of the job stand among the hyperparameters, and are split from
-them here. Consequence: an option is one field of `SolveOptions`, and no model has a hyperparameter
-of its name.
+``auto_solve``. Decision: options stand among the hyperparameters and are split from them here.
+Consequence: an option is one field of `SolveOptions`, and no model has a hyperparameter of its
+name.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.solvers.models.harmonic.posterior_variance import GaussianField
 
 DEFAULT_FOLDS: Final = 5
-"""Of options that need labels left out, where cross_validate says nothing."""
+"""Folds of options that leave labels out, unless cross_validate is set."""
 
 _OF_CLASSES: Final = ("sets", "probabilities", "without_doubtful")
 
@@ -31,18 +31,10 @@ _VERB: Final = "verb"
 
 
 def option(default: Any, rule: Rule, *, needs: type = Model, verb: str = "") -> Any:
-    """A field of `SolveOptions`.
+    """A field of `SolveOptions` whose ``default`` turns it off.
 
-    Parameters
-    ----------
-    default : object
-        Asks for nothing.
-    rule : Rule
-        What it means and which values it takes.
-    needs : type
-        Models that take the option derive from it.
-    verb : str
-        What the others cannot do, for the error.
+    Models that take the option derive from ``needs``; ``verb`` is what others cannot do, for the
+    error.
     """
     return field(default=default, metadata={_RULE: rule, _NEEDS: needs, _VERB: verb})
 
@@ -196,11 +188,11 @@ class SolveOptions:
 
     @property
     def of_classes(self) -> tuple[str, ...]:
-        """The options asked for that need classes of labels left out, by name."""
+        """The chosen options that leave labels of classes out, by name."""
         return tuple(each for each in _OF_CLASSES if each in self.chosen())
 
     def with_folds(self) -> "SolveOptions":
-        """The options, with folds where something asks for labels left out."""
+        """The options, with default folds where one of them leaves labels out."""
         return (
             replace(self, cross_validate=DEFAULT_FOLDS)
             if self.of_classes and not self.cross_validate
@@ -223,7 +215,7 @@ def options_schema(model: type[Model]) -> dict[str, Any]:
 
 
 def model_class(model: str) -> type[Model]:
-    """The model of a public name; raises ValueError, with all names, where there is none."""
+    """The model of a public name; raises ValueError, with all names, if there is none."""
     if model not in CATALOGUE:
         raise BadArgument("model", f"must be one of {', '.join(sorted(CATALOGUE))}, got {model!r}")
     return CATALOGUE[model]
@@ -232,19 +224,9 @@ def model_class(model: str) -> type[Model]:
 def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, SolveOptions]:
     """The model with its hyperparameters, and the options of the job.
 
-    Parameters
-    ----------
-    model : str
-        Public name.
-    parameters : mapping
-        JSON values by name: fields of the model's dataclass and of `SolveOptions`; those left out
-        take their defaults.
-
-    Raises
-    ------
-    ValueError
-        No such model or parameter, a value that breaks its rule, or an option that the model does
-        not take.
+    ``parameters`` are JSON values by name: fields of the model's dataclass and of `SolveOptions`.
+    Raises ValueError for an unknown model or parameter, a bad value, or an option that the model
+    does not take.
     """
     chosen = model_class(model)
     known = {parameter.name for parameter in fields(chosen)}

@@ -1,4 +1,4 @@
-"""Stability of an answer: whether other coins of the sparsifier would lead to another class."""
+"""Stability of an answer: how often other samples of the sparsifier lead to the same class."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,30 +33,14 @@ def stability(
 ) -> tuple[Float32Array, dict[str, Any]]:
     """Share of the replicas in which each node has the same class, and the job's figures.
 
-    Parameters
-    ----------
-    model, labels, solution
-        The answer on the snapshot.
-    read : callable
-        From a solution to the one that people see.
-    snapshots, snapshot
-        Of the graph, and the one that was solved.
-    n_replicas : int
-    prepare : callable
-        Prepares the model on a replica.
-    progress, cancelled
-        As in `peewit.solvers.iteration_loop.iterate`.
+    ``read`` turns a solution into the one that people see; ``prepare`` prepares the model on a
+    replica. Raises ValueError if the snapshot does not keep the variances of its weights.
 
     Returns
     -------
     (n_nodes,) float32
     dict
         ``n_replicas``, and ``n_unstable`` nodes that have another class in one of them.
-
-    Raises
-    ------
-    ValueError
-        The snapshot does not say how far its weights may be off.
     """
     classes = read(solution).scores.argmax(axis=1)
     n_same = np.zeros(classes.size, np.float32)

@@ -12,26 +12,17 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a child is to do; each kind of job adds what it works on.
+    """Work for a child; each kind of job adds its inputs.
 
-    Attributes
-    ----------
-    kind : str
-        Name of the kind of job, which runs it.
-    job_id : str
-    attempt : int
-        Name the files that the task leaves.
-    graph_id : str
-    graph_directory : Path
-        Where the graph keeps its files.
+    ``job_id`` and ``attempt`` name the files that the task leaves.
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # kind of job, which runs it
 
     job_id: str
     attempt: int
     graph_id: str
-    graph_directory: Path
+    graph_directory: Path  # with the graph's files
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,50 +32,28 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advanced:
-    """From the child: how far the task is.
-
-    Attributes
-    ----------
-    phase : str
-        What it is doing.
-    fraction : float, optional
-        Part of the phase that is done, in [0, 1].
-    stage : str, optional
-        Which stage of the job the phase belongs to; its result times these.
-    """
+    """From the child: the progress of the task."""
 
     phase: str
-    fraction: float | None = None
-    stage: str | None = None
+    fraction: float | None = None  # of the phase, in [0, 1]
+    stage: str | None = None  # of the job, timed in its result; holds the phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The files of the task lie on the disk; ``result`` is what the job will say."""
+    """The files of the task are on the disk; ``result`` becomes the job's result."""
 
     result: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The task cannot be done.
+    """The task cannot be done."""
 
-    Attributes
-    ----------
-    error : str
-        For the user.
-    retry : bool
-        Whether another attempt may do better.
-    trace : str
-        For the log; empty where the error says it all.
-    is_disk_full : bool
-        Whether it could be done if the disk had room.
-    """
-
-    error: str
-    retry: bool = False
-    is_disk_full: bool = False
-    trace: str = ""
+    error: str  # for the user
+    retry: bool = False  # whether another attempt may do better
+    is_disk_full: bool = False  # whether it could be done if the disk had room
+    trace: str = ""  # for the log; empty where the error says it all
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""What thinning did to an answer, told after every solve of a thinned snapshot, and corrected.
+"""Effect of thinning on an answer: estimated after solves of thinned snapshots, and corrected.
 
 The estimate reads the snapshot alone (`peewit.solvers.assessment.thinning_share`). Where it is
-large, and a person asked for the solve, a model whose columns are exact on all edges after a few
-passes makes these passes by itself, if they cost no more than the solve did. Whether they were
-enough their residual tells.
+large and a person asked for the solve, a `Refinable` model makes a few passes over all edges, if
+they cost no more than the solve did. Their residual tells whether they were enough.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,18 +27,20 @@ from peewit.streaming.snapshots.variances import VARIANCES
 
 MOST_PASSES: Final = 12
 _LEAST_PASSES: Final = 3
-"""Each takes about three quarters of the error of one column where the spectral error is below .5,
+"""Each takes about three quarters of the error of a column where the spectral error is below .5,
 and little where nothing is promised."""
 
 CORRECTED_RTOL: Final = 0.01
-"""Relative residual that a correction asks for: no label of a solve with all edges was another."""
+"""Relative residual to which a correction solves; below it no label differed from the exact
+solve."""
 
 _SETTLED: Final = 0.03
-"""The one up to which dropped edges do no harm: of .028 no label was another, of .042 a tenth."""
+"""Largest residual at which dropped edges do no harm: at .028 no label differed, at .042 a tenth
+did."""
 
 _WORTH_SECONDS: Final = 10.0
 _SECONDS_A_PRODUCT: Final = 2e-8
-"""Of an edge and a column of a pass, and of an edge that a first pass reads, on one core."""
+"""Of an edge and a column in a pass, on one core."""
 _SECONDS_A_ROW: Final = 5e-7
 
 
@@ -50,10 +51,10 @@ def share_of_thinning(
     *,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> ThinningShare | None:
-    """What other coins would have decided otherwise; None where none were thrown, or none is told.
+    """What other samples would have decided otherwise; None if nothing was dropped or unknown.
 
-    None is told of models whose classes no linear system decides, and of snapshots that do not say
-    how far their weights may be off: nodes were erased since, or an older release made them.
+    It is unknown for models whose classes no linear system decides, and for snapshots without the
+    variances of their weights: nodes were erased since, or an older release made them.
     """
     meta, decisive = snapshot.meta, solution.decisive
     if meta.is_whole or decisive is None:
@@ -81,9 +82,9 @@ def share_of_thinning(
 
 
 def passes_worth(model: object, snapshot: Snapshot, n_columns: int, *, solve_seconds: float) -> int:
-    """Most passes of a correction that cost no more than they may; 0 where these are too few.
+    """Most passes of a correction that are worth their cost; 0 where these are too few.
 
-    They are made for the answer, and for the one without the labels that are held out.
+    The cost is that of two corrections: of the answer, and of the one without held-out labels.
     """
     if not isinstance(model, Refinable) or isinstance(model, Auto):
         return 0
@@ -94,7 +95,7 @@ def passes_worth(model: object, snapshot: Snapshot, n_columns: int, *, solve_sec
 
 
 def is_settled(solution: Solution) -> bool:
-    """Whether passes over all edges have left too little of the residual to change a label."""
+    """Whether passes over all edges left too small a residual to change a label."""
     return float(solution.stats.get("residual", 1.0)) <= _SETTLED
 
 
@@ -113,12 +114,8 @@ def corrected(
 ) -> tuple[Solution, str | None]:
     """The answer after a few passes over all edges, or as it was and why none were made.
 
-    They end once the residual is below ``rtol``.
-
-    Raises
-    ------
-    StoppedEarly, PassStopped
-        Cancelled.
+    They end once the residual is below ``rtol``. Raises `StoppedEarly` or `PassStopped` if
+    cancelled.
     """
     try:
         found = refined(
@@ -146,13 +143,13 @@ def corrected(
 def told_of_thinning(
     thinning: ThinningShare | None, model: object, snapshot: Snapshot, solution: Solution
 ) -> dict[str, Any]:
-    """What is told of a thinned snapshot, as JSON values, with what is to be done.
+    """Effect of thinning and what to do about it, as JSON values.
 
-    ``share`` is None where none is told. ``way_out`` is ``refine``, ``model`` or None: the model
-    can read all edges, or another. ``correction`` says what came of reading them: None where they
-    were not, ``settled``, ``unfinished``, or ``part`` where a part of the model follows kept edges
-    alone. ``is_asked`` is whether an epsilon is, ``can_keep`` whether edges that were dropped can
-    be read again.
+    ``share`` is None if unknown. ``way_out`` is ``refine`` (the model can read all edges),
+    ``model`` (another can) or None. ``correction`` says what reading all edges came to: None
+    without it, ``settled``, ``unfinished``, or ``part`` where a part of the model follows kept
+    edges alone. ``is_asked`` is whether an epsilon was asked for, ``can_keep`` whether dropped
+    edges can be read again.
     """
     meta, way_out, correction = snapshot.meta, None, None
     can_keep = meta.has_log or not meta.n_erased
@@ -178,6 +175,6 @@ def told_of_thinning(
 
 
 def _n_edges(snapshot: Snapshot) -> int:
-    """Edges that live."""
+    """Live edges."""
     meta = snapshot.meta
     return meta.edges_seen - meta.self_loops if meta.n_live is None else meta.n_live

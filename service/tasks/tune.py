@@ -1,4 +1,4 @@
-"""Jobs of kind ``tune``: what they may be asked, how a child runs them, what their result says."""
+"""Tune jobs: their parameters, how a child runs them, and their result."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -57,7 +57,7 @@ class TuneKind(ModelKind[TuneTask]):
         validate_tune(model, parameters)
 
     def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
-        """Raise `DoesNotFit` where a solve with the fixed hyperparameters cannot fit the memory."""
+        """Raise `DoesNotFit` if a solve with the fixed hyperparameters cannot fit the memory."""
         model = self.named(spec.model)
         Estimator.of(home).require_room(graph, model, validate_tune(model, spec.parameters).fixed)
 
@@ -102,41 +102,20 @@ class TuneKind(ModelKind[TuneTask]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRequest:
-    """A search.
+    """A search for hyperparameters."""
 
-    Attributes
-    ----------
-    model : Model
-        With the hyperparameters that stay as they are.
-    fixed : mapping
-        Those that were given, as JSON values: what a solve would be asked.
-    grid : mapping
-        Values to try of others.
-    n_folds : int
-    """
-
-    model: Model
-    fixed: Mapping[str, Any]
-    grid: Grid
+    model: Model  # with the fixed hyperparameters
+    fixed: Mapping[str, Any]  # as JSON values, as a solve takes them
+    grid: Grid  # values to try of others
     n_folds: int
 
 
 def validate_tune(model: str, parameters: Mapping[str, Any]) -> TuneRequest:
     """The search that a job asks for.
 
-    Parameters
-    ----------
-    model : str
-        Public name.
-    parameters : mapping
-        JSON values by name: ``grid``, lists of values by hyperparameter (the model's own where
-        left out), ``folds``, and hyperparameters that stay as they are.
-
-    Raises
-    ------
-    ValueError
-        No such model or parameter, a value that breaks its rule, or no grid for a model that has
-        none by default.
+    ``parameters`` are JSON values by name: ``grid`` (lists of values by hyperparameter; the model's
+    own if left out), ``folds``, and fixed hyperparameters. Raises ValueError for an unknown model
+    or parameter, a bad value, or no grid for a model without one by default.
     """
     fixed = {name: value for name, value in parameters.items() if name not in {_GRID, _FOLDS}}
     built, options = validate_solve(model, fixed)
@@ -159,7 +138,7 @@ def validate_tune(model: str, parameters: Mapping[str, Any]) -> TuneRequest:
 
 
 def _require_few(grid: Grid) -> None:
-    """Raise ValueError for more combinations than anybody waits for; builds none."""
+    """Raise ValueError for more than `MAX_COMBINATIONS`, without building them."""
     n_combinations = prod(
         len(values) for values in grid.values() if isinstance(values, list | tuple)
     )
@@ -170,7 +149,7 @@ def _require_few(grid: Grid) -> None:
 
 
 def _warning(tuning: Tuning, labels: Labels, graph: Graph) -> str | None:
-    """What of the labels and of those left out makes the choice doubtful."""
+    """What makes the choice doubtful, by the labels and those left out."""
     best = _best(tuning)
     told = [
         *left_out_warnings(labels, best.accuracy, best.n_left_out),
@@ -184,7 +163,7 @@ def _best(tuning: Tuning) -> Trial:
 
 
 def _shown(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
-    """What the job says: the best values, what to solve with, and every trial."""
+    """Result of the job: the best values, parameters to solve with, and every trial."""
     best = _best(tuning)
     values = asdict(tuning.best)
     asked = asdict(type(request.model)())

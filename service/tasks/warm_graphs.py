@@ -31,7 +31,7 @@ _AHEAD_MEMORY: Final = 0.8
 """Part of the memory above which nothing is done ahead."""
 
 _MOST_SOLUTIONS: Final = 8
-"""Solutions of a graph that stay: each is as large as its predictions, and columns may be many."""
+"""Solutions kept of a graph: each is as large as its predictions, and columns may be many."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -45,22 +45,19 @@ class LastSolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Prepared:
-    """What a model prepared; any model of the same preparation can use it.
-
-    ``features_version`` is None for a model that takes no features.
-    """
+    """What a model prepared; any model of the same preparation can use it."""
 
     model: Model
     value: Any
-    features_version: int | None
+    features_version: int | None  # None for a model that takes no features
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class WarmGraph:
     """One snapshot in memory with what was prepared on it, by class of model.
 
-    ``bequests`` are what preparations of the snapshot before left; ``last`` are the last solutions
-    by class of model and column of labels, which share what was prepared.
+    ``bequests`` are what preparations of the previous snapshot left; ``last`` are the last
+    solutions by class of model and label column.
     """
 
     store: SnapshotStore
@@ -71,7 +68,7 @@ class WarmGraph:
     last: dict[tuple[type[Model], str], LastSolution] = field(default_factory=dict)
 
     def keep(self, key: tuple[type[Model], str], last: LastSolution) -> None:
-        """Remember a solution, and forget the one longest unused where there are too many."""
+        """Remember a solution, and forget the longest unused one if there are too many."""
         self.last.pop(key, None)
         self.last[key] = last
         while len(self.last) > _MOST_SOLUTIONS:
@@ -85,7 +82,7 @@ class WarmGraph:
 
 
 def process_bytes() -> int:
-    """Memory of this process but for files; of a factorisation only the system knows the size."""
+    """Memory of this process without files; only the system knows the size of factorizations."""
     memory = psutil.Process().memory_info()
     return int(memory.rss) - int(getattr(memory, "shared", 0))
 
@@ -93,18 +90,10 @@ def process_bytes() -> int:
 class WarmGraphs:
     """Graphs and prepared models that tasks keep for later ones.
 
-    Of each graph one snapshot stays, the last one asked for, with what models prepared on it and
-    their last solutions. After a task the graphs longest unused are dropped until the process is
-    back within its memory.
-
-    Parameters
-    ----------
-    memory_bytes : int
-        Resident memory of the whole process to come back to after each task.
-    n_threads : int
-        Threads that large products are divided among; results do not depend on it.
-    resident_bytes : callable
-        Memory that the process has now.
+    One snapshot stays of each graph, the last one loaded, with what models prepared on it and their
+    last solutions. After a task the longest unused graphs are dropped until the process is back
+    within ``memory_bytes`` of resident memory. Large products use ``n_threads``, on which results
+    do not depend.
     """
 
     def __init__(
@@ -126,12 +115,9 @@ class WarmGraphs:
 
     @contextmanager
     def within_memory(self) -> Iterator[None]:
-        """Around a task: the process comes back to its memory.
+        """Context of a task, after which the process comes back to its memory.
 
-        Raises
-        ------
-        ValueError
-            A Gram matrix does not fit beside the graph used last.
+        Raises ValueError if a Gram matrix does not fit beside the graph used last.
         """
         try:
             yield
@@ -143,10 +129,10 @@ class WarmGraphs:
             self._shrink()
 
     def load(self, task: LabelsTask) -> WarmGraph:
-        """The snapshot and the node index, from memory when they were the last ones of the graph.
+        """The snapshot and the node index, from memory if they were the graph's last ones.
 
-        A newer snapshot replaces the older one before it is loaded, so that both are never in
-        memory together; the last solutions stay, since a node keeps its dense id.
+        An older snapshot is dropped before the newer one is loaded, so that both are never in
+        memory together. Last solutions stay, since a node keeps its dense id.
         """
         known = self._graphs.pop(task.graph_id, None)
         if known is None or known.snapshot.meta.number != task.snapshot:
@@ -191,7 +177,7 @@ class WarmGraphs:
     def prepared_alone(
         self, task: LabelsTask, instead: Graph, model: Model, graph: WarmGraph
     ) -> Any:
-        """What the model prepares on a graph of the same nodes, which is not kept for others."""
+        """What the model prepares on another graph of the same nodes, which is not kept."""
         return model.prepare(
             instead,
             _features(task, model, graph.snapshot),
@@ -200,9 +186,9 @@ class WarmGraphs:
         )
 
     def work_ahead(self, cancelled: Cancelled) -> bool:
-        """Do some of what the next solve on the graph used last may need; False when none is left.
+        """Do part of what the next solve on the last used graph may need; False if none is left.
 
-        Nothing is begun close to the limit of the memory: graphs are worth more than that.
+        Nothing is begun close to the memory limit, where it might push a graph out.
         """
         if not self._graphs or self._resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
             return False
@@ -215,7 +201,7 @@ class WarmGraphs:
         return found
 
     def _keep_order(self) -> None:
-        """Keep the order of the graph used last with its snapshot, if there is room on the disk."""
+        """Store the order of the last used graph with its snapshot, if the disk has room."""
         if self._graphs:
             used = next(reversed(self._graphs.values()))
             with suppress(OSError, SnapshotNotFound):  # it only saves the next process seconds
@@ -228,7 +214,7 @@ class WarmGraphs:
 
 
 def _features(task: LabelsTask, model: Model, snapshot: Snapshot) -> FeatureRows | None:
-    """The features of a snapshot's nodes, for a model that takes them where there are some."""
+    """Features of a snapshot's nodes; None if the model takes none or there are none."""
     if not model.uses_features or task.features_version == 0:
         return None
     store = FeatureStore(GraphPaths(root=task.graph_directory).features)

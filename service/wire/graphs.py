@@ -22,22 +22,11 @@ def edges_text(
     asked: float | None = None,
     max_edges: int | None = None,
 ) -> str:
-    """What is kept of the edges of a graph, in words.
+    """What is kept of a graph's edges, in words.
 
-    Parameters
-    ----------
-    n_nodes : int
-        Nodes; a spanning forest has fewer edges.
-    n_edges : int
-        Edges that came, self-loops not counted.
-    n_kept : int
-        Edges of the newest snapshot.
-    n_live : int, optional
-        Edges that live, where some may have left; all that came are told of otherwise.
-    expected, asked : float, optional
-        Spectral error; 0 is expected where every edge is kept.
-    max_edges : int, optional
-        The budget.
+    ``n_edges`` are edges that came, ``n_live`` those that are still there if some may have left,
+    ``n_kept`` those of the newest snapshot; self-loops are not counted. ``expected`` and ``asked``
+    are spectral errors; 0 is expected if every edge is kept. ``max_edges`` is the budget.
     """
     if expected is None:
         return "none yet" if max_edges is None else f"none yet, at most {max_edges:,} kept"

@@ -1,4 +1,4 @@
-"""Jobs: how they stand, and what one would take."""
+"""Jobs and estimates of jobs, and how results of solves are put in words."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -71,10 +71,10 @@ class Job:
 
 
 _FEW_OTHERS = 10
-"""Labels left out that are not of the commonest class: fewer do not show how those are found."""
+"""Fewer labels left out of classes other than the commonest do not show how those are found."""
 
 _MOSTLY = 0.75
-"""Share of the commonest class from which on they are counted."""
+"""Share of the commonest class from which on labels of others are counted."""
 
 Door = Literal["command", "page", "python", "mcp"]
 """Where a text is read: it advises what can be done there."""
@@ -87,19 +87,11 @@ def solve_lines(
     label_column: str = "",
     door: Door = "command",
 ) -> list[str]:
-    """What is to be known first of the result of a solve: at most three lines, as at every door.
+    """What to know first of the result of a solve: at most three lines, the same at every door.
 
-    How often labels left out are right; what thinning decided, where edges were thrown away; and
-    whom the labels speak for, where that is not all nodes.
-
-    Parameters
-    ----------
-    result : mapping
-        Of a job of kind solve.
-    graph, label_column : str
-        Stand in what is advised.
-    door : {"command", "page", "python", "mcp"}
-        Where it is read.
+    They tell how often labels left out are right; what thinning decided, if edges were dropped; and
+    whom the labels speak for, if that is not all nodes. ``graph`` and ``label_column`` stand in the
+    advice.
     """
     judged, thinning = result.get("judged"), result.get("thinning")
     lines = []
@@ -150,7 +142,7 @@ _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {
         "mcp": "start_solve with model poisson solves with another",
     },
 }
-"""How what a warning advises is done."""
+"""How to follow each advice."""
 
 
 def warning_text(
@@ -160,7 +152,7 @@ def warning_text(
     label_column: str = "",
     door: Door = "command",
 ) -> str | None:
-    """The warning of a solve with how to do what it advises, as `solve_lines` says it."""
+    """The warning of a solve with how to follow its advice; arguments as of `solve_lines`."""
     if not result.get("warning"):
         return None
     ways = (_to_do(each, graph, label_column, door) for each in result.get("advice", ()))
@@ -183,7 +175,7 @@ def _of_column(label_column: str, door: Door) -> str:
 
 
 def _says_more(judged: Mapping[str, Any]) -> bool:
-    """Whether there is a figure that is to be put right, or labels that are no random sample."""
+    """Whether there is a figure to be qualified, or labels that are no random sample."""
     if judged["sample"] == "untested" and judged["only_random"]:
         return False  # the line on thinning says why nothing is promised, and what to do
     return judged["accuracy"] is not None or judged["sample"] == "biased"
@@ -230,7 +222,7 @@ def _are(number: int) -> str:
 
 
 _MANY_UNREACHED = 0.05
-"""Share of the nodes from which on it is said first that they have no prediction."""
+"""Share of nodes without a prediction from which on the first lines say so."""
 
 _KEEP_MORE = {
     "command": "keep all with `peewit graph set {graph} --max-edges {n_edges}{command}` and then "
@@ -240,7 +232,7 @@ _KEEP_MORE = {
     "mcp": "who runs the server can keep all",
 }
 _NO_EPSILON = {"command": " --epsilon 0", "python": ", epsilon=None"}
-"""Of a graph with an epsilon, which keeps no more edges than that asks."""
+"""For a graph with an epsilon, which otherwise keeps no more edges than that asks."""
 
 _ANEW = (
     "nodes were erased, so these edges cannot be read again: create another graph with max_edges "
@@ -287,7 +279,7 @@ def _thinning_line(
 
 
 def _share_text(thinning: Mapping[str, Any]) -> str:
-    """How many predictions dropped edges have decided."""
+    """How many predictions dropped edges decided."""
     some = f"{thinning['n_kept']:,} of {thinning['n_edges']:,} edges"
     if thinning["share"] is None:
         return f"{some} are kept, and how many predictions the others would change is not known"

@@ -7,8 +7,8 @@ from peewit.service.wire.records import described, record
 Label = int | str | float
 
 LabelOrigin = Literal["given", "random", "suggested", "imported"]
-"""Where a label comes from: somebody chose the node (given) or it was drawn at random (random); a
-strategy picked it by the graph or by predictions (suggested); a file or live source (imported)."""
+"""Origin of a label: somebody chose the node (given) or it was drawn at random (random); a strategy
+picked it by the graph or by predictions (suggested); a file or live source (imported)."""
 
 LABEL_ORIGINS: Final[tuple[LabelOrigin, ...]] = get_args(LabelOrigin)
 """All of them."""

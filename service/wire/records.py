@@ -14,7 +14,7 @@ def described(description: str, *, default: Any = MISSING, default_factory: Any 
 
 
 def constant(*, default: str) -> Any:
-    """A field that says the same in every answer of this server; a client takes another too."""
+    """A field that is the same in every answer of this server; a client accepts others."""
     return field(default=default, metadata={"json_schema_extra": {"const": default}})
 
 

@@ -9,20 +9,14 @@ from peewit.service.tracing.spans import Stages, note_span, span, stages
 
 
 class AttemptSpan:
-    """The span of an attempt, or nothing while tracing is off.
-
-    Attributes
-    ----------
-    stages : Stages
-        Those of the attempt.
-    """
+    """The span of an attempt with its ``stages``, or nothing while tracing is off."""
 
     def __init__(self, opened: Any, stages: Stages) -> None:
         self.stages = stages
         self._opened = opened
 
     def note_outcome(self, outcome: str) -> None:
-        """Say how the attempt ended; a failure says no more, as its text may hold labels."""
+        """Set the outcome; a failure's text is left out, as it may hold labels."""
         if self._opened is not None:
             self._opened.set(job_outcome=outcome)
             if outcome == "failed":
@@ -33,7 +27,7 @@ class AttemptSpan:
 def attempt_span(job: Job) -> Iterator[AttemptSpan]:
     """A span of an attempt below what led to the job; the first one begins in the queue.
 
-    Times of the queue are those of the database, by its clock.
+    Times of the queue are by the database's clock.
     """
     is_first = job.attempt == 1 and job.started_at is not None
     with (

@@ -14,13 +14,11 @@ from peewit.service.database.leases import Lease, LeaseExpired, LeaseStore
 from peewit.service.jobs.queue import LEASE_SECONDS
 
 HEARTBEAT_SECONDS: Final = 2.0
-"""A third of a lease: two heartbeats may fail before a job is taken over.
-
-All processes of a machine beat at the same moments, as each beat makes those look that wait for a
-commit."""
+"""A third of a lease: two heartbeats may fail before a job is taken over. All processes of a
+machine beat at the same moments, since each beat wakes those that wait for a commit."""
 
 CANCEL_SECONDS: Final = 0.25
-"""How often running jobs are looked up for a cancel."""
+"""Interval of looking for cancels of running jobs."""
 
 _POLL_SECONDS: Final = 0.2
 _SOLE_WORKER: Final = "worker"
@@ -38,7 +36,7 @@ def heartbeats(
 ) -> Iterator[None]:
     """A thread that looks for cancels every `CANCEL_SECONDS` and beats every `HEARTBEAT_SECONDS`.
 
-    A database that is away costs a line in the log; the thread goes on.
+    If the database is away, a line is logged and the thread goes on.
     """
     ended = Event()
 
@@ -68,10 +66,7 @@ def heartbeats(
 class SoleWorker:
     """The right to be the one worker of a SQLite database; PostgreSQL takes any number.
 
-    Attributes
-    ----------
-    is_displaced : Event
-        Set once another worker has the right.
+    ``is_displaced`` is set once another worker has the right.
     """
 
     def __init__(self, database: Database, worker_id: str) -> None:
@@ -83,7 +78,7 @@ class SoleWorker:
 
     @contextmanager
     def held(self, should_stop: Callable[[], bool]) -> Iterator[None]:
-        """Hold the right; raises `AnotherWorkerRunsError` at either end where another has it."""
+        """Hold the right; raises `AnotherWorkerRunsError` at either end if another has it."""
         if not self._is_needed:
             yield
             return
@@ -96,7 +91,7 @@ class SoleWorker:
             raise self._another_worker()
 
     def renew(self) -> None:
-        """Keep the right for a while longer, or see that it is lost."""
+        """Keep the right for a while longer, or note that it is lost."""
         if self._lease is None:
             return
         try:
@@ -109,7 +104,7 @@ class SoleWorker:
                 self._lease = lease
 
     def _first_lease(self, should_stop: Callable[[], bool]) -> Lease:
-        """The lease; a worker that was killed a moment ago is waited for."""
+        """The lease, once that of a worker killed a moment ago has run out."""
         deadline = monotonic() + LEASE_SECONDS + 1.0
         while True:
             lease = self._acquire()

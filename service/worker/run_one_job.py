@@ -1,4 +1,4 @@
-"""Jobs, waited for: commands and the demo run them themselves while no worker is alive."""
+"""Waiting for jobs: commands and the demo run them themselves while no worker is alive."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -28,7 +28,7 @@ def run_until_finished(
     on_change: Callable[[Job], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Job:
-    """Wait for a job, running it here whenever no worker is alive; see `run_all_until_finished`."""
+    """Wait for a job, running it here if no worker is alive; see `run_all_until_finished`."""
     (job,) = run_all_until_finished(
         database, settings, [job_id], child=child, on_change=on_change, should_stop=should_stop
     )
@@ -46,31 +46,11 @@ def run_all_until_finished(
 ) -> list[Job]:
     """Wait for jobs, running them whenever no worker is alive: small ones here, others in a child.
 
-    The pause between two looks is a quarter of the time waited so far, at most half a second.
-
-    Parameters
-    ----------
-    database : Database
-    settings : Settings
-    job_ids : sequence of str
-        The jobs, in the order in which they run here; at least one.
-    child : WarmChild, optional
-        Where all of them run, and which goes on; by default one for the large ones, which ends
-        with them.
-    on_change : callable, optional
-        Told the first that is not finished whenever it has changed.
-    should_stop : callable
-        Once it is true, a job that runs here goes back to the queue and the wait ends.
-
-    Returns
-    -------
-    list of Job
-        Finished, unless ``should_stop`` came first.
-
-    Raises
-    ------
-    UnknownJob
-        There is no such job.
+    Jobs run in the given order, all of them in ``child`` if there is one, which goes on; by default
+    large ones run in a child that ends with them. ``on_change`` is told the first unfinished job
+    whenever it has changed. Once ``should_stop``, a job that runs here goes back to the queue and
+    the wait ends; otherwise all jobs are finished. The pause between two looks is a quarter of the
+    time waited so far, at most half a second. Raises `UnknownJob`.
     """
     queue = JobQueue(database)
     registry = WorkerRegistry(database)

@@ -30,23 +30,15 @@ _PASSING: Final = (
     NodeCollision,
     SnapshotNotFound,
 )
-"""What another attempt, which captures and reads anew, may not meet again."""
+"""Errors that another attempt, which captures and reads anew, may not meet."""
 
 _log = structlog.get_logger(__name__)
 
 
 class TaskRunner:
-    """Answers tasks in the thread that asks; one at a time.
+    """Runs tasks in the calling thread, one at a time.
 
-    Parameters
-    ----------
-    memory_bytes, n_threads : int
-        See `WarmGraphs`.
-
-    Attributes
-    ----------
-    graphs : WarmGraphs
-        What earlier tasks have left.
+    ``graphs`` are what earlier tasks left; the arguments are as of `WarmGraphs`.
     """
 
     def __init__(self, *, memory_bytes: int, n_threads: int) -> None:
@@ -55,14 +47,8 @@ class TaskRunner:
     def run(self, task: Task, *, progress: Report, interrupted: Cancelled) -> Answer:
         """How a task ended.
 
-        Parameters
-        ----------
-        task : Task
-            What to do.
-        progress : callable
-            Told how far the task is, by one of its threads at a time.
-        interrupted : callable
-            Asked often; once it is true the task stops at its next look.
+        ``progress`` is called by one thread at a time; ``interrupted`` is asked often and stops the
+        task.
         """
         reporting = Lock()  # threads of a task compile, too
         stage: str | None = None
@@ -91,7 +77,7 @@ class TaskRunner:
 
 
 def answer_of(task: Task, child: Child) -> Answer:
-    """How the task ended; what goes wrong is an answer too."""
+    """How the task ended; errors become `Failed`."""
     try:
         return kind_of(task.kind).run(task, child)
     except _PASSING as error:

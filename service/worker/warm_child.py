@@ -1,7 +1,7 @@
 """Warm children: one process per lane that keeps prepared graphs in memory between jobs.
 
 Numerics run outside the worker so that it can always heartbeat, cancel and clean up after a crash.
-A child is spawned, never forked; it dies with its parent, whose end of the pipe closes.
+A child is spawned, never forked, and dies with its parent, whose end of the pipe closes.
 """
 
 import multiprocessing
@@ -23,11 +23,11 @@ from peewit.service.settings import Settings, prepare_environment
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Stopped, Task
 
 KILL_AFTER_SECONDS: Final = 1.0
-"""A child that was told to stop has this long before it is killed."""
+"""How long a child that was told to stop may run before it is killed."""
 
 _POLL_SECONDS: Final = 0.05
 _GROUP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What a whole group of processes may get; the worker acts on it and says when its children end."""
+"""Signals to a whole process group; the worker acts on them and ends its children itself."""
 
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
@@ -47,18 +47,10 @@ class _Running:
 
 
 class WarmChild:
-    """Runs one task at a time in a process that stays, and is started again after it died.
+    """Runs one task at a time in a process that stays, and restarts it after it died.
 
-    One thread at a time may use it.
-
-    Parameters
-    ----------
-    name : str
-        For lists of processes.
-    settings : Settings
-        Of the child's environment and memory.
-    on_start : callable
-        Told of every start of the process.
+    One thread at a time may use it. ``name`` is for lists of processes; ``settings`` give the
+    child's environment and memory; ``on_start`` is called at every start of the process.
     """
 
     def __init__(
@@ -85,22 +77,10 @@ class WarmChild:
         progress: Callable[[Advanced], None],
         interrupted: Callable[[], bool],
     ) -> Answer:
-        """How a task ended.
+        """How a task ended; `Failed` with ``retry`` if the process died.
 
-        Parameters
-        ----------
-        task : Task
-            What to do.
-        progress : callable
-            Told how far the child is.
-        interrupted : callable
-            Asked often; once it is true the child is told to stop, and killed when it has not
-            stopped `KILL_AFTER_SECONDS` later.
-
-        Returns
-        -------
-        Answer
-            `Failed` with ``retry`` when the process died.
+        ``interrupted`` is asked often; once true the child is told to stop, and killed if it has
+        not stopped `KILL_AFTER_SECONDS` later.
         """
         running = self._started()
         try:
@@ -113,7 +93,7 @@ class WarmChild:
             raise
 
     def stop(self) -> None:
-        """End the process at once; nothing happens when there is none."""
+        """End the process at once, if there is one."""
         running, self._running = self._running, None
         if running is not None:
             running.kill()
@@ -173,9 +153,9 @@ class WarmChild:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """A process that starts here is born with signals to its group blocked.
+    """Start a process with signals to its group blocked.
 
-    It would die of one, with a traceback, in the second before it can ignore them.
+    Otherwise it would die of one, with a traceback, in the second before it can ignore them.
     """
     resource_tracker.ensure_running()  # its own start would let the signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _GROUP_SIGNALS)
@@ -186,7 +166,7 @@ def _held_back() -> Iterator[None]:
 
 
 def _child_main(connection: Connection, settings: Settings, logs: LogChoice) -> None:
-    """What the new process runs; numba reads the environment when it is imported, so not before."""
+    """Main of the new process; imports late, as numba reads the environment at import."""
     from peewit.service.inbox.confinement import confine_redirects  # noqa: PLC0415 - not the parent's
 
     for number in _GROUP_SIGNALS:

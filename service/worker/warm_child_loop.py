@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Mailbox:
-    """Reads the parent's messages in a thread of its own, so that a running task can be stopped.
+    """Reads the parent's messages in its own thread, so that a running task can be stopped.
 
     When the parent is gone its end of the pipe closes, and this process ends at once.
     """
@@ -49,15 +49,7 @@ class _Mailbox:
 
 
 def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
-    """Answer tasks until the other end of the pipe is closed.
-
-    Parameters
-    ----------
-    connection : multiprocessing.connection.Connection
-        To the worker.
-    memory_bytes, n_threads : int
-        See `WarmGraphs`.
-    """
+    """Answer tasks until the worker closes its end of the pipe; limits as of `WarmGraphs`."""
     mailbox = _Mailbox(connection)
     runner = TaskRunner(memory_bytes=memory_bytes, n_threads=n_threads)
     load_numba()
@@ -68,7 +60,7 @@ def serve(connection: Connection, *, memory_bytes: int, n_threads: int) -> None:
 
 
 def _work_ahead(graphs: WarmGraphs, mailbox: _Mailbox) -> None:
-    """Spend the time until the next task on what it may need."""
+    """Work ahead until the next task."""
     try:
         while not mailbox.has_task() and graphs.work_ahead(mailbox.has_task):
             pass

@@ -1,10 +1,10 @@
-"""The worker: claims jobs and has warm children run them, one child and one job at a time per lane.
+"""Worker: claims jobs and has warm children run them, one child and one job at a time per lane.
 
-The child of quick work starts as soon as somebody works on a graph, the other one with its first
-job. Until then this process loads little: what attempts need is loaded with the first of them.
+The fast lane's child starts as soon as somebody works on a graph, the other one with its first job.
+Until then this process loads little: what attempts need is loaded with the first of them.
 
-Claim, capture what to work on, run, publish, finish. A thread renews the leases of running jobs,
-whatever the children do; the last write of an attempt is refused when the lease was lost.
+An attempt: claim, capture inputs, run, publish, finish. A thread renews the leases of running jobs,
+whatever the children do; the last write of an attempt is refused if the lease was lost.
 """
 
 import os
@@ -46,14 +46,14 @@ GRACE_SECONDS: Final = 5.0
 """How long running jobs may go on after the worker was told to stop."""
 
 _POLL_SECONDS: Final = 0.1
-"""How often it is asked for whether anything was committed; only then may a job wait."""
+"""Interval of looking for commits; only after one may a job wait."""
 
 _LAPSE_SECONDS: Final = 0.2
-"""How often jobs are looked for that another worker has left, while there are unfinished ones."""
+"""Interval of looking for jobs that another worker left, while there are unfinished ones."""
 
 _RETRY_SECONDS: Final = 1.0
 _FULL_DISK_SECONDS: Final = 5.0
-"""How long a lane rests that found the disk full."""
+"""How long a lane rests after it found the disk full."""
 
 kind_list: Final = LateModule("peewit.service.tasks.kind_list")
 
@@ -72,15 +72,7 @@ class _Attempt:
 
 
 class Worker:
-    """Runs jobs of one database.
-
-    Parameters
-    ----------
-    database : Database
-        Queue, labels and catalog.
-    settings : Settings
-        Home directory; handed to the children.
-    """
+    """Runs jobs of one database; ``settings`` are handed to its children."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
@@ -100,17 +92,9 @@ class Worker:
     def run(self, should_stop: Callable[[], bool], fault: Callable[[], str]) -> None:
         """Run jobs until told to stop; then let them end, or give them back after a grace time.
 
-        Parameters
-        ----------
-        should_stop : callable
-            Asked ten times a second.
-        fault : callable
-            Why this worker is not well, for whoever asks its metrics port; empty when it is.
-
-        Raises
-        ------
-        AnotherWorkerRunsError
-            The database is SQLite and another worker runs on it.
+        ``should_stop`` is asked ten times a second. ``fault`` tells the metrics port why this
+        worker is not well; empty when it is. Raises `AnotherWorkerRunsError` if another worker runs
+        on the same SQLite database.
         """
         registry = WorkerRegistry(self._database)
         with (
@@ -135,11 +119,10 @@ class Worker:
         child: WarmChild | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Job:
-        """Run one job to its end in a child; the job as it stands then.
+        """The job after it ran to its end in ``child``, by default one that ends with it.
 
-        The child is one of its own, which ends with it, or one that is given and goes on. The job
-        stands as it was when another worker runs it, or an equal one, and as queued when this was
-        told to stop.
+        The job is unchanged if another worker runs it, or an equal one, and queued if this was told
+        to stop.
         """
         self.run_some([job_id], child=child, should_stop=should_stop)
         return self._queue.get(job_id)
@@ -154,8 +137,8 @@ class Worker:
     ) -> None:
         """Run some jobs, one after another, in one child, as `run_one` does.
 
-        Small ones run ``here``, in this process, where that is given. After an attempt that did not
-        end there they have a process of their own to lose.
+        Small jobs run ``here``, in this process, if given. Their later attempts run in the child,
+        which may die without harm to this process.
         """
         own = WarmChild("one-job", self._settings) if child is None else child
         with self._heartbeats():
@@ -174,7 +157,7 @@ class Worker:
                     own.stop()
 
     def _is_small(self, job: Job) -> bool:
-        """Whether this process may run it."""
+        """Whether this process may run the job."""
         try:
             graph = self._home.catalog.get_by_id(job.graph_id)
             kind = kind_list.KINDS.get(job.kind)
@@ -203,7 +186,7 @@ class Worker:
     def _ring_bells(
         self, should_stop: Callable[[], bool], pause: Callable[[float], object]
     ) -> None:
-        """Wake the lanes of jobs that have not ended, as soon as something was committed."""
+        """Wake the lanes of unfinished jobs, as soon as something was committed."""
         rung: set[Lane] = set()
         rests_until = looked_at = 0.0
         catalog = self._home.catalog
@@ -261,9 +244,9 @@ class Worker:
         *,
         waits_for_room: bool = False,
     ) -> None:
-        """One attempt from its capture to its last write; what it logs names it.
+        """Make one attempt from its capture to its last write; log lines name it.
 
-        With ``waits_for_room`` the attempt does not count that found the disk full.
+        With ``waits_for_room`` an attempt that found the disk full does not count.
         """
         with (
             bound_contextvars(
@@ -356,7 +339,7 @@ class Worker:
             _log.warning("progress not stored", error=str(error))
 
     def _concluded(self, attempt: _Attempt, answer: Answer, gives_up: Callable[[], bool]) -> Job:
-        """The last write, tried again while the database is away, so that no work is lost."""
+        """Make the last write, retried while the database is away, so that no work is lost."""
         while True:
             try:
                 return self._conclude(attempt, answer)
@@ -367,7 +350,7 @@ class Worker:
             self._gives_up.wait(_RETRY_SECONDS)
 
     def _conclude(self, attempt: _Attempt, answer: Answer) -> Job:
-        """The last write of the attempt."""
+        """Make the last write of the attempt."""
         job = attempt.job
         match answer:
             case Done(result=result):
@@ -383,7 +366,7 @@ class Worker:
                 return self._queue.release(job.id, job.attempt)
 
     def _shown_metrics(self, fault: Callable[[], str]) -> AbstractContextManager[int | None]:
-        """Count, and show what is counted, where a port is set."""
+        """Count, and serve the metrics, if a port is set."""
         settings = self._settings
         if settings.metrics_port is None:
             return nullcontext()

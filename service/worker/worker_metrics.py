@@ -13,19 +13,13 @@ from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
 
 Outcome = Literal["succeeded", "failed", "cancelled", "retried", "released", "lost"]
-"""How an attempt ends: for good in the first three; its job waits again after the next two."""
+"""End of an attempt: the first three are final; after the next two its job waits again."""
 
 _SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 
 
 class WorkerMetrics:
-    """Numbers of one worker and its solving processes.
-
-    Attributes
-    ----------
-    registry : prometheus_client.CollectorRegistry
-        Holds them, and those of the home.
-    """
+    """Metrics of one worker and its solving processes; ``registry`` also has those of the home."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.registry: CollectorRegistry = store_registry(database, settings, KINDS)
@@ -62,7 +56,7 @@ class WorkerMetrics:
         self._seconds.labels(job.kind, job.lane).observe(seconds)
 
     def note_solve(self, job: Job, *, is_warm: bool) -> None:
-        """Count a solve whose result is there."""
+        """Count a solve that has a result."""
         self._solves.labels(job.kind, "warm" if is_warm else "cold").inc()
 
     def note_start(self, lane: Lane) -> None:

@@ -9,12 +9,12 @@ from peewit.service.wire.features import Features, FeatureSet
 
 
 def feature_set_of(record: FeatureSetRecord) -> FeatureSet:
-    """What people see of a set."""
+    """The answer for a set."""
     return answer_of(FeatureSet, record, kind=_kind(record.is_sparse))
 
 
 def features_of(status: FeaturesStatus) -> Features:
-    """What people see of the features of a graph."""
+    """The answer for the features of a graph."""
     present = status.present
     return Features(
         features_version=status.features_version,

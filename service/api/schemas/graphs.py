@@ -47,7 +47,7 @@ class SnapshotEveryIn(Body):
         return self
 
     def to_record(self) -> SnapshotEvery:
-        """The same for the catalog; raises ValueError."""
+        """The record for the catalog; raises ValueError."""
         return SnapshotEvery(edges=self.edges, seconds=self.seconds)
 
 
@@ -65,7 +65,7 @@ class WindowIn(Body):
     time_unit: TimeUnit = Field("s", description="What a time counts that is a number.")
 
     def changed(self, present: Window | None = None) -> Window:
-        """The window, or that of a graph with what is said here; raises ValueError."""
+        """The window, or the graph's with these changes; raises ValueError."""
         length = seconds_of(self.length, "window.length")
         said = self.model_dump(include={"by", "time_unit"} & self.model_fields_set)
         if self.allowed_ahead is not None:
@@ -120,7 +120,7 @@ class _GraphFields(Body):
     )
 
     def _given_fields(self) -> dict[str, Any]:
-        """The fields that the body holds, as the catalog wants them."""
+        """The fields that the body holds, as records of the catalog."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         if isinstance(each := given.get("snapshot_every"), SnapshotEveryIn):
             given["snapshot_every"] = each.to_record()
@@ -140,7 +140,7 @@ class GraphCreate(_GraphFields):
         return self
 
     def to_settings(self) -> GraphSettings:
-        """The same for the catalog; raises ValueError."""
+        """The settings for the catalog; raises ValueError."""
         given = self._given_fields()
         if isinstance(each := given.get("window"), WindowIn):
             given = {"deletions": "exact", **given, "window": each.changed()}
@@ -161,12 +161,12 @@ class GraphPatch(_GraphFields):
 
 
 def graph_of(graph: GraphRecord, newest: SnapshotMeta | None) -> Graph:
-    """What people see of a graph, given its newest snapshot."""
+    """The answer for a graph, given its newest snapshot."""
     return Graph(**graph_fields(graph, newest))
 
 
 def graph_fields(graph: GraphRecord, newest: SnapshotMeta | None) -> dict[str, Any]:
-    """The fields of `Graph`; without a snapshot nothing tells how many edges live."""
+    """The fields of `Graph`; the number of live edges is unknown without a snapshot."""
     settings, progress = asdict(graph.settings), asdict(graph.progress)
     return {
         "name": settings.pop("name"),
@@ -183,18 +183,18 @@ def graph_fields(graph: GraphRecord, newest: SnapshotMeta | None) -> dict[str, A
 
 
 def certificate_of(certificate: CertificateRecord) -> Certificate:
-    """What people see of a certificate."""
+    """The answer for a certificate."""
     created_at = datetime.fromtimestamp(certificate.created_at, UTC)
     return answer_of(Certificate, certificate, created_at=created_at)
 
 
 def deleted_of(meta: SnapshotMeta | None) -> DeletedEdges | None:
-    """What people see of what was deleted, as of a snapshot."""
+    """The answer for deletions, as of a snapshot."""
     return None if meta is None else answer_of(DeletedEdges, meta, **_parts(meta))
 
 
 def window_of(meta: SnapshotMeta | None) -> WindowState | None:
-    """What people see of a window, as of a snapshot."""
+    """The answer for a window, as of a snapshot."""
     return None if meta is None else answer_of(WindowState, meta, **_moments(meta))
 
 
@@ -233,7 +233,7 @@ class RepairIn(Body):
 def repair_of(
     wanted: WantedRepair | None, newest: SnapshotMeta | None, *, after: int, fault: str | None
 ) -> RepairState:
-    """What people see of repairs, of those that a snapshot after one of this number has."""
+    """The answer for repairs: the last one only if its snapshot is newer than ``after``."""
     last = None if newest is None else newest.last_repair
     return RepairState(
         wanted=wanted,
@@ -244,7 +244,7 @@ def repair_of(
 
 
 def snapshot_of(meta: SnapshotMeta, certificate: CertificateRecord | None) -> Snapshot:
-    """What people see of a snapshot."""
+    """The answer for a snapshot."""
     return answer_of(
         Snapshot,
         meta,

@@ -42,7 +42,7 @@ class JobBody(Body):
         return self
 
     def to_spec(self, graph_id: str, idempotency_key: str | None, *, owner: str | None) -> JobSpec:
-        """The same for the queue."""
+        """The job for the queue."""
         model, parameters = self._asked()
         return KINDS[self.kind].spec(
             graph_id,
@@ -54,7 +54,7 @@ class JobBody(Body):
         )
 
     def _asked(self) -> tuple[str | None, dict[str, Any]]:
-        """The model and the parameters that were not left out."""
+        """The model and the parameters that were given."""
         given = self.model_dump(exclude_unset=True)
         return given.get("model"), given.get("parameters", {})
 
@@ -93,7 +93,7 @@ class SolveColumnsIn(Solve):
 
 
 def _body_of(kind: Kind[Any]) -> type[JobBody]:
-    """The body that asks for a job of a kind."""
+    """The body of a request for a job of a kind."""
     fields: dict[str, Any] = {"kind": (Literal[kind.name], ...)}
     if isinstance(kind, ModelKind):
         examples = None if kind.example_parameters is None else [kind.example_parameters]
@@ -110,7 +110,7 @@ def _body_of(kind: Kind[Any]) -> type[JobBody]:
 
 
 def _parameters_of(kind: GraphKind[Any, Any]) -> type[Body]:
-    """The parameters of a kind that needs no model."""
+    """Schema of the parameters of a kind without a model."""
     types, defaults = get_type_hints(kind.options.settings), kind.options.settings()
     fields: dict[str, Any] = {
         name: (types[name], Field(default=getattr(defaults, name), description=doc))
@@ -125,14 +125,14 @@ def _parameters_of(kind: GraphKind[Any, Any]) -> type[Body]:
 
 
 def _kind_of(body: Any) -> Any:
-    """The kind of job that a body asks for; ``solve`` when it does not say."""
+    """The kind of job of a body; ``solve`` by default."""
     return body.get("kind", "solve") if isinstance(body, dict) else "solve"
 
 
 _BODIES: Final = {
     name: SolveIn if name == "solve" else _body_of(kind) for name, kind in KINDS.items()
 }
-"""By kind; the one of ``solve`` stands above, since it is the default and estimates take it."""
+"""By kind; that of ``solve`` stands above, since it is the default and estimates take it."""
 
 if TYPE_CHECKING:
     JobIn: TypeAlias = JobBody
@@ -149,5 +149,5 @@ else:
 
 
 def job_of(job: JobRecord) -> Job:
-    """What people see of a job."""
+    """The answer for a job."""
     return answer_of(Job, job)

@@ -7,7 +7,7 @@ from pydantic import Field
 from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
 
 MAX_LOOKUP: int = 10_000
-"""Nodes in one lookup; more come as a table."""
+"""Most nodes of one lookup; more come as a table."""
 
 
 class PointEdgeIn(Body):

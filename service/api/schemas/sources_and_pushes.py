@@ -61,17 +61,17 @@ class SourceIn(Body):
 
 
 def file_of(file: FileRecord) -> File:
-    """What people see of a file."""
+    """The answer for a file."""
     return answer_of(File, file, path=shown_url(file.path))
 
 
 def push_of(push: PushRecord) -> Push:
-    """What people see of a push."""
+    """The answer for a push."""
     return answer_of(Push, push, file=None if push.file is None else file_of(push.file))
 
 
 def source_of(source: SourceRecord, files: dict[FileStatus, int]) -> Source:
-    """What people see of a source."""
+    """The answer for a source."""
     return answer_of(
         Source,
         source,
