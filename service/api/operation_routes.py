@@ -1,10 +1,10 @@
 """REST routes of operations, derived from their declarations."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import fastapi
 from fastapi import APIRouter, Request, Response
@@ -19,10 +19,23 @@ from peewit.service.api.schemas.bodies_and_problems import Body as BodyModel
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound
-from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query
+from peewit.service.operations.declaration import (
+    Body,
+    Header,
+    Mark,
+    Operation,
+    Parameter,
+    Path,
+    Query,
+)
 from peewit.service.operations.here import Here
 from peewit.service.wire.records import Settling
 
+_MAKERS: Final[Mapping[type[Mark], Callable[..., Any]]] = {
+    Path: fastapi.Path,
+    Query: fastapi.Query,
+    Header: fastapi.Header,
+}
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -45,6 +58,7 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
             dependencies=[requires(*each.scopes)],
             responses=of_wait | problems(*known, *each.raises, InvalidArgument),
             response_model=each.answer,
+            status_code=_status(each),
         )
     return router
 
@@ -56,7 +70,8 @@ def here_of(home: ServedHome, caller: Caller) -> Here:
 
 def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
     """A function with the signature that FastAPI reads; one that waits is a coroutine."""
-    names = {each.key: each.name for each in operation.of(Path, Query)}
+    in_request = operation.of(Path, Query, Header)
+    names = {each.key: each.name for each in in_request}
     model = _body_model(operation)
 
     def bound(
@@ -68,10 +83,14 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         here = here_of(home, caller)
         return partial(operation, here, *((graph,) if operation.has_graph else ()), **values)
 
-    def answer(home: ServedHome, caller: Caller, graph: Any = None, **asked: Any) -> Any:
+    def answer(
+        home: ServedHome, caller: Caller, response: Response, graph: Any = None, **asked: Any
+    ) -> Any:
         run = bound(home, caller, graph, asked)
         with refusing():
-            return run()
+            value = run()
+        _locate(operation, response, graph, value)
+        return value
 
     async def answer_when_settled(
         request: Request,
@@ -87,8 +106,7 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
             if operation.method == "GET":
                 return await wait_until(request, run, _is_settled, seconds=wait)
             value = await run_in_threadpool(run)
-        if (follow := operation.follow) is not None and follow.of(Path):
-            response.headers["Location"] = f"{request.url.path}/{value.id}"
+        _locate(operation, response, graph, value)
         if wait and not value.is_settled:
             look = partial(operation.look, here_of(home, caller), graph, value)
             value = await wait_until(request, look, _is_settled, seconds=wait)
@@ -96,20 +114,36 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         return value
 
     signature = [_given("home", HomeHere), _given("caller", CallerHere)]
+    signature.append(_given("response", Response))
     if operation.has_graph:
         signature.append(_given("graph", GraphHere))
-    signature += [_asked(each) for each in operation.of(Path, Query)]
+    signature += [_asked(each) for each in in_request]
     if model is not None:
         signature.append(_given("body", model))
     endpoint: Callable[..., Any] = answer
     if operation.waits:
         endpoint = answer_when_settled
         waits = inspect.Parameter("wait", _KEYWORD, annotation=WaitSeconds, default=0)
-        signature += [_given("request", Request), _given("response", Response), waits]
+        signature += [_given("request", Request), waits]
     endpoint.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     endpoint.__doc__ = operation.doc
     endpoint.__name__ = operation.name
     return endpoint
+
+
+def _status(operation: Operation[Any]) -> int | None:
+    """Of a success; None leaves it to what waits."""
+    if operation.status is not None:
+        return operation.status
+    return HTTPStatus.NO_CONTENT if operation.answer is type(None) else None
+
+
+def _locate(operation: Operation[Any], response: Response, graph: Any, value: Any) -> None:
+    """Say where what was made can be found."""
+    if operation.location is not None:
+        name = None if graph is None else graph.settings.name
+        place = operation.location.format(graph=name, answer=value)
+        response.headers["Location"] = f"/v1{place}"
 
 
 def _is_settled(answer: Settling) -> bool:
@@ -121,8 +155,7 @@ def _given(name: str, kind: Any) -> inspect.Parameter:
 
 
 def _asked(each: Parameter) -> inspect.Parameter:
-    maker = fastapi.Path if isinstance(each.mark, Path) else fastapi.Query
-    mark = maker(description=each.mark.doc or None, **each.mark.rules)
+    mark = _MAKERS[type(each.mark)](description=each.mark.doc or None, **each.mark.rules)
     default = inspect.Parameter.empty if each.is_required else each.default
     return inspect.Parameter(
         each.key, _KEYWORD, annotation=Annotated[each.kind, mark], default=default

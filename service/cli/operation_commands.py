@@ -23,7 +23,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.table_files import nodes_of_file
-from peewit.service.operations.declaration import Operation, Parameter
+from peewit.service.operations.declaration import Header, Operation, Parameter
 from peewit.service.operations.here import Here
 from peewit.service.tables.column_names import label_columns
 from peewit.service.wire.predictions import NodeId
@@ -75,17 +75,18 @@ def add_command(
         How the command sees to it that the answer settles.
     """
     readers = dict(read or {})
+    typed = [each for each in operation.parameters if not isinstance(each.mark, Header)]
 
     def command(json: bool, wait: bool = True, **asked: Any) -> None:
         graph_name = asked.pop("name", None)
-        for each in operation.parameters:
+        for each in typed:
             if each.name in readers:
                 asked[each.name] = readers[each.name](asked[each.name])
             elif each.kind not in _READ_BY_TYPER and each.mark.of_file is None:
                 asked[each.name] = TypeAdapter(each.kind).validate_python(asked[each.name])
         with open_home() as home:
             graph = home.graph(graph_name) if operation.has_graph else None
-            for each in operation.parameters:
+            for each in typed:
                 if each.mark.of_file is not None and graph is not None:
                     file = asked.pop(_file_of(each))
                     asked[each.name] = _listed(each, graph, asked[each.name], file)
@@ -106,7 +107,7 @@ def add_command(
     signature = []
     if operation.has_graph:
         signature.append(inspect.Parameter("name", _KEYWORD, annotation=GraphName))
-    for each in operation.parameters:
+    for each in typed:
         signature.append(_asked(each))
         if each.mark.of_file is not None:
             signature.append(_asked_file(each))

@@ -82,6 +82,10 @@ class Body(Mark):
     """A field of a JSON body."""
 
 
+class Header(Mark):
+    """A header, which the command line has no option for."""
+
+
 @dataclass(frozen=True)
 class Group:
     """Parameters that several operations have together; fields are marked as parameters are.
@@ -127,6 +131,9 @@ class Operation(Generic[T]):
     client: str
     has_graph: bool
     items: str | None = None
+    is_paged: bool = False
+    status: int | None = None
+    location: str | None = None
     follow: "Operation[Any] | None" = None
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
@@ -170,6 +177,9 @@ def operation(
     raises: Sequence[type[Exception]] = (),
     client: str | None = None,
     items: str | None = None,
+    is_paged: bool = False,
+    status: int | None = None,
+    location: str | None = None,
     follow: Operation[Any] | None = None,
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
@@ -186,6 +196,13 @@ def operation(
         Name of the client's call, where it is not the function's.
     items : str, optional
         The field of the answer that the client returns alone.
+    is_paged : bool
+        Whether the answer is a page of a list, by ``page`` and ``limit``, with its ``next_page``;
+        the client iterates over all of them.
+    status : int, optional
+        HTTP status of success, where it is not 200, or 204 of what answers nothing.
+    location : str, optional
+        Address of what was made, below /v1, with attributes of the answer in braces.
     follow : Operation, optional
         What tells how it goes on, where the answer is `Settling`; itself by default.
     """
@@ -216,6 +233,9 @@ def operation(
             client=client or call.__name__,
             has_graph=has_graph,
             items=items,
+            is_paged=is_paged,
+            status=status,
+            location=location,
             follow=follow,
             groups=groups,
         )

@@ -33,7 +33,14 @@ def list_erasures(here: Here, graph: GraphRecord) -> ErasureList:
     return ErasureList(erasures=[_erasure(each) for each in records])
 
 
-@operation("POST /erasures", "erase", raises=(BadUpload,), client="erase", follow=get_erasure)
+@operation(
+    "POST /erasures",
+    "erase",
+    raises=(BadUpload,),
+    client="erase",
+    location="/graphs/{graph}/erasures/{answer.id}",
+    follow=get_erasure,
+)
 def erase_nodes(
     here: Here,
     graph: GraphRecord,

@@ -12,13 +12,14 @@ from typing import Any, Final, get_args, get_type_hints
 from peewit.service.api.errors import _KINDS
 from peewit.service.client.errors import error_class
 from peewit.service.operations import erasures, horizon_and_repairs, judging
-from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query
+from peewit.service.operations.declaration import Body, Header, Operation, Parameter, Path, Query
 
 SUBJECTS: Final[Sequence[ModuleType]] = (erasures, horizon_and_repairs, judging)
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 
 _IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
-_BUILT_IN: Final = {"int", "str", "float", "bool", "list", "dict", "tuple", "None", "object"}
+_HEADERS: Final = {"idempotency_key": ("Idempotency-Key", "key")}
+"""Headers by the names of parameters: as they are sent, and as callers name them."""
 
 
 def operations_of(subject: ModuleType) -> list[Operation[Any]]:
@@ -49,15 +50,19 @@ def module_text(subject: ModuleType) -> str:
 
 
 def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
-    yield f"from {_IMPORTS[0]} import Call, Request"
-    yield f"from {_IMPORTS[1]} import get, path, plain, read, settled, until"
+    yield f"from {_IMPORTS[0]} import Call, Flow, Request, answered"
+    yield f"from {_IMPORTS[1]} import get, pages, path, plain, read, settled, until"
     for each in operations:
         kinds = [each.answer, *(_given_as(one) for one in each.parameters)]
         if each.items is not None:
             kinds.append(get_type_hints(each.answer)[each.items])
         for kind in kinds:
             yield from _imports_of(kind)
-    yield from ("from datetime import datetime", "from collections.abc import Sequence")
+    yield from (
+        "from datetime import datetime",
+        "from uuid import uuid4",
+        "from collections.abc import Sequence",
+    )
 
 
 def _imports_of(kind: Any) -> Iterator[str]:
@@ -86,31 +91,43 @@ def kind_name(kind: Any) -> str:
 
 
 def _call(operation: Operation[Any]) -> str:
-    answer = _answer(operation)
+    answer = f"{'Flow' if operation.is_paged else 'Call'}[{_answer(operation)}]"
     given = ["graph: str"] if operation.has_graph else []
-    given += [_argument(each) for each in operation.parameters if not each.is_shared]
-    shared = [_argument(each) for each in operation.parameters if each.is_shared]
+    parameters = _parameters(operation)
+    given += [_argument(each) for each in parameters if not each.is_shared]
+    shared = [_argument(each) for each in parameters if each.is_shared]
     if operation.waits:
         shared.append("wait: float | None = 0.0")
     keywords = ["*", *shared] if shared else []
     return "\n".join(
         [
-            f"def {operation.client}({', '.join([*given, *keywords])}) -> Call[{answer}]:",
+            f"def {operation.client}({', '.join([*given, *keywords])}) -> {answer}:",
             textwrap.indent(_docstring(operation), "    "),
             *(f"    {line}" for line in _body(operation)),
         ]
     )
 
 
+def _parameters(operation: Operation[Any]) -> list[Parameter]:
+    """What callers give: not which page of a list, as they get all."""
+    hidden = {"page", "limit"} if operation.is_paged else set()
+    return [each for each in operation.parameters if each.key not in hidden]
+
+
 def _argument(each: Parameter) -> str:
+    if isinstance(each.mark, Header):
+        return f"{_HEADERS[each.name][1]}: str | None = None"
     default = "" if each.is_required else f" = {each.default!r}"
     return f"{each.name}: {kind_name(_given_as(each))}{default}"
 
 
 def _answer(operation: Operation[Any]) -> str:
+    if operation.answer is type(None):
+        return "None"
     if operation.items is None:
         return kind_name(operation.answer)
-    return kind_name(get_type_hints(operation.answer)[operation.items])
+    items = get_type_hints(operation.answer)[operation.items]
+    return kind_name(get_args(items)[0] if operation.is_paged else items)
 
 
 def _docstring(operation: Operation[Any]) -> str:
@@ -123,7 +140,7 @@ def _docstring(operation: Operation[Any]) -> str:
         if group.TOGETHER
         for field in fields(group)
     }
-    for each in operation.parameters:
+    for each in _parameters(operation):
         if each.name not in together:
             lines += _described([each], each.mark.doc)
     for group in dict.fromkeys(together.values()):
@@ -162,6 +179,15 @@ def _indented(text: str) -> list[str]:
 def _body(operation: Operation[Any]) -> Iterator[str]:
     request = _request(operation)
     kind = kind_name(operation.answer)
+    if operation.answer is type(None):
+        yield f"yield from answered({request})"
+        return
+    if operation.is_paged:
+        path = [repr("graphs"), "graph"] if operation.has_graph else []
+        path += [repr(each) for each in _steps(operation)]
+        path += [f"{each.key}={each.name}" for each in _parameters(operation)]
+        yield f"return pages({kind}, lambda page: page.{operation.items}, {', '.join(path)})"
+        return
     if not operation.waits:
         steps = f"(yield from read({kind}, {request}))"
     elif operation.method == "GET":
@@ -193,10 +219,16 @@ def _request(operation: Operation[Any]) -> str:
     arguments = [f'method="{operation.method}"', f"path=path({', '.join(parts)})"]
     if asked := operation.of(Query):
         arguments.append(f"params={_mapping(asked)}")
+    if headers := operation.of(Header):
+        sent = (
+            f'"{_HEADERS[each.name][0]}": {_HEADERS[each.name][1]} or uuid4().hex'
+            for each in headers
+        )
+        arguments.append(f"headers={{{', '.join(sent)}}}")
     if asked := operation.of(Body):
         arguments.append(f"json={_mapping(asked)}")
     makes_one = operation.follow is not None and operation.follow.of(Path)
-    if operation.method != "POST" or (operation.waits and not makes_one):
+    if headers or operation.method != "POST" or (operation.waits and not makes_one):
         arguments.append("is_repeatable=True")
     return f"Request({', '.join(arguments)})"
 
