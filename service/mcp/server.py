@@ -11,6 +11,7 @@ from mcp.types import ToolAnnotations
 
 from peewit.service.client import PeewitError
 from peewit.service.mcp.connection import connected
+from peewit.service.mcp.operation_tools import operation_tools
 from peewit.service.mcp.tools import Tools
 from peewit.service.settings import Settings
 
@@ -52,6 +53,7 @@ def server_of(tools: Tools) -> MCPServer[None]:
         (tools.start_solve, "Predict all nodes", _ADDS),
         (tools.show_job, "Show a job", _READS),
     ]
+    offered += [(tool, title, _READS) for tool, title in operation_tools(tools.client)]
     for tool, title, hints in offered:
         server.add_tool(_refusing(tool), title=title, annotations=hints)
     return server

@@ -60,12 +60,12 @@ class Tools:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._client = connection.client
+        self.client = connection.client
         self._suggested: OrderedDict[tuple[str, str | None, str], LabelOrigin] = OrderedDict()
 
     async def list_graphs(self) -> Annotated[CallToolResult, GraphLines]:
         """List the graphs that the key may see, with their sizes. Begin here."""
-        graphs = await self._client.graphs()
+        graphs = await self.client.graphs()
         lines = [GraphLine.of(each) for each in graphs[:MAX_GRAPHS]]
         return told(f"{len(graphs)} graphs.", GraphLines(graphs=lines, n_graphs=len(graphs)))
 
@@ -73,8 +73,8 @@ class Tools:
         self, graph: GraphName, label_column: Column = None
     ) -> Annotated[CallToolResult, GraphState]:
         """Show one graph: nodes, edges, label columns, and its last solve with its accuracy."""
-        found = await self._client.graph(graph)
-        columns = await self._client.label_columns(graph)
+        found = await self.client.graph(graph)
+        columns = await self.client.label_columns(graph)
         solve = await self._last_solve(graph, label_column)
         state = GraphState.made(found, columns, solve)
         solved = "never solved" if solve is None else "solved"
@@ -90,10 +90,10 @@ class Tools:
         ] = 5,
     ) -> Annotated[CallToolResult, Explanation]:
         """Tell what is predicted of one node, and which labels speak for and against it."""
-        one = await self._client.prediction(graph, node, label_column=label_column)
+        one = await self.client.prediction(graph, node, label_column=label_column)
         found, refusal = None, None
         try:
-            found = await self._client.reasons(graph, node, k=k, job=one.job)
+            found = await self.client.reasons(graph, node, k=k, job=one.job)
         except Conflict as error:  # the job kept nothing to tell reasons from
             refusal = error.detail
         answer = Explanation.made(one, one.prediction, found, refusal)
@@ -120,7 +120,7 @@ class Tools:
 
         suggest_nodes with strategy margin gives the most doubtful nodes first.
         """
-        page = await self._client.prediction_rows(
+        page = await self.client.prediction_rows(
             graph,
             label=label,
             margin_below=margin_below,
@@ -149,7 +149,7 @@ class Tools:
         """Suggest unlabeled nodes whose label would help most; ask a person for their labels."""
         for seconds in (0.0, float(MAX_WAIT_SECONDS)):
             try:
-                found = await self._client.suggestions(
+                found = await self.client.suggestions(
                     graph, strategy, k, label_column=label_column, timeout=seconds
                 )
                 break
@@ -198,7 +198,7 @@ class Tools:
         chosen: LabelOrigin = origin or remembered
         columns = () if label_column is None else (label_column,)
         value = label if label_column is None else {label_column: label}
-        receipt = await self._client.put_labels(
+        receipt = await self.client.put_labels(
             graph, {node: value}, label_columns=columns, origin=chosen, unknown=unknown
         )
         stored = LabelPut(node=node, label=label, origin=chosen, labels_seq=receipt.labels_seq)
@@ -223,7 +223,7 @@ class Tools:
             parameters["label_column"] = label_column
         if cross_validate:
             parameters["cross_validate"] = cross_validate
-        job = await self._client.submit_solve(graph, model, parameters)
+        job = await self.client.submit_solve(graph, model, parameters)
         self._connection.see_to(job.id)
         return await self._ended(job.id, wait_seconds)
 
@@ -238,24 +238,24 @@ class Tools:
     async def _ended(self, job_id: str, seconds: float) -> CallToolResult:
         """A job at its end, or as it stands after so many seconds."""
         try:
-            job = await self._client.wait(job_id, timeout=seconds)
+            job = await self.client.wait(job_id, timeout=seconds)
         except JobFailed as error:
             job = error.job
         except StillWaiting:
-            job = await self._client.job(job_id)
+            job = await self.client.job(job_id)
         return told(f"The job is {job.status}.", JobState.of(job))
 
     async def _last_solve(self, graph: str, label_column: str | None) -> Job | None:
         """The job of the newest predictions."""
         try:
-            page = await self._client.prediction_rows(graph, limit=1, label_column=label_column)
+            page = await self.client.prediction_rows(graph, limit=1, label_column=label_column)
         except PredictionsNotFound:
             return None
-        return await self._client.job(page.job)
+        return await self.client.job(page.job)
 
     async def _run_queued(self, graph: str) -> None:
         """Run queued jobs that locate the nodes."""
-        async for job in self._client.jobs(graph=graph, status="queued"):
+        async for job in self.client.jobs(graph=graph, status="queued"):
             if job.kind == "embed":
                 self._connection.see_to(job.id)
 

@@ -134,6 +134,7 @@ class Operation(Generic[T]):
     is_paged: bool = False
     status: int | None = None
     location: str | None = None
+    tool: str | None = None
     follow: "Operation[Any] | None" = None
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
@@ -180,6 +181,7 @@ def operation(
     is_paged: bool = False,
     status: int | None = None,
     location: str | None = None,
+    tool: str | None = None,
     follow: Operation[Any] | None = None,
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
@@ -203,6 +205,8 @@ def operation(
         HTTP status of success, where it is not 200, or 204 of what answers nothing.
     location : str, optional
         Address of what was made, below /v1, with attributes of the answer in braces.
+    tool : str, optional
+        Title of a tool that agents are offered; only what reads may be.
     follow : Operation, optional
         What tells how it goes on, where the answer is `Settling`; itself by default.
     """
@@ -236,6 +240,7 @@ def operation(
             is_paged=is_paged,
             status=status,
             location=location,
+            tool=tool,
             follow=follow,
             groups=groups,
         )

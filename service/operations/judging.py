@@ -46,7 +46,13 @@ class Goal(Group):
     ] = None
 
 
-@operation("GET /predictions/sets", "read", raises=(*OF_PREDICTIONS, SetsNotKept), client="sets")
+@operation(
+    "GET /predictions/sets",
+    "read",
+    raises=(*OF_PREDICTIONS, SetsNotKept),
+    client="sets",
+    tool="Say what sets of labels promise",
+)
 def get_sets(
     here: Here,
     graph: GraphRecord,
@@ -66,6 +72,7 @@ def get_sets(
     "read",
     raises=(*OF_PREDICTIONS, NotCrossValidated),
     client="abstention",
+    tool="Say how sure a prediction must be",
 )
 def get_abstention(
     here: Here,
@@ -89,6 +96,7 @@ def get_abstention(
     "read",
     raises=(*OF_PREDICTIONS, NotCrossValidated),
     client="doubtful_labels",
+    tool="List doubtful labels",
 )
 def get_doubtful_labels(
     here: Here,
@@ -147,6 +155,7 @@ def get_reasons(
     "read",
     raises=(*OF_PREDICTIONS, NotCrossValidated),
     client="threshold",
+    tool="Choose a threshold for a class",
 )
 def get_threshold(
     here: Here,

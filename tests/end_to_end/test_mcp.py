@@ -17,7 +17,17 @@ from mcp.types import CallToolResult
 from tests.end_to_end.processes import REPOSITORY, Home, Server
 from tests.service.client.conftest import edge_table
 
-READS = {"list_graphs", "show_graph", "explain_node", "list_predictions", "show_job"}
+READS = {
+    "list_graphs",
+    "show_graph",
+    "explain_node",
+    "list_predictions",
+    "show_job",
+    "get_sets",
+    "get_abstention",
+    "get_doubtful_labels",
+    "get_threshold",
+}
 WRITES = {"suggest_nodes", "put_label", "start_solve"}
 
 
@@ -89,7 +99,7 @@ def test_an_agent_improves_a_graph_of_a_server(served: Server) -> None:
                 assert tool.annotations is not None
                 assert tool.annotations.read_only_hint == (name in READS), name
                 assert tool.annotations.destructive_hint == (name == "put_label")
-                assert len(tool.description or "") < 300
+                assert len(tool.description or "") < 350
                 described = tool.input_schema["properties"].items()
                 assert all("description" in schema for _, schema in described), name
                 assert tool.output_schema is not None
@@ -110,6 +120,8 @@ def test_an_agent_improves_a_graph_of_a_server(served: Server) -> None:
             assert (other["origin"], other["labels_seq"]) == ("given", 4)
             stored = served.client.labels("g").to_pylist()
             assert {each["node"]: each["origin"] for each in stored}[node] == "suggested"
+
+            assert "409" in await refusal(client, "get_sets", graph="g", coverage=0.9)
 
             why = await answer(client, "explain_node", graph="g", node="n7")
             assert why["prediction"]["label"] == "left"
