@@ -116,6 +116,7 @@ def add_command(
     signature.append(inspect.Parameter("json", _KEYWORD, annotation=AsJson, default=False))
     command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in signature}
+    vars(command)["operation"] = operation
     app.command(name, help=_as_typed(operation))(command)
 
 

@@ -1,0 +1,216 @@
+"""One suite over all operations: arguments arrive, refusals are told, answers agree."""
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from peewit.service.client import Client, GraphNotFound, InvalidArgument
+from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query
+from peewit.service.operations.table import TABLE
+from tests.goldens.command_words import commands
+from tests.service.api.conftest import Api, bring_communities, serving
+from tests.service.cli.conftest import Peewit, home, peewit
+
+__all__ = ["home", "peewit"]
+
+OPERATIONS: Final = {each.name: each for operations in TABLE.values() for each in operations}
+
+SAMPLES: Final[Mapping[str, Any]] = {
+    "before": "2026-03-01T00:00:00Z",
+    "erasure_id": "0" * 32,
+    "node": "n7",
+    "nodes": ["n1"],
+    "positive": "left",
+}
+"""A value of each parameter that has no default."""
+
+FURTHER: Final[Mapping[str, Mapping[str, Any]]] = {"get_threshold": {"min_precision": 0.5}}
+"""What an operation needs beside them."""
+
+MOST_LINES: Final = 60
+
+every_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+of_graphs = pytest.mark.parametrize(
+    "operation",
+    [each for each in OPERATIONS.values() if each.has_graph],
+    ids=[each.name for each in OPERATIONS.values() if each.has_graph],
+)
+
+
+@pytest.fixture(scope="module")
+def judged(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A server with a graph whose predictions can be judged."""
+    from peewit.service.settings import Settings
+
+    place = tmp_path_factory.mktemp("judged")
+    with serving(Settings(home=place, database_url=None, admin_key_file=None)) as api:
+        bring_communities(api)
+        nodes = [*range(1, 12), *range(31, 42)]
+        api.put_labels({f"n{each}": "left" if each < 30 else "right" for each in nodes})
+        parameters = {"sets": "auto", "probabilities": True, "cross_validate": 3}
+        body = {"kind": "solve", "model": "stable-hfs", "parameters": parameters}
+        api.run_job(api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"])
+        yield api
+
+
+@pytest.fixture
+def client(judged: Api) -> Iterator[Client]:
+    with Client(str(judged.client.base_url)) as client:
+        yield client
+
+
+def commands_of() -> dict[str, str]:
+    """The command of each operation that has one."""
+    found: dict[str, str] = {}
+    for words, command in commands():
+        operation = getattr(inspect.unwrap(command.callback), "operation", None)
+        if operation is None:
+            closure = inspect.getclosurevars(command.callback).nonlocals
+            operation = getattr(closure.get("callback"), "operation", None)
+        if operation is not None:
+            found[operation.name] = words
+    return found
+
+
+COMMANDS: Final = commands_of()
+
+
+def values_of(operation: Operation[Any]) -> dict[str, Any]:
+    """Values of what it must be given, and of what it needs beside them."""
+    required = [each.name for each in operation.parameters if each.is_required]
+    return {name: SAMPLES[name] for name in required} | dict(FURTHER.get(operation.name, {}))
+
+
+def sent(operation: Operation[Any], graph: str, values: Mapping[str, Any]) -> tuple[str, Any, Any]:
+    """Path, query and body of a request."""
+    given = [each for each in operation.parameters if each.name in values]
+    place = {each.key: values[each.name] for each in given if isinstance(each.mark, Path)}
+    query = {each.key: values[each.name] for each in given if isinstance(each.mark, Query)}
+    body = {each.key: values[each.name] for each in given if isinstance(each.mark, Body)}
+    path = ("/graphs/{graph}" if operation.has_graph else "") + operation.path
+    return path.format(graph=graph, **place), query, body if operation.of(Body) else None
+
+
+def typed(operation: Operation[Any], graph: str, values: Mapping[str, Any]) -> list[str]:
+    """Words of the command."""
+    words = [*COMMANDS[operation.name].split(), *([graph] if operation.has_graph else [])]
+    for each in operation.parameters:
+        if each.name not in values:
+            continue
+        flag, value = each.mark.flag, values[each.name]
+        for one in value if isinstance(value, list) else [value]:
+            if flag is None or flag.startswith("-"):
+                words += [flag or f"--{each.name.replace('_', '-')}", str(one)]
+            else:
+                words.append(str(one))
+    return words
+
+
+@every_operation
+def test_it_is_said_in_few_lines(operation: Operation[Any]) -> None:
+    assert len(inspect.getsource(operation.call).splitlines()) <= MOST_LINES
+    assert operation.doc
+    for each in operation.of(Query, Body):
+        assert each.mark.doc, each.name
+
+
+@of_graphs
+def test_a_graph_that_is_not_there_is_told_at_every_door(
+    operation: Operation[Any], judged: Api, client: Client, peewit: Peewit, monkeypatch: Any
+) -> None:
+    values = values_of(operation)
+    path, query, body = sent(operation, "nobody", values)
+    answer = judged.client.request(operation.method, f"/v1{path}", params=query, json=body)
+    assert (answer.status_code, answer.json()["title"]) == (404, "Graph not found")
+    call = getattr(client, operation.client)
+    with pytest.raises(GraphNotFound):
+        list_of(call("nobody", **values))
+    if operation.name in COMMANDS:
+        monkeypatch.setenv("PEEWIT_HOME", str(judged.home.settings.home))
+        done = peewit(*typed(operation, "nobody", values), "--json")
+        assert done.exit_code == 1
+        assert json.loads(done.err.splitlines()[-1])["error"]["title"] == "Graph not found"
+
+
+def bounded() -> list[tuple[Operation[Any], Parameter, float]]:
+    """Parameters with a bound, and a value beyond it."""
+    found = []
+    for operation in OPERATIONS.values():
+        for each in operation.of(Query):
+            rules = each.mark.rules
+            if "le" in rules:
+                found.append((operation, each, rules["le"] + 1))
+            if "ge" in rules:
+                found.append((operation, each, rules["ge"] - 1))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameter", "value"),
+    bounded(),
+    ids=[f"{operation.name}-{each.name}-{value}" for operation, each, value in bounded()],
+)
+def test_a_value_beyond_its_bound_is_refused_by_name(
+    operation: Operation[Any],
+    parameter: Parameter,
+    value: float,
+    judged: Api,
+    client: Client,
+    peewit: Peewit,
+    monkeypatch: Any,
+) -> None:
+    if parameter.key in {"page", "limit"} and operation.is_paged:
+        return  # programs and people get all
+    values = values_of(operation) | {parameter.name: value}
+    path, query, body = sent(operation, "g", values)
+    answer = judged.client.request(operation.method, f"/v1{path}", params=query, json=body)
+    assert (answer.status_code, answer.json()["argument"]) == (422, parameter.key)
+    graph = ["g"] if operation.has_graph else []
+    with pytest.raises(InvalidArgument, match=parameter.key):
+        list_of(getattr(client, operation.client)(*graph, **values))
+    if operation.name in COMMANDS:
+        monkeypatch.setenv("PEEWIT_HOME", str(judged.home.settings.home))
+        done = peewit(*typed(operation, "g", values))
+        assert done.exit_code == 2
+        assert (parameter.mark.flag or f"--{parameter.name}").strip("-") in done.err
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [each for each in OPERATIONS.values() if each.method == "GET" and not each.of(Path)],
+    ids=lambda each: each.name,
+)
+def test_answers_agree_at_every_door(
+    operation: Operation[Any], judged: Api, client: Client, peewit: Peewit, monkeypatch: Any
+) -> None:
+    values = values_of(operation)
+    path, query, _ = sent(operation, "g", values)
+    answer = judged.client.request("GET", f"/v1{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    graph = ["g"] if operation.has_graph else []
+    called = list_of(getattr(client, operation.client)(*graph, **values))
+    expected = told if operation.items is None else told[operation.items]
+    assert plain(called) == expected
+    if operation.name in COMMANDS:
+        monkeypatch.setenv("PEEWIT_HOME", str(judged.home.settings.home))
+        assert plain(peewit(*typed(operation, "g", values), "--json").json) == told
+
+
+def list_of(answer: Any) -> Any:
+    """What a call came to, all of it where it iterates."""
+    return list(answer) if isinstance(answer, Iterator) else answer
+
+
+def plain(value: Any) -> Any:
+    """A record as JSON reads it, times as the API writes them."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    fields = value if isinstance(value, dict) else asdict(value)
+    text = orjson.dumps(fields, option=orjson.OPT_UTC_Z).decode()
+    return json.loads(text.replace("+00:00", "Z"))
