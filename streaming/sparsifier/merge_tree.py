@@ -57,7 +57,7 @@ def merge(
         struck_variance=_sum(a.struck_variance, b.struck_variance),
         lost=_sum(a.lost, b.lost),
         peak=_sum(a.peak, b.peak),
-        torn=_joined(a.torn, b.torn),
+        torn=_concatenate(a.torn, b.torn),
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,
@@ -136,7 +136,7 @@ def _sum(a: _Weights | None, b: _Weights | None) -> _Weights | None:
     return frozen(total)
 
 
-def _joined(a: Int32Array | None, b: Int32Array | None) -> Int32Array | None:
+def _concatenate(a: Int32Array | None, b: Int32Array | None) -> Int32Array | None:
     if a is None or b is None:
         return a if b is None else b
     return frozen(np.concatenate([a, b], axis=1))
