@@ -64,6 +64,7 @@ def merge(
         n_self_loops=a.n_self_loops + b.n_self_loops,
         n_resparsifications=a.n_resparsifications + b.n_resparsifications,
         n_kept_last=max(a.n_kept_last, b.n_kept_last),
+        n_leaning=0 if _is_uneven(a) or _is_uneven(b) else embedded.n_leaning,
         constant=min(a.constant, b.constant),
         smallest_constant=min(a.smallest_constant, b.smallest_constant),
         n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
@@ -140,6 +141,11 @@ def _concatenate(a: Int32Array | None, b: Int32Array | None) -> Int32Array | Non
     if a is None or b is None:
         return a if b is None else b
     return frozen(np.concatenate([a, b], axis=1))
+
+
+def _is_uneven(part: SparsifierState) -> bool:
+    """Whether records of a part, whose embedding may be elsewhere, were thrown each by itself."""
+    return bool(part.chunks) and part.degree is not None and part.n_leaning == 0
 
 
 def _merged_degree(a: SparsifierState, b: SparsifierState) -> FloatArray | None:
