@@ -75,7 +75,7 @@ class _AlreadyAbsorbed(Exception):
         self.replaced = replaced
 
 
-class _Unwanted(Exception):
+class _ContentRetracted(Exception):
     """The content was retracted."""
 
     def __init__(self, digest: str) -> None:
@@ -129,7 +129,7 @@ class Stream:
             paths,
             settings,
             should_stop=should_stop,
-            stop_if_asked=self._stop_if_asked,
+            raise_if_stopped=self._raise_if_stopped,
             guard=guard,
             steps=steps,
             clock=clock,
@@ -262,10 +262,10 @@ class Stream:
         RuntimeError
             A file is half absorbed, or the stream is not usable.
         """
-        (found,) = self.retract_all({path: inserts_only})
-        if isinstance(found, NotRetractable):
-            raise found
-        return found
+        (result,) = self.retract_all({path: inserts_only})
+        if isinstance(result, NotRetractable):
+            raise result
+        return result
 
     def retract_all(self, wanted: Mapping[str, bool]) -> list[AbsorbedFile | NotRetractable]:
         """Retract files as `retract` does, with one checkpoint, snapshot and event for all.
@@ -276,18 +276,18 @@ class Stream:
         if not (self._absorption.is_usable and self.is_between_files):
             raise RuntimeError("files can be retracted only between files, of a usable stream")
         files = [self._file_of(path) for path in wanted]
-        found: list[AbsorbedFile | NotRetractable] = []
+        results: list[AbsorbedFile | NotRetractable] = []
         with self._absorption.workers():
             for file, inserts_only in zip(files, wanted.values(), strict=True):
                 reason = self._why_not_retractable(file, inserts_only=inserts_only)
-                found.append(file if reason is None else NotRetractable(file, reason))
-            gone = tuple(each for each in found if isinstance(each, AbsorbedFile))
+                results.append(file if reason is None else NotRetractable(file, reason))
+            gone = tuple(file for file in results if isinstance(file, AbsorbedFile))
             if gone:
                 self._take_out(gone)
                 self._save_clean(publish=True)
         if gone:
             self._on_event(Retracted(files=gone, summary=self.summary()))
-        return found
+        return results
 
     def _file_of(self, path: str) -> AbsorbedFile:
         file = self._commitment.file_of(path)
@@ -304,10 +304,10 @@ class Stream:
         self._steps.begin("retracting", files[0].path)
         started = self._clock()
         gone = {file.digest for file in files}
-        self._tell(self._absorption.settle(self._digests, retracted=gone), started)
+        self._report_repair(self._absorption.settle(self._digests, retracted=gone), started)
 
     @property
-    def path_in_hand(self) -> str | None:
+    def current_path(self) -> str | None:
         """Path of the file that is half absorbed."""
         position = self._commitment.position
         return None if position is None else position.path
@@ -334,7 +334,7 @@ class Stream:
             raise RuntimeError("nodes can be erased only between files, of a usable stream")
         with self._absorption.workers():
             started = self._clock()
-            self._tell(self._absorption.strike_nodes(nodes, self._digests), started)
+            self._report_repair(self._absorption.strike_nodes(nodes, self._digests), started)
             self._commitment.is_dirty = True
             self._save_clean(publish=True)
         self._absorption.nodes.erase(nodes)
@@ -367,11 +367,11 @@ class Stream:
         with self._absorption.workers():
             if everything and self._settings.deletions == "off":
                 started = self._clock()
-                self._tell(self._read_again(), started)
+                self._report_repair(self._read_again(), started)
             else:
                 started = self._clock()
                 repair = self._absorption.settle(self._digests, everything=everything)
-                self._tell(repair, started)
+                self._report_repair(repair, started)
                 self._commitment.is_dirty |= repair is not None
             self._save_clean(publish=True)
 
@@ -434,10 +434,10 @@ class Stream:
     ) -> bool:
         """Take every file once; False when the state went back and all must be looked at again."""
         commitment = self._commitment
-        if not (self.is_between_files or any(map(commitment.is_in_hand, files))):
+        if not (self.is_between_files or any(map(commitment.is_current, files))):
             self._return_to_clean()
         # Stable: the half-absorbed file first, the others in the order given.
-        ordered = sorted(files, key=lambda file: not commitment.is_in_hand(file))
+        ordered = sorted(files, key=lambda file: not commitment.is_current(file))
         for number, file in enumerate(ordered):
             key = (file.path, file.version)
             if key in settled:
@@ -466,9 +466,9 @@ class Stream:
                         replaced=duplicate.replaced,
                     )
                 )
-            except _Unwanted as unwanted:
+            except _ContentRetracted as retracted:
                 settled.add(key)
-                self._on_event(Withheld(file=file, digest=unwanted.digest))
+                self._on_event(Withheld(file=file, digest=retracted.digest))
             except (BadEdges, FileNotFoundError) as error:
                 settled.add(key)
                 self._on_event(_quarantine(file, error))
@@ -498,7 +498,7 @@ class Stream:
                     raise _AlreadyAbsorbed(staged.digest, original, leaving)
                 raise _AlreadyAbsorbed(staged.digest, original, None)
             if staged.digest == file.withheld and self.is_between_files:
-                raise _Unwanted(staged.digest)
+                raise _ContentRetracted(staged.digest)
             if earlier is not None:
                 if not file.takes_place_of(earlier.path):
                     raise BadEdges("an earlier version of this path is already in the graph")
@@ -550,7 +550,7 @@ class Stream:
             node_kind=self._settings.node_kind,
             max_nodes=self._settings.max_nodes,
             part_rows=self._absorption.part_rows,
-            check=self._stop_if_asked,
+            check=self._raise_if_stopped,
             on_progress=self._steps.move_on,
         )
 
@@ -602,15 +602,15 @@ class Stream:
     def _save_clean(self, *, publish: bool) -> bool:
         """Write a checkpoint, publish a snapshot if asked; whether there was news to publish."""
         n_removed = self._commitment.n_removed_files
-        is_news = publish and self._publication.is_news(self.state, n_removed_files=n_removed)
-        if is_news and (self.state.n_unresolved or self.state.n_unrepaired):
+        is_due = publish and self._publication.is_outdated(self.state, n_removed_files=n_removed)
+        if is_due and (self.state.n_unresolved or self.state.n_unrepaired):
             started = self._clock()
             repair = self._absorption.settle(self._digests)
-            self._tell(repair, started)
+            self._report_repair(repair, started)
             self._commitment.is_dirty |= repair is not None
         if self._commitment.is_dirty:
             self._save()
-        if is_news:
+        if is_due:
             log = self._absorption.deletions
             self._publication.publish(
                 self._absorption.thinned(),
@@ -622,14 +622,14 @@ class Stream:
                 else log.n_bytes(self._digests, self.state.log_version),
             )
             self._retain_log()
-        return is_news
+        return is_due
 
     @property
     def _digests(self) -> list[str]:
         """Digests of the files of which edges may live, in order."""
         return living(self.files, self.state.horizon)
 
-    def _tell(self, repair: Repair | None, started: float) -> None:
+    def _report_repair(self, repair: Repair | None, started: float) -> None:
         """Report a repair, if there was one."""
         if repair is not None:
             seconds = self._clock() - started
@@ -660,7 +660,7 @@ class Stream:
     def _return_to_clean(self) -> None:
         self._absorption.state = self._commitment.return_to_clean(self._absorption.nodes)
 
-    def _stop_if_asked(self) -> None:
+    def _raise_if_stopped(self) -> None:
         if self._should_stop():
             raise Interrupted
 

@@ -98,13 +98,13 @@ def plan_memory(
     buffer_edges = least + (limit_bytes - needed) // _record_bytes(deletions)
     if buffer_edges < least:
         if settings.epsilon is None:
-            kept, way_out = "a spanning forest", "raise it"
+            aim, way_out = "a spanning forest", "raise it"
         else:
-            kept = f"epsilon {settings.epsilon:g}"
+            aim = f"epsilon {settings.epsilon:g}"
             way_out = "raise it, raise epsilon or set max_edges"
         raise MemoryLimitTooSmall(
             f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
-            f"{nodes:,} nodes at {kept}, got {limit_bytes:,}; {way_out}; expected_nodes counts as "
+            f"{nodes:,} nodes at {aim}, got {limit_bytes:,}; {way_out}; expected_nodes counts as "
             "nodes, and is fixed once a graph exists: one made with fewer takes less"
         )
     return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)

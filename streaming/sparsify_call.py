@@ -137,15 +137,15 @@ class Sparsified(EdgeTable):
         ids : array-like
             Ids as they were given to `sparsify`.
         """
-        asked = pa.array(ids)
+        wanted = pa.array(ids)
         if self.external_ids is None:
-            values = np.asarray(asked, dtype=np.int64)
+            values = np.asarray(wanted, dtype=np.int64)
             inside = (values >= 0) & (values < self.n_nodes)
             return np.where(inside, values, -1).astype(np.int32)
         kind: NodeKind = "int64" if pa.types.is_integer(self.external_ids.type) else "string"
-        keys = pc.cast(node_ids(asked, node_kind=kind, name="ids"), self.external_ids.type)
-        found = pc.index_in(keys, value_set=self.external_ids)
-        return np.asarray(pc.fill_null(found, -1), dtype=np.int32)
+        keys = pc.cast(node_ids(wanted, node_kind=kind, name="ids"), self.external_ids.type)
+        nodes = pc.index_in(keys, value_set=self.external_ids)
+        return np.asarray(pc.fill_null(nodes, -1), dtype=np.int32)
 
 
 def sparsify(
@@ -550,10 +550,10 @@ def _table_of_rows(rows: Sequence[Any]) -> pa.Table:
     if widths not in ({2}, {3}):
         raise ValueError("edges must be tuples, all (u, v) or all (u, v, weight)")
     columns = dict(zip(("src", "dst", "weight"), zip(*rows, strict=True), strict=False))
-    kinds = {type(each) for name in ("src", "dst") for each in columns[name]}
-    if kinds != {str} and not all(issubclass(each, int | np.integer) for each in kinds):
-        found = ", ".join(sorted(each.__name__ for each in kinds))
-        raise TypeError(f"ids of nodes must be all strings or all integers, got {found}")
+    kinds = {type(node) for name in ("src", "dst") for node in columns[name]}
+    if kinds != {str} and not all(issubclass(kind, int | np.integer) for kind in kinds):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"ids of nodes must be all strings or all integers, got {names}")
     return pa.table(columns)
 
 

@@ -256,7 +256,7 @@ class OpenGraph:
             return
         if not self._stream.is_between_files:
             pending = self._manifest.pending(self.record.id)
-            in_hand = [file for file in pending if file.path == self._stream.path_in_hand]
+            in_hand = [file for file in pending if file.path == self._stream.current_path]
             self._ingest(self._without_refused(in_hand), {}, is_whole=True)
         if take_steps():
             self._books.record_snapshot(self._stream.summary())

@@ -19,7 +19,7 @@ from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.node_map import MapStore, drawn, map_of
+from peewit.streaming.passes.node_map import MapStore, map_of, snapshot_layout
 from peewit.streaming.snapshots.store import SnapshotStore
 
 
@@ -57,7 +57,7 @@ class MapKind(SnapshotKind[MapTask]):
                     phases.phase("drawing"),
                     ThreadPoolExecutor(task.n_threads, thread_name_prefix="map") as pool,
                 ):
-                    points = drawn(snapshot, watch=watch, parallel=pool.map)
+                    points = snapshot_layout(snapshot, watch=watch, parallel=pool.map)
                 with phases.phase("writing"):
                     found = map_of(points, snapshot, made_at=time())
                     MapStore(paths).publish(found)

@@ -121,7 +121,7 @@ class Connection:
             self._raise_lost(error)
 
     @contextmanager
-    def told_faults(self) -> Iterator[None]:
+    def translate_faults(self) -> Iterator[None]:
         """Faults of the cluster in the ``with`` block, as ClusterError.
 
         A file that is not there is the cluster's fault only where this process sees it.

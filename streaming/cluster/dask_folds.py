@@ -48,7 +48,7 @@ class DaskExecutor(Connection):
         Raises ``ClusterError`` where the scheduler or all workers are lost, workers died of a task
         again and again, or they do not see a file.
         """
-        with self.told_faults():
+        with self.translate_faults():
             threads = [
                 address for address, number in sorted(self.threads().items()) for _ in range(number)
             ]

@@ -56,8 +56,8 @@ class Cluster(DaskExecutor):
     """Connection to a dask scheduler whose workers sparsify shares, and compute folds over the log.
 
     ``wave_shares`` start from one state and merge in one tree; results depend on their number.
-    ``stop_if_asked`` is called while waiting; what it raises ends the wait, and the work in hand is
-    dropped. Raises ``ClusterError`` where the scheduler does not answer.
+    ``raise_if_stopped`` is called while waiting; what it raises ends the wait and drops the work.
+    Raises ``ClusterError`` where the scheduler does not answer.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class Cluster(DaskExecutor):
         settings: ShareSettings,
         *,
         wave_shares: int,
-        stop_if_asked: Callable[[], None] = lambda: None,
+        raise_if_stopped: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(scheduler)
         self._settings = settings
         self._wave_shares = wave_shares
-        self._stop_if_asked = stop_if_asked
+        self._raise_if_stopped = raise_if_stopped
         self._cards: tuple[NodeCards, Future[Any]] | None = None
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Cluster(DaskExecutor):
         OSError
             The file cannot be read, which is no fault of its content.
         """
-        with self.told_faults():
+        with self.translate_faults():
             root = self._root(state, nodes, _shares(staged, wave, state.n_blocks))
         if isinstance(nodes, DenseNodes):
             nodes.refresh(root.n_nodes)
@@ -208,7 +208,7 @@ class Cluster(DaskExecutor):
         return self._cards[1]
 
     def _result(self, future: Future[Any]) -> Any:
-        return self.result(future, self._stop_if_asked)
+        return self.result(future, self._raise_if_stopped)
 
 
 def _shares(staged: StagedFile, wave: Sequence[tuple[Part, ...]], first_block: int) -> list[Share]:

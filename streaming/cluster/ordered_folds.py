@@ -94,23 +94,23 @@ def merge_in_order(partials: Iterable[_T], merge: Callable[[_T, _T], _T]) -> _T:
     Merging whole groups of them by themselves first gives the same.
     """
     remaining = iter(partials)
-    total = _merged(islice(remaining, GROUP), merge)
+    total = _merge_all(islice(remaining, GROUP), merge)
     if total is None:
         raise ValueError("partials must hold at least one, got none")
-    while (group := _merged(islice(remaining, GROUP), merge)) is not None:
+    while (group := _merge_all(islice(remaining, GROUP), merge)) is not None:
         total = merge(total, group)
         del group  # before the next one is made
     return total
 
 
-def _merged(partials: Iterator[_T], merge: Callable[[_T, _T], _T]) -> _T | None:
+def _merge_all(partials: Iterator[_T], merge: Callable[[_T, _T], _T]) -> _T | None:
     """Some partial results from left to right, None where there are none.
 
     `functools.reduce` would hold what it merged last until it has merged the next.
     """
     result = next(partials, None)
-    for each in partials:
+    for part in partials:
         assert result is not None  # noqa: S101 - there was one before it
-        result = merge(result, each)
-        del each
+        result = merge(result, part)
+        del part
     return result

@@ -146,8 +146,8 @@ def sparsify_coded(
 def first_row_of(share: Share, settings: ShareSettings, node: pa.Scalar) -> int:
     """Row within the file in which an id of a share stands first."""
     for raw in _raw_blocks(share, settings):
-        found = [pc.index(side, node.cast(side.type)).as_py() for side in (raw.src, raw.dst)]
-        rows: list[int] = [row for row in found if row >= 0]
+        places = [pc.index(side, node.cast(side.type)).as_py() for side in (raw.src, raw.dst)]
+        rows: list[int] = [row for row in places if row >= 0]
         if rows:
             return raw.first_row + min(rows)
     raise ValueError(f"node must stand in the share, got {node}")

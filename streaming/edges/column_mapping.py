@@ -59,10 +59,11 @@ class EdgeColumns:
         if self.time_unit not in get_args(TimeUnit):
             units = ", ".join(get_args(TimeUnit))
             raise BadArgument("time_unit", f"must be one of {units}, got {self.time_unit!r}")
-        given = [name for name in self if name != "weight"]
-        if len({name.startswith("#") for name in given}) > 1:
+        names = [name for name in self if name != "weight"]
+        if len({name.startswith("#") for name in names}) > 1:
             raise BadArgument(
-                "src", f"must be positions, #1, for all columns or for none, got {', '.join(given)}"
+                "src",
+                f"must be positions, #1, for all columns or for none, got {', '.join(names)}",
             )
 
     @property
@@ -73,8 +74,8 @@ class EdgeColumns:
     @property
     def by_argument(self) -> list[tuple[str, str]]:
         """What every column is for, and its name."""
-        given = self.src, self.dst, self.weight, self.op, self.time
-        named = zip(COLUMN_NAMES, given, strict=True)
+        names = self.src, self.dst, self.weight, self.op, self.time
+        named = zip(COLUMN_NAMES, names, strict=True)
         return [(argument, name) for argument, name in named if name is not None]
 
     def __iter__(self) -> Iterator[str]:
@@ -103,11 +104,11 @@ class EdgeColumns:
                     argument=argument,
                     row=row,
                 )
-            alike = [each for each in names if each.casefold() == name.casefold()]
+            alike = [other for other in names if other.casefold() == name.casefold()]
             if argument in names and name != NO_COLUMN:
                 alike.append(argument)  # the usual name, where the graph has another
             if count == 0 and (is_needed.get(argument, True) or alike):
-                held = ", ".join(excerpt(each) for each in names) or "no columns"
+                held = ", ".join(excerpt(other) for other in names) or "no columns"
                 is_end = argument in {"src", "dst"}
                 meant = suggestion(names) if is_end else ""
                 if alike and not is_end:
@@ -128,21 +129,21 @@ CHANGES: Final = EdgeColumns(op="op")
 
 def suggestion(names: Sequence[str]) -> str:
     """Which columns look like ends, as the end of an error; or how to say it."""
-    found = obvious_ends(names)
-    if found is None:
+    ends = obvious_ends(names)
+    if ends is None:
         return "; say src='COLUMN', dst='COLUMN' with the names of those that hold the ends"
-    src, dst = found
+    src, dst = ends
     return f"; where {src} and {dst} are the ends, say src={src!r}, dst={dst!r}"
 
 
 def obvious_ends(names: Sequence[str]) -> tuple[str, str] | None:
     """The columns that look like ends by their names; None where that is not obvious."""
     words = {name: _BETWEEN_WORDS.split(name.lower().removesuffix("id")) for name in names}
-    found = [
+    pairs = [
         (one, other)
         for src, dst in _PAIRS
         for one, of_one in words.items()
         for other, of_other in words.items()
         if src in of_one and [dst if word == src else word for word in of_one] == of_other
     ]
-    return found[0] if len(found) == 1 else None
+    return pairs[0] if len(pairs) == 1 else None

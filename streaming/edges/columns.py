@@ -64,16 +64,16 @@ def read_columns(
         is_free = None if op is None else op == DELETE
         held = table.column(columns.time)
         time = read_times(held, columns.time, columns.time_unit, first_row, is_free=is_free)
-    given, weight = None, unit_weights(len(src))
+    exact, weight = None, unit_weights(len(src))
     if columns.weight in table.schema.names:
         weights = table.column(columns.weight)
         if op is not None:
             weights = without_deleted_weights(weights, op)
-        given = _weights(weights, columns.weight, first_row, is_owned=is_owned)
+        exact = _weights(weights, columns.weight, first_row, is_owned=is_owned)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            weight = given.astype(np.float32, copy=False)
+            weight = exact.astype(np.float32, copy=False)
     if node_kind != "dense":
-        _check_weights(given, weight, columns.weight, first_row)
+        _check_weights(exact, weight, columns.weight, first_row)
         return RawBlock(
             src=src,
             dst=dst,
@@ -93,7 +93,7 @@ def read_columns(
     if greatest_id >= max_nodes or greatest_weight > GREATEST_WEIGHT:
         _check_range(src.to_numpy(), columns.src, limits, first_row)
         _check_range(dst.to_numpy(), columns.dst, limits, first_row)
-        _check_weights(given, weight, columns.weight, first_row)
+        _check_weights(exact, weight, columns.weight, first_row)
     return RawBlock(
         src=u,
         dst=v,
@@ -156,11 +156,11 @@ def checked_ids(
 
 def values_of(array: pa.Array) -> AnyArray:
     """Numbers of an array without nulls, sharing its memory; writable where Arrow says so."""
-    given: AnyArray = array.to_numpy()
-    if len(given) == 0:
-        return given
-    first = array.offset * given.itemsize
-    return np.frombuffer(array.buffers()[1], dtype=given.dtype, count=len(given), offset=first)
+    values: AnyArray = array.to_numpy()
+    if len(values) == 0:
+        return values
+    first = array.offset * values.itemsize
+    return np.frombuffer(array.buffers()[1], dtype=values.dtype, count=len(values), offset=first)
 
 
 def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -338,12 +338,12 @@ def _weights(column: pa.ChunkedArray, name: str, first_row: int, *, is_owned: bo
     return values_of(weights) if is_owned else frozen(weights.to_numpy())
 
 
-def _check_weights(given: AnyArray | None, weight: Float32Array, name: str, first_row: int) -> None:
+def _check_weights(exact: AnyArray | None, weight: Float32Array, name: str, first_row: int) -> None:
     # A NaN makes min() a NaN, and no comparison with a NaN holds.
-    if given is None or len(weight) == 0 or (weight.min() > 0 and weight.max() < np.inf):
+    if exact is None or len(weight) == 0 or (weight.min() > 0 and weight.max() < np.inf):
         return
     row = int(np.argmin((weight > 0) & (weight < np.inf)))
-    value = given[row]
+    value = exact[row]
     rule = f"column {name!r} must be finite and > 0"
     if np.isfinite(value) and value > 0:
         rule += " as a 32-bit float"

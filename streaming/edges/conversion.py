@@ -46,27 +46,27 @@ class _BadRows:
     """Bad rows so far, and how many there may be."""
 
     allowed: int
-    found: list[BadRow] = field(default_factory=list)
-    kept_before: list[int] = field(default_factory=list)
+    rows: list[BadRow] = field(default_factory=list)
+    n_rows_before: list[int] = field(default_factory=list)
     """For each line that is no row of a table, how many lines before it are rows."""
 
     def add_damaged(self, row: int, reason: str, value: str) -> None:
         """Leave out a line that cannot be read; `check_damaged` tells whether it may be."""
-        self.kept_before.append(row - len(self.kept_before))
-        self.found.append(BadRow(row=row, reason=reason, value=value))
+        self.n_rows_before.append(row - len(self.n_rows_before))
+        self.rows.append(BadRow(row=row, reason=reason, value=value))
 
     def check_damaged(self) -> None:
         """Raise BadEdges where more lines than allowed cannot be read."""
-        if len(self.found) > self.allowed:
-            last = self.found[self.allowed]
+        if len(self.rows) > self.allowed:
+            last = self.rows[self.allowed]
             raise self._too_many(last.reason, None, last.row, last.value)
 
     def add(self, fault: BadTable, row: int) -> None:
         """Leave out a row, numbered without damaged lines; raises BadEdges beyond the allowed."""
-        row += bisect_right(self.kept_before, row)
-        if len(self.found) >= self.allowed:
+        row += bisect_right(self.n_rows_before, row)
+        if len(self.rows) >= self.allowed:
             raise self._too_many(fault.reason, fault.argument, row, fault.value)
-        self.found.append(BadRow(row=row, reason=fault.reason, value=fault.value))
+        self.rows.append(BadRow(row=row, reason=fault.reason, value=fault.value))
 
     def _too_many(self, reason: str, column: str | None, row: int, value: str | None) -> BadEdges:
         if self.allowed:
@@ -136,12 +136,12 @@ def convert(
                 n_waiting = waiting[0].num_rows
         if n_waiting:
             _write_groups(writer, pa.concat_tables(waiting), 1)
-    found = tuple(sorted(bad.found, key=lambda each: each.row))
-    if found and not n_good:  # another column was meant, or another file
-        least = found[0]
+    bad_rows = tuple(sorted(bad.rows, key=lambda bad_row: bad_row.row))
+    if bad_rows and not n_good:  # another column was meant, or another file
+        least = bad_rows[0]
         reason = f"no row is an edge; of the first: {least.reason}"
         raise BadEdges(reason, row=least.row, value=least.value)
-    return found
+    return bad_rows
 
 
 @contextmanager
@@ -223,7 +223,7 @@ class _Original:
                 first += batch.num_rows
             self.bad.check_damaged()
 
-    def _checked(self, batch: pa.RecordBatch, first: int) -> RawBlock:
+    def _read(self, batch: pa.RecordBatch, first: int) -> RawBlock:
         return read_columns(
             batch,
             node_kind=self.node_kind,
@@ -233,17 +233,17 @@ class _Original:
         )
 
     def _block(self, batch: pa.RecordBatch, base: int, first: int, n_rows: int) -> RawBlock:
-        return self._checked(batch.slice(first - base, n_rows), first)
+        return self._read(batch.slice(first - base, n_rows), first)
 
     def _csv_block(self, batch: pa.RecordBatch, base: int, first: int, n_rows: int) -> RawBlock:
         taken = batch.slice(first - base, n_rows)
         columns = self.file.columns
-        return self._checked(typed_edges(taken, self.node_kind, columns, first_row=first), first)
+        return self._read(typed_edges(taken, self.node_kind, columns, first_row=first), first)
 
     def _json_block(self, rows: list[Any], base: int, first: int, n_rows: int) -> RawBlock:
         taken = rows[first - base : first - base + n_rows]
         columns = self.file.columns
-        return self._checked(json_batch(taken, self.node_kind, columns, first_row=first), first)
+        return self._read(json_batch(taken, self.node_kind, columns, first_row=first), first)
 
     def _csv_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
         columns = self.file.columns

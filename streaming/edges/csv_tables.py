@@ -34,7 +34,7 @@ class _Layout:
     first_line: int  # line of the first row, from 1: after comments and header
 
 
-class _Rejoined(io.RawIOBase):
+class _HeadedReader(io.RawIOBase):
     """A file whose beginning was read already, from that beginning on."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
@@ -75,14 +75,14 @@ def typed_edges(
     id_type = pa.string() if node_kind == "string" else pa.int64()
     text = dict.fromkeys((columns.op, columns.time), pa.string())
     of_others = {columns.weight: pa.float64(), **text}
-    given = dict(zip(batch.schema.names, batch.columns, strict=True))
-    if columns.op is not None and columns.op in given and columns.weight in given:
-        op = read_operations(given[columns.op], columns.op, first_row)
+    by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+    if columns.op is not None and columns.op in by_name and columns.weight in by_name:
+        op = read_operations(by_name[columns.op], columns.op, first_row)
         if op is not None:
-            given[columns.weight] = without_deleted_weights(given[columns.weight], op)
+            by_name[columns.weight] = without_deleted_weights(by_name[columns.weight], op)
     typed = {
         name: converted(column, of_others.get(name, id_type), name, first_row)
-        for name, column in given.items()
+        for name, column in by_name.items()
     }
     return pa.record_batch(typed)
 
@@ -194,7 +194,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
         rule = "it must be CSV in UTF-8, with a header line"
         raise BadUpload(rule, value=excerpt(lines[n_comments])) from error
     has_header = not (wanted and wanted[0].startswith("#"))
-    fields = {each: _fields(first, each) for each in _SEPARATORS}
+    fields = {mark: _fields(first, mark) for mark in _SEPARATORS}
 
     def fit(separator: str) -> tuple[int, int]:
         names = fields[separator]
@@ -215,7 +215,7 @@ def _layout(file: BinaryIO, wanted: Sequence[str]) -> tuple[_Layout, BinaryIO]:
     if has_header and n_comments + 1 == len(lines) and not head.endswith((b"\n", b"\r")):
         head += b"\n"  # a header alone is a table without rows; Arrow skips whole lines only
     layout = _Layout(names=names, separator=separator, first_line=1 + n_comments + has_header)
-    return layout, cast("BinaryIO", _Rejoined(head, file))
+    return layout, cast("BinaryIO", _HeadedReader(head, file))
 
 
 def _fields(line: str, separator: str) -> list[str]:

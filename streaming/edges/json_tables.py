@@ -88,8 +88,8 @@ def json_batch(
         weights = [row.get(columns.weight, 1.0) for row in rows]
         batch[columns.weight] = _json_weights(weights, columns.weight, first_row)
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
-        given = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
-        batch[columns.op] = _json_text(given, columns.op, first_row)
+        operations = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
+        batch[columns.op] = _json_text(operations, columns.op, first_row)
     if columns.time is not None:
         times = [row.get(columns.time) for row in rows]
         batch[columns.time] = _json_times(times, columns.time, first_row)
@@ -125,7 +125,7 @@ def _json_times(values: list[Any], name: str, first_row: int) -> pa.Array:
                 f"column {name!r} must hold text or numbers", argument=name, row=row, value=value
             )
     # as text, which no number is too large for
-    return pa.array([None if each is None else str(each) for each in values], pa.string())
+    return pa.array([None if moment is None else str(moment) for moment in values], pa.string())
 
 
 def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:

@@ -51,11 +51,11 @@ def read_operations(
         raise BadEdges(
             f"column {name!r} must hold strings, got type {excerpt(kind)}", argument="op"
         )
-    given = pc.utf8_lower(pc.cast(column, pa.string()))
-    if isinstance(given, pa.ChunkedArray):
-        given = given.combine_chunks()
+    text = pc.utf8_lower(pc.cast(column, pa.string()))
+    if isinstance(text, pa.ChunkedArray):
+        text = text.combine_chunks()
     names = pa.array(list(OPERATION_NUMBERS), pa.string())
-    place = pc.index_in(given, value_set=names).fill_null(len(OPERATION_NUMBERS)).to_numpy()
+    place = pc.index_in(text, value_set=names).fill_null(len(OPERATION_NUMBERS)).to_numpy()
     numbers = np.array([*OPERATION_NUMBERS.values(), 255], np.uint8)[place]
     if numbers.max(initial=INSERT) > SET:
         row = int(np.argmax(numbers > SET))
@@ -63,7 +63,7 @@ def read_operations(
             f"column {name!r} must hold operations: {', '.join(OPERATION_NUMBERS)}",
             argument="op",
             row=first_row + row,
-            value=excerpt(given[row].as_py()),
+            value=excerpt(text[row].as_py()),
         )
     return numbers if numbers.any() else None
 

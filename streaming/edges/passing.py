@@ -49,27 +49,27 @@ class Passing:
         passed = replace(self, reached=max(self.reached, latest))
         least = passed.least
         if times.size:
-            first, last = (self.window.bucket(int(each)) for each in (times.min(), times.max()))
+            first, last = (self.window.bucket(int(time)) for time in (times.min(), times.max()))
             if first == last >= least:
                 return passed, [replace(block, time=None, bucket=first)]
         buckets = times // whole(self.window.width)
         n_late = int(np.count_nonzero(buckets < self.horizon))
         n_gone = int(np.count_nonzero(buckets < least))
         order = np.argsort(buckets, kind="stable")[n_gone:]
-        found = buckets[order]
-        cuts = np.flatnonzero(found[1:] != found[:-1]) + 1
-        rows = np.split(order, cuts) if order.size else [order]
+        ordered = buckets[order]
+        cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+        groups = np.split(order, cuts) if order.size else [order]
         parts = [
             replace(
-                block.where(each) if each.size < block.u.size else block,
+                block.where(rows) if rows.size < block.u.size else block,
                 time=None,
-                bucket=int(buckets[each[0]]) if each.size else least,
+                bucket=int(buckets[rows[0]]) if rows.size else least,
                 n_self_loops=0,
-                n_rows=each.size,
+                n_rows=rows.size,
             )
-            for each in rows
+            for rows in groups
         ]
-        n_others = block.n_rows - sum(each.n_rows for each in parts)
+        n_others = block.n_rows - sum(part.n_rows for part in parts)
         parts[0] = replace(
             parts[0], n_rows=parts[0].n_rows + n_others, n_self_loops=block.n_self_loops
         )

@@ -78,7 +78,7 @@ class EdgeFiles:
         elif file_system.isdir(root):
             paths = [
                 path
-                for path in _found_below(file_system, root)
+                for path in _files_below(file_system, root)
                 if is_table(path) and _is_wanted(path, root)
             ]
         elif has_magic(root):
@@ -93,12 +93,12 @@ class EdgeFiles:
         self.passed_over = [_escaped(path) for path in paths if not is_text(path)]
         for path in filter(is_text, paths):
             with suppress(FileNotFoundError):  # deleted since it was found
-                found = edge_file(file_system, path, self._storage_options)
-                files.append(replace(found, columns=self._columns, max_bad_rows=self._max_bad_rows))
+                entry = edge_file(file_system, path, self._storage_options)
+                files.append(replace(entry, columns=self._columns, max_bad_rows=self._max_bad_rows))
         return sorted(files, key=lambda file: file.path)
 
 
-def _found_below(file_system: Any, root: str) -> Iterator[str]:
+def _files_below(file_system: Any, root: str) -> Iterator[str]:
     """Files below a directory; regular files, where it is local."""
     if not isinstance(file_system, fsspec_local.LocalFileSystem):
         yield from file_system.find(root)

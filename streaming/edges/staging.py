@@ -75,28 +75,28 @@ def stage(
     file_system, path = open_file_system(file.path, file.storage_options)
     name = f"staged-{hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()}"
     original, copy = directory / name, directory / f"{name}.parquet"
-    is_local, is_kept = _is_local(file_system), False
+    is_local = _is_local(file_system)
     try:
         if is_local:
-            found, digest, stamp = _look_through(path, is_abandoned)
+            current, digest, stamp = _digest_local(path, is_abandoned)
         else:
             directory.mkdir(parents=True, exist_ok=True)
-            found, digest = _copy_remote(file, file_system, path, original, is_abandoned)
+            current, digest = _copy_remote(file, file_system, path, original, is_abandoned)
             stamp = file_stamp(str(original))
-        found = replace(
-            found, columns=file.columns, max_bad_rows=file.max_bad_rows, arrived=file.arrived
+        current = replace(
+            current, columns=file.columns, max_bad_rows=file.max_bad_rows, arrived=file.arrived
         )
         local_path = path if is_local else str(original)
         bad_rows, is_copy = None, not is_local
-        if not is_read_in_place(found):
+        if not is_read_in_place(current):
             directory.mkdir(parents=True, exist_ok=True)
             bad_rows = convert(
-                found,
+                current,
                 local_path,
                 str(copy),
                 node_kind=node_kind,
                 max_nodes=max_nodes,
-                check=lambda: _end_if(is_abandoned),
+                check=lambda: _raise_if(is_abandoned),
             )
             if file_stamp(local_path) != stamp:
                 raise _change_fault(file.path)
@@ -104,7 +104,7 @@ def stage(
                 original.unlink()
             local_path, is_copy, stamp = str(copy), True, file_stamp(str(copy))
         staged = open_staged(
-            found,
+            current,
             local_path,
             digest=digest,
             is_copy=is_copy,
@@ -114,15 +114,14 @@ def stage(
         )
         if not staged.is_unchanged():
             raise _change_fault(file.path)
-        is_kept = True
         return staged
-    finally:
-        if not is_kept:
-            original.unlink(missing_ok=True)
-            copy.unlink(missing_ok=True)
+    except BaseException:
+        original.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
+        raise
 
 
-def _end_if(is_abandoned: Callable[[], bool]) -> None:
+def _raise_if(is_abandoned: Callable[[], bool]) -> None:
     if is_abandoned():
         raise Abandoned
 
@@ -234,7 +233,7 @@ class Staging:
                 staged.result.result().release()
 
 
-def _look_through(path: str, is_abandoned: Callable[[], bool]) -> tuple[EdgeFile, str, Stamp]:
+def _digest_local(path: str, is_abandoned: Callable[[], bool]) -> tuple[EdgeFile, str, Stamp]:
     """A local file as it is, its digest, and the stamp under which it was read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait
     with open(descriptor, "rb", buffering=0) as content:  # noqa: PTH123 - a Path takes no descriptor

@@ -42,15 +42,15 @@ class Format(StrEnum):
     def of_media_type(cls, media_type: str) -> "Format | None":
         """The format of a media type without parameters, or None."""
         name = media_type.strip().lower()
-        return next((each for each in cls if name in _MEDIA_TYPES[each]), None)
+        return next((kind for kind in cls if name in _MEDIA_TYPES[kind]), None)
 
     @classmethod
     def of_path(cls, path: PurePath) -> "Format":
         """The format of a file's suffix; ValueError where it has none."""
         suffix = path.suffix.lower()
-        for each in cls:
-            if suffix in _SUFFIXES[each]:
-                return each
+        for kind in cls:
+            if suffix in _SUFFIXES[kind]:
+                return kind
         known = ", ".join(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes)
         raise ValueError(f"a table's file name must end in one of {known}, got {path.name!r}")
 
@@ -73,7 +73,7 @@ _SUFFIXES: Final[dict[Format, tuple[str, ...]]] = {
 }
 
 _COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_READ: Final = {suffix: each for each, suffixes in _SUFFIXES.items() for suffix in suffixes} | {
+_READ: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes} | {
     ".ipc": Format.ARROW,
     ".feather": Format.ARROW,
     ".tsv": Format.CSV,
@@ -93,13 +93,13 @@ def format_of_file(name: str) -> tuple[Format, str | None]:
     compression = _COMPRESSIONS.get(path.suffix.lower())
     if compression is not None:
         path = path.with_suffix("")
-    found = _READ.get(path.suffix.lower())
-    if found is None:
+    kind = _READ.get(path.suffix.lower())
+    if kind is None:
         raise ValueError(
             f"a table's file name must end in one of {', '.join(_READ)}, with .gz or .zst behind "
             f"it where it is compressed, got {PurePath(name).name!r}"
         )
-    return found, compression
+    return kind, compression
 
 
 def is_table(name: str) -> bool:

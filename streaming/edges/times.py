@@ -80,18 +80,18 @@ def _fault(name: str, rule: str, row: int, value: str) -> BadEdges:
     return BadEdges(f"column {name!r} {rule}", argument="time", row=row, value=value)
 
 
-def _of_numbers(given: AnyArray, name: str, unit: TimeUnit, first_row: int) -> Int64Array:
+def _of_numbers(numbers: AnyArray, name: str, unit: TimeUnit, first_row: int) -> Int64Array:
     factor = _MICROSECONDS[unit]
     with np.errstate(over="ignore"):
-        scaled = given.astype(np.float64) * factor
+        scaled = numbers.astype(np.float64) * factor
     is_fitting = np.abs(scaled) < _GREATEST  # False of NaN, too
     if not is_fitting.all():
         row = int(np.argmin(is_fitting))
         rule = f"must hold times that 64 bits can count in microseconds (the unit is {unit!r})"
-        raise _fault(name, rule, first_row + row, str(given[row]))
-    if given.dtype.kind == "f":
+        raise _fault(name, rule, first_row + row, str(numbers[row]))
+    if numbers.dtype.kind == "f":
         return np.floor(scaled).astype(np.int64)
-    whole = given.astype(np.uint64 if given.dtype.kind == "u" else np.int64)
+    whole = numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64)
     return (whole // 1000 if factor < 1.0 else whole * int(factor)).astype(np.int64)
 
 
@@ -106,13 +106,13 @@ def _of_text(column: pa.Array, name: str, unit: TimeUnit, first_row: int) -> Int
     moments = _moments(text)
     if moments is not None:
         return moments
-    found = np.empty(len(text), np.int64)
+    times = np.empty(len(text), np.int64)
     for row in range(len(text)):  # some have a zone, others have none
         own = _moments(text.slice(row, 1))
         if own is None:
             raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()) or "''")
-        found[row] = own[0]
-    return found
+        times[row] = own[0]
+    return times
 
 
 def _moments(text: pa.Array) -> Int64Array | None:

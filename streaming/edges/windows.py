@@ -92,12 +92,12 @@ class Window:
         return bucket * whole(self.width)
 
 
-def seconds_of(given: float | str, name: str) -> float:
+def seconds_of(length: float | str, name: str) -> float:
     """Seconds of a number, or of text as 30d, 12h, 90m, 45s; BadArgument where it is none."""
-    found = _LENGTH.fullmatch(str(given).strip())
-    if found is None:
-        raise BadArgument(name, f"must be seconds, or as 30d, 12h, 90m or 45s, got {given!r}")
-    return float(found[1]) * _SECONDS[found[2] or "s"]
+    match = _LENGTH.fullmatch(str(length).strip())
+    if match is None:
+        raise BadArgument(name, f"must be seconds, or as 30d, 12h, 90m or 45s, got {length!r}")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def whole(seconds: float) -> int:

@@ -253,27 +253,27 @@ def _flat(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> Any
 
 def _real_values(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> Float32Array:
     """The numbers as float32, all finite."""
-    given = _flat(name, lists, starts, first_row)
+    exact = _flat(name, lists, starts, first_row)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        numbers = given.astype(np.float32, copy=False)
+        numbers = exact.astype(np.float32, copy=False)
     finite = np.isfinite(numbers)
     if not finite.all():
         entry = int(np.argmin(finite))
         rule = "hold finite numbers"
-        if np.isfinite(given[entry]):
+        if np.isfinite(exact[entry]):
             rule += " as 32-bit floats"
-        raise bad_number(name, rule, given[entry], entry, starts, first_row)
+        raise bad_number(name, rule, exact[entry], entry, starts, first_row)
     return numbers
 
 
 def _column_numbers(lists: pa.Array, starts: Int64Array, first_row: int) -> AnyArray:
-    given = _flat("indices", lists, starts, first_row)
-    outside = (given < 0) | (given >= MAX_COLUMNS)
+    numbers = _flat("indices", lists, starts, first_row)
+    outside = (numbers < 0) | (numbers >= MAX_COLUMNS)
     if outside.any():
         entry = int(np.argmax(outside))
         rule = f"lie in [0, {MAX_COLUMNS - 1}]"
-        raise bad_number("indices", rule, given[entry], entry, starts, first_row)
-    return given
+        raise bad_number("indices", rule, numbers[entry], entry, starts, first_row)
+    return numbers
 
 
 def bad_number(

@@ -96,7 +96,7 @@ class FeatureStore:
         try:
             text = (self._directory_of(version) / _META).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise self._missing(version) from None
+            raise self._not_found(version) from None
         return FeaturesMeta(**json.loads(text))
 
     def load(self, version: int, n_nodes: int) -> FeatureRows:
@@ -110,7 +110,7 @@ class FeatureStore:
         try:
             return _load_rows(self._directory_of(version), meta, n_nodes)
         except FileNotFoundError:  # retired since
-            raise self._missing(version) from None
+            raise self._not_found(version) from None
 
     def publish(
         self,
@@ -183,8 +183,8 @@ class FeatureStore:
 
         def blocks() -> Iterator[Any]:
             for some, block in old.sparse_blocks() if before.is_sparse else old.dense_blocks():
-                kept = ~np.isin(some, nodes)
-                yield block[kept] if before.is_sparse else np.asarray(block)[kept]
+                is_other = ~np.isin(some, nodes)
+                yield block[is_other] if before.is_sparse else np.asarray(block)[is_other]
 
         lengths = np.diff(old.array(_STARTS)).astype(np.int64)[stays] if before.is_sparse else None
         rows = NewRows(
@@ -217,9 +217,9 @@ class FeatureStore:
     def _directory_of(self, version: int) -> Path:
         return self._directory / f"{version:08d}"
 
-    def _missing(self, version: int) -> FeaturesNotFound:
-        kept = self.versions()
-        newest = f"the newest is {kept[-1]}" if kept else "none is kept"
+    def _not_found(self, version: int) -> FeaturesNotFound:
+        versions = self.versions()
+        newest = f"the newest is {versions[-1]}" if versions else "none is kept"
         return FeaturesNotFound(f"no features_version {version}, {newest}")
 
 

@@ -95,9 +95,9 @@ def bound_groups(
         block = blocks[start[number] : start[number] + n * n].reshape((n, n))
         _eliminate(block)
         _invert(block, inverse)
-        told = inverse_degree[members]
-        _count(block, told, 1.0 - factor, inverse)
-        _share_out(inverse, n, factor * told, base)
+        local = inverse_degree[members]
+        _count(block, local, 1.0 - factor, inverse)
+        _share_out(inverse, n, factor * local, base)
         for i in range(n):
             bounds[members[i]] = np.float32(base[i] * _UP)
 
@@ -164,7 +164,7 @@ def _invert(block: Any, inverse: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _count(block: Any, told: Any, part: float, inverse: Any) -> None:
+def _count(block: Any, local: Any, part: float, inverse: Any) -> None:
     """Turn an inverse into counted resistances, no less than they are."""
     n = block.shape[0]
     margin = ROUNDING * n
@@ -172,7 +172,7 @@ def _count(block: Any, told: Any, part: float, inverse: Any) -> None:
         for j in range(i):
             ends = inverse[i, i] + inverse[j, j]
             resistance = ends - 2.0 * inverse[i, j] + margin * ends
-            by_degrees = told[i] + told[j] - 2.0 * block[i, j] * told[i] * told[j]
+            by_degrees = local[i] + local[j] - 2.0 * block[i, j] * local[i] * local[j]
             resistance -= part * by_degrees
             inverse[i, j] = resistance
             inverse[j, i] = resistance

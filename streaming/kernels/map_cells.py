@@ -105,9 +105,9 @@ def count_cells(
             sum_of_doubts += its_doubt if is_in else 0
         n_here = last - first - tally[0]
         best = 1
-        for each in range(2, tally.size):
-            if tally[each] > tally[best]:
-                best = each
+        for number in range(2, tally.size):
+            if tally[number] > tally[best]:
+                best = number
         if n_here > 0:
             word = np.uint64(cell)
             place = np.int64(gather(word >> _ONE)) * side + np.int64(gather(word))
@@ -116,8 +116,8 @@ def count_cells(
             share[place] = (255 * tally[best]) // n_here
             mean_doubt[place] = sum_of_doubts // n_here
             n_counted += n_here
-        for each in range(tally.size):
-            tally[each] = 0
+        for number in range(tally.size):
+            tally[number] = 0
     return n_counted
 
 

@@ -167,7 +167,7 @@ class ChangeLog:
         if version and not self._dead_path(version).exists():
             return False
         generations = self.dead(version).generations
-        return all(self._path(each, generations.get(each, 0)).exists() for each in digests)
+        return all(self._path(digest, generations.get(digest, 0)).exists() for digest in digests)
 
     def dead(self, version: int) -> DeadRows:
         """Dead rows of some version; none in version 0.
@@ -181,7 +181,7 @@ class ChangeLog:
             reader = open_log(source)
             table, metadata = reader.read_all(), reader.schema.metadata
         keys = zip(table["digest"].to_pylist(), table["batch"].to_pylist(), strict=True)
-        values = (np.frombuffer(each.as_buffer(), np.uint8) for each in table["bits"])
+        values = (np.frombuffer(bits.as_buffer(), np.uint8) for bits in table["bits"])
         horizon = int(metadata.get(_HORIZON, NEVER))
         generations = json.loads(metadata[_GENERATIONS])
         return DeadRows(dict(zip(keys, values, strict=True)), generations, horizon=horizon)
@@ -218,10 +218,10 @@ class ChangeLog:
         if not self._directory.exists():
             return
         versions = {version, *filter(self.keeps, also)}
-        kept = {path for each in versions for path in self._paths(digests, each)}
+        needed = {path for number in versions for path in self._paths(digests, number)}
         self._guard()
         remove_unfinished(self._directory)
-        for path in set(self._directory.iterdir()) - kept:
+        for path in set(self._directory.iterdir()) - needed:
             path.unlink()
         for digest in self._buckets.keys() - set(digests):
             del self._buckets[digest]

@@ -111,6 +111,6 @@ def compacted(
 
     for _ in parallel(write, range(len(files))):
         pass
-    bits = {key: each for key, each in dead.bits.items() if key[0] not in digests}
+    bits = {key: rows for key, rows in dead.bits.items() if key[0] not in digests}
     generations = {**dead.generations, **dict.fromkeys(digests, generation)}
     return DeadRows(bits, generations, horizon=dead.horizon)

@@ -179,7 +179,7 @@ class DeadRows:
         """Dead rows of some files."""
         return DeadRows(
             {key: bits for key, bits in self.bits.items() if key[0] in digests},
-            {key: each for key, each in self.generations.items() if key in digests},
+            {key: generation for key, generation in self.generations.items() if key in digests},
             horizon=self.horizon,
         )
 

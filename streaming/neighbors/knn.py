@@ -144,7 +144,7 @@ def make_knn(
         n_probes=settings.n_probes if method == "approximate" else None,
         seed=seed,
     )
-    asked: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "k": settings.k,
         "metric": settings.metric,
         "n_probes": search.n_probes,
@@ -154,7 +154,7 @@ def make_knn(
         "shard_bytes": search.shard_bytes,
     }
     place.work.mkdir(parents=True, exist_ok=True)
-    lists = search.lists(place.work, asked, watch)
+    lists = search.lists(place.work, inputs, watch)
     recall, recall_rows = (1.0, 0) if method == "exact" else search.recall(lists, watch)
     watch.step("writing edges", 0, rows.n_rows)
     rule = with_width(settings.rule(), lists)
@@ -254,7 +254,7 @@ def _row_groups(lists: NeighborLists, rule: TieRule, watch: Watch) -> Iterator[W
     for place in lists.blocks():
         watch.step("writing edges", place.start, lists.n_rows)
         waiting.append(edges_of(lists, place, rule))
-        if sum(each.u.size for each in waiting) >= ROWS_PER_GROUP:
+        if sum(edges.u.size for edges in waiting) >= ROWS_PER_GROUP:
             yield _concatenate(waiting)
             waiting = []
     if waiting:
@@ -263,9 +263,9 @@ def _row_groups(lists: NeighborLists, rule: TieRule, watch: Watch) -> Iterator[W
 
 def _concatenate(edges: list[WeightedEdges]) -> WeightedEdges:
     return WeightedEdges(
-        u=np.concatenate([each.u for each in edges]),
-        v=np.concatenate([each.v for each in edges]),
-        weight=np.concatenate([each.weight for each in edges]),
+        u=np.concatenate([part.u for part in edges]),
+        v=np.concatenate([part.v for part in edges]),
+        weight=np.concatenate([part.weight for part in edges]),
     )
 
 

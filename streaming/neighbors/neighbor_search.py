@@ -162,15 +162,15 @@ class NeighborSearch:
     shard_bytes: int = SHARD_BYTES  # most bytes of a shard
     save_seconds: float = 30.0  # how often to save what a search that goes on needs
 
-    def lists(self, directory: Path, asked: dict[str, Any], watch: Watch) -> NeighborLists:
+    def lists(self, directory: Path, inputs: dict[str, Any], watch: Watch) -> NeighborLists:
         """The lists, memory-mapped in a directory, which exists.
 
-        A search that was killed goes on from what it saved there, where ``asked`` is the same:
+        A search that was killed goes on from what it saved there, where ``inputs`` is the same:
         whatever the lists depend on, as JSON values. ``watch`` is called about once a second.
         Raises `peewit.solvers.iteration_loop.Stopped` where it says so, and OSError where the disk
         fails.
         """
-        done = _position(directory, asked)
+        done = _position(directory, inputs)
         searcher = self._searcher(watch) if done < self._n_searches else None
         lists = [self._open_lists(directory, name, is_new=done == 0) for name in self._files]
         n_rows, saved_at = self.rows.n_rows, monotonic()
@@ -184,14 +184,14 @@ class NeighborSearch:
                 if n_before + place.stop <= done:
                     continue
                 watch.step("searching", n_before + place.start, self._n_searches)
-                found = self._search_shard(place, searcher, first, points.shape[0])
+                nearest = self._search_shard(place, searcher, first, points.shape[0])
                 if shard:
-                    found = _merge(old.neighbors[place], old.distances[place], *found)
-                new.neighbors[place], new.distances[place] = found
+                    nearest = _merge(old.neighbors[place], old.distances[place], *nearest)
+                new.neighbors[place], new.distances[place] = nearest
                 if monotonic() - saved_at >= self.save_seconds:
-                    _save(directory, lists, asked, n_before + place.stop)
+                    _save(directory, lists, inputs, n_before + place.stop)
                     saved_at = monotonic()
-        _save(directory, lists, asked, self._n_searches)
+        _save(directory, lists, inputs, self._n_searches)
         return lists[(self._n_shards - 1) % len(lists)]
 
     def recall(self, lists: NeighborLists, watch: Watch) -> tuple[float, int]:
@@ -272,25 +272,25 @@ def row_length(rows: FeatureRows) -> int:
     return rows.n_columns
 
 
-def _position(directory: Path, asked: dict[str, Any]) -> int:
+def _position(directory: Path, inputs: dict[str, Any]) -> int:
     """Number of searches that the lists in a directory hold; 0 where they are of another kind."""
     try:
         position = json.loads((directory / _POSITION).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return 0
-    if position["asked"] == asked:
+    if position["asked"] == inputs:
         return int(position["done"])
     (directory / _POSITION).unlink()
     return 0
 
 
-def _save(directory: Path, lists: list[NeighborLists], asked: dict[str, Any], done: int) -> None:
+def _save(directory: Path, lists: list[NeighborLists], inputs: dict[str, Any], done: int) -> None:
     """Keep what is done, for whoever comes after a kill or a power failure."""
-    for each in lists:
-        for array in (each.neighbors, each.distances):
+    for results in lists:
+        for array in (results.neighbors, results.distances):
             if isinstance(array, np.memmap):
                 array.flush()
-    publish_json(directory / _POSITION, {"asked": asked, "done": done})
+    publish_json(directory / _POSITION, {"asked": inputs, "done": done})
 
 
 def _places_in(rows: Int64Array, first: int, n_points: int) -> Int64Array:

@@ -14,7 +14,7 @@ _MAX_LOAD = 0.6
 _MIN_BITS = 10
 
 
-class Mapped(NamedTuple):
+class MapResult(NamedTuple):
     """Result of ``HashTable.map``."""
 
     ids: Int32Array  # (n_endpoints,), undefined from ``n_mapped`` on
@@ -34,7 +34,7 @@ class HashTable:
         self._slots: UInt64Array = np.zeros(2 << self._bits, dtype=np.uint64)
         self.n_entries = 0
 
-    def map(self, hashes: UInt64Array, fingerprints: UInt64Array, *, max_nodes: int) -> Mapped:
+    def map(self, hashes: UInt64Array, fingerprints: UInt64Array, *, max_nodes: int) -> MapResult:
         """Dense ids of endpoints in order of appearance; unknown ones are added."""
         self.reserve(len(hashes))
         ids: Int32Array = np.empty(len(hashes), dtype=np.int32)
@@ -50,7 +50,7 @@ class HashTable:
             added,
         )
         self.n_entries += n_added
-        return Mapped(ids=ids, added=added[:n_added], n_mapped=n_mapped, status=status)
+        return MapResult(ids=ids, added=added[:n_added], n_mapped=n_mapped, status=status)
 
     def find(self, hashes: UInt64Array, fingerprints: UInt64Array) -> Int32Array:
         """Dense ids, -1 where unknown."""

@@ -202,11 +202,11 @@ class NodeIndex:
                 unknown |= keys.to_numpy() > np.iinfo(np.int64).max
             keys = pc.cast(keys, pa.int64(), safe=False)
         if self._table is None and len(keys) <= _FEW_IDS and self._n_scans < _MOST_SCANS:
-            found = self._scan(keys)
+            nodes = self._scan(keys)
         else:
-            found = self._build_table().find(*self._hashes(keys))
-        found[unknown] = -1
-        return found
+            nodes = self._build_table().find(*self._hashes(keys))
+        nodes[unknown] = -1
+        return nodes
 
     def _scan(self, keys: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Dense ids of a reader's, -1 for others, without a table."""
@@ -215,12 +215,12 @@ class NodeIndex:
         self._n_scans += 1
         wanted = pc.unique(keys.cast(self._ids.arrow_type))
         numbers = pc.index_in(keys.cast(self._ids.arrow_type), value_set=wanted).to_numpy()
-        found: Int32Array = np.full(len(wanted), -1, np.int32)
+        nodes: Int32Array = np.full(len(wanted), -1, np.int32)
         for chunk in self._published:
             places = pc.index_in(chunk.ids, value_set=wanted, skip_nulls=True)
             rows = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-            found[places.take(pa.array(rows)).to_numpy()] = chunk.start + rows
-        dense: Int32Array = found[numbers]
+            nodes[places.take(pa.array(rows)).to_numpy()] = chunk.start + rows
+        dense: Int32Array = nodes[numbers]
         return dense
 
     def external_ids(self, start: int = 0, stop: int | None = None) -> pa.ChunkedArray:

@@ -120,14 +120,14 @@ def truncate_ids(directory: Path, arrow_type: pa.DataType, n_nodes: int | None) 
     at any line, the first ``n_nodes`` ids are there and no gap is. Raises `CorruptSegment` where
     the segment to be cut is damaged, ValueError where fewer than ``n_nodes`` ids are published.
     """
-    kept = _chain(list_segments(directory), start=0, stop=n_nodes)
-    if n_nodes is not None and kept and kept[-1].stop > n_nodes:
-        start = max([0, *(segment.stop for segment in kept[:-1])])
-        ids = _map(kept[-1], arrow_type, verify=True)
-        rest = ids.slice(start - kept[-1].start, n_nodes - start)
+    chain = _chain(list_segments(directory), start=0, stop=n_nodes)
+    if n_nodes is not None and chain and chain[-1].stop > n_nodes:
+        start = max([0, *(segment.stop for segment in chain[:-1])])
+        ids = _map(chain[-1], arrow_type, verify=True)
+        rest = ids.slice(start - chain[-1].start, n_nodes - start)
         _write(segment_path(directory, start, n_nodes), [rest])
-        kept[-1] = Segment(start=start, stop=n_nodes, path=segment_path(directory, start, n_nodes))
-    paths = {segment.path for segment in kept}
+        chain[-1] = Segment(start=start, stop=n_nodes, path=segment_path(directory, start, n_nodes))
+    paths = {segment.path for segment in chain}
     _delete([segment for segment in list_segments(directory) if segment.path not in paths])
 
 
@@ -138,8 +138,8 @@ def erase_ids(directory: Path, arrow_type: pa.DataType, nodes: Int32Array) -> No
     another cut, which may hold the ids too, are deleted. Raises `CorruptSegment`.
     """
     chain = _chain(list_segments(directory), start=0, stop=None)
-    kept = {segment.path for segment in chain}
-    _delete([segment for segment in list_segments(directory) if segment.path not in kept])
+    paths = {segment.path for segment in chain}
+    _delete([segment for segment in list_segments(directory) if segment.path not in paths])
     for segment in chain:
         inside = nodes[(segment.start <= nodes) & (nodes < segment.stop)] - segment.start
         if not inside.size:
@@ -154,9 +154,9 @@ def erase_ids(directory: Path, arrow_type: pa.DataType, nodes: Int32Array) -> No
 
 def _blanked(ids: pa.Array, is_erased: BoolArray) -> pa.Array:
     """Copy of ids with null where they are erased, of which no byte is left."""
-    kept = ids.filter(pa.array(~is_erased))
+    remaining = ids.filter(pa.array(~is_erased))
     place = np.cumsum(~is_erased) - 1
-    return kept.take(pa.array(place, mask=is_erased))
+    return remaining.take(pa.array(place, mask=is_erased))
 
 
 def _chain(segments: list[Segment], *, start: int, stop: int | None) -> list[Segment]:

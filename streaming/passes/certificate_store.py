@@ -129,13 +129,13 @@ class CertificateStore:
 
     def list(self) -> dict[int, Certificate]:
         """All certificates by the number of their snapshot, oldest first."""
-        found: dict[int, Certificate] = {}
+        certificates: dict[int, Certificate] = {}
         for number in self._snapshots.numbers():
             with suppress(SnapshotNotFound):  # retired since it was listed
                 certificate = self.get(number)
                 if certificate is not None:
-                    found[number] = certificate
-        return found
+                    certificates[number] = certificate
+        return certificates
 
     def numbers(self) -> set[int]:
         """Return the numbers of the snapshots that have a certificate."""

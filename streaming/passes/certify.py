@@ -209,7 +209,7 @@ class _Run:
         )
         seed = int(drawn.generate_state(1, np.uint64)[0])
         krylov, first = start_krylov(self._solver, n_vectors=self._settings.n_vectors, seed=seed)
-        self._stop_if_asked()
+        self._raise_if_stopped()
         return krylov, [self._work.save(krylov, first)]
 
     def _step(self, krylov: Krylov, basis: Sequence[FloatArray]) -> tuple[Krylov, FloatArray]:
@@ -221,14 +221,14 @@ class _Run:
         )
         self._reporter(f"pass {n_passes}: solving", n_passes, 0.0)
         advanced = advance_krylov(krylov, self._solver, basis, product)
-        self._stop_if_asked()
+        self._raise_if_stopped()
         return advanced
 
     def _is_close(self, ends: tuple[End, End]) -> bool:
         least, certified = _epsilons(ends)
         return certified - least <= max(self._settings.gap * least, _SMALLEST_GAP)
 
-    def _stop_if_asked(self) -> None:
+    def _raise_if_stopped(self) -> None:
         """Raise where the run is cancelled: a solve that was cut short must not enter the state."""
         if self._cancelled():
             raise PassStopped

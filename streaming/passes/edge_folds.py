@@ -212,7 +212,7 @@ def _chunks(files: Sequence[tuple[OpenedFile, int]]) -> Iterator[Chunk]:
                 )
         else:
             for number in range(file.n_batches):
-                first, end = (n_rows * each // file.n_batches for each in (number, number + 1))
+                first, end = (n_rows * index // file.n_batches for index in (number, number + 1))
                 of_file = file.only(number) if isinstance(file, LiveFile) else file
                 yield Chunk(
                     file=of_file, number=number, n_rows=end - first, position=next(position)

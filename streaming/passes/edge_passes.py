@@ -107,12 +107,12 @@ class EdgePasses(ABC):
 
         Raises as `open`, and `RawEdgesGone` when there are more or fewer edges than were absorbed.
         """
-        found = self._fold(Components(n_nodes=self._n_nodes), None, on_fraction, cancelled)
-        if found.n_edges != self.n_edges:
+        result = self._fold(Components(n_nodes=self._n_nodes), None, on_fraction, cancelled)
+        if result.n_edges != self.n_edges:
             raise RawEdgesGone(
-                [("all files", f"{self.n_edges} edges were absorbed, got {found.n_edges}")]
+                [("all files", f"{self.n_edges} edges were absorbed, got {result.n_edges}")]
             )
-        return found
+        return result
 
     def laplacian_product(
         self,
@@ -133,8 +133,8 @@ class EdgePasses(ABC):
             raise ValueError(f"block must have shape ({self._n_nodes}, k), got {block.shape}")
         product = np.empty_like(block, order="C")
         fold = LaplacianProduct(n_nodes=self._n_nodes)
-        found = self._fold(fold, block, on_fraction, cancelled)
-        for group, sums in enumerate(found):
+        products = self._fold(fold, block, on_fraction, cancelled)
+        for group, sums in enumerate(products):
             product[:, group * LANE_COLUMNS : (group + 1) * LANE_COLUMNS] = sums
         return product
 
@@ -172,9 +172,9 @@ class EdgePasses(ABC):
                     on_fraction(n_done / n_rows)
 
         with self._content_faults():
-            found = self._executor.fold(fold, self._spans, shared, advance)
+            result = self._executor.fold(fold, self._spans, shared, advance)
         self._require_unchanged()
-        return found
+        return result
 
     @contextmanager
     def _content_faults(self) -> Iterator[None]:

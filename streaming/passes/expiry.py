@@ -17,7 +17,7 @@ _AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Expired:
+class ExpiredEdges:
     """Edges that leave a window."""
 
     degree: FloatArray  # (n_nodes,), their weight at each node
@@ -33,7 +33,7 @@ def expired_edges(
     n_nodes: int,
     parallel: Parallel = map,
     on_block: Callable[[], None] = lambda: None,
-) -> Expired:
+) -> ExpiredEdges:
     """Edges that live by ``dead`` and belong to buckets before the horizon, the first that stays.
 
     Only their blocks are read, so that over its life every edge is read once for this. ``dead``
@@ -56,7 +56,7 @@ def expired_edges(
             add_live_degrees(block.u, block.v, block.weight, is_dead, degree)
             n_edges += is_dead.size - int(np.count_nonzero(is_dead))
             on_block()
-    return Expired(degree=degree, n_edges=n_edges)
+    return ExpiredEdges(degree=degree, n_edges=n_edges)
 
 
 def _leaving(

@@ -63,7 +63,7 @@ def live_at(
     """
     for first in range(0, len(spans), GROUP):
         some = spans[first : first + GROUP]
-        yield from executor.fold(_LiveAt(), some, at, lambda _n_rows: on_block())
+        yield from executor.fold(_LiveEdgesFold(), some, at, lambda _n_rows: on_block())
 
 
 def rebuilt(
@@ -85,29 +85,29 @@ def rebuilt(
     """
     runs = None if state.runs is None else EMPTY_RUNS
     start = replace(leaf(state, first_block=state.n_blocks), runs=runs)
-    fold = _Thrown(settings=settings, group_blocks=group_blocks)
+    fold = _SparsifierFold(settings=settings, group_blocks=group_blocks)
     root = executor.fold(fold, spans, start, lambda _n_rows: on_block())
     state = merge(state, root, settings, cancelled=cancelled, parallel=parallel)
     return replace(state, n_leaning=0)  # what each span leaves uneven adds up
 
 
 @dataclass(frozen=True, slots=True)
-class _LiveAt:
+class _LiveEdgesFold:
     """Fold of the edges that live at marked nodes."""
 
     def partial(self, item: Span, shared: BoolArray, advance: Advance) -> LiveBlocks:
-        found = (
+        blocks = (
             (key[0], live_edges(block, is_dead, shared))
             for _, key, block, is_dead in read_span(item, advance)
         )
-        return [(digest, edges) for digest, edges in found if edges is not None]
+        return [(digest, edges) for digest, edges in blocks if edges is not None]
 
     def merge(self, a: LiveBlocks, b: LiveBlocks) -> LiveBlocks:
         return a + b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Thrown:
+class _SparsifierFold:
     """Fold of the sparsifiers of living edges, as shares of a wave are (`dask_ingest`)."""
 
     settings: SparsifierSettings
@@ -116,14 +116,14 @@ class _Thrown:
     def partial(self, item: Span, shared: SparsifierState, advance: Advance) -> SparsifierState:
         """Sparsifier of a span, whose blocks are numbered by their positions in the log."""
         first = item.chunks[0].position if item.chunks else 0
-        found = (
+        blocks = (
             (key[0], live_edges(block, is_dead))
             for _, key, block, is_dead in read_span(item, advance)
         )
         state = thrown(
             replace(shared, n_blocks=shared.n_blocks + first),
             self.settings,
-            ((digest, edges) for digest, edges in found if edges is not None),
+            ((digest, edges) for digest, edges in blocks if edges is not None),
             group_blocks=self.group_blocks,
         )
         return without_embedding(state) if state.cards is shared.cards else state

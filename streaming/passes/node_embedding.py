@@ -76,10 +76,10 @@ class EmbeddingStore(ReplacedTable):
 
     def open(self) -> NodeEmbedding | None:
         """The embedding; None while there is none, or none that this version can read."""
-        found = self._read()
-        if found is None:
+        stored = self._read()
+        if stored is None:
             return None
-        provenance, batch = found
+        provenance, batch = stored
         meta = EmbeddingMeta(**provenance)
         points = batch.column("point").flatten().to_numpy()
         return NodeEmbedding(
@@ -119,10 +119,10 @@ def embed(
     if cancelled():
         raise EmbeddingStopped
     on_phase("embedding")
-    found = locate(
+    embedding = locate(
         graph, seed=made_of.seed, cancelled=cancelled, progress=progress, parallel=parallel
     )
-    if found.status is Status.CANCELLED:
+    if embedding.status is Status.CANCELLED:
         raise EmbeddingStopped
     on_phase("writing")
     meta = EmbeddingMeta(
@@ -130,13 +130,13 @@ def embed(
         n_nodes=graph.n_nodes,
         edges_seen=made_of.edges_seen,
         n_deleted=made_of.n_gone,
-        n_coordinates=found.n_probes,
-        status=found.status.value,
-        preconditioner=str(found.stats["preconditioner"]),
-        n_iter=int(found.stats["n_iter"]),
+        n_coordinates=embedding.n_probes,
+        status=embedding.status.value,
+        preconditioner=str(embedding.stats["preconditioner"]),
+        n_iter=int(embedding.stats["n_iter"]),
     )
     EmbeddingStore(paths).publish(
-        NodeEmbedding(meta=meta, points=found.vectors, component=found.component)
+        NodeEmbedding(meta=meta, points=embedding.vectors, component=embedding.component)
     )
     return meta
 
@@ -154,7 +154,7 @@ def locate(
     Other arguments are as in `embed`.
     """
     u, v, weight = graph.edges()
-    found = resistance_embedding(
+    embedding = resistance_embedding(
         u,
         v,
         weight.astype(np.float32),
@@ -167,7 +167,7 @@ def locate(
         progress=progress,
         parallel=parallel,
     )
-    return replace(found, vectors=_center(found.vectors, found.component))
+    return replace(embedding, vectors=_center(embedding.vectors, embedding.component))
 
 
 def _center(vectors: Float32Array, component: Int32Array) -> Float32Array:

@@ -76,23 +76,23 @@ class MapStore(ReplacedTable):
 
     def open(self) -> NodeMap | None:
         """The map; None while there is none, or none that this version can read."""
-        found = self._read()
-        if found is None:
+        stored = self._read()
+        if stored is None:
             return None
-        provenance, batch = found
+        provenance, batch = stored
         return NodeMap(
             meta=MapMeta(**provenance),
             code=batch.column("code").to_numpy(),
             node=batch.column("node").to_numpy(),
         )
 
-    def publish(self, found: NodeMap) -> None:
+    def publish(self, node_map: NodeMap) -> None:
         """Replace the map, whole or not at all; raises OSError."""
-        columns = {"code": pa.array(found.code), "node": pa.array(found.node)}
-        self._publish(asdict(found.meta), columns)
+        columns = {"code": pa.array(node_map.code), "node": pa.array(node_map.node)}
+        self._publish(asdict(node_map.meta), columns)
 
 
-def drawn(
+def snapshot_layout(
     snapshot: Snapshot, *, watch: Watch = UNWATCHED, parallel: Parallel = map
 ) -> Float32Array:
     """Points of a snapshot's nodes: its layout, by its own seed."""

@@ -109,7 +109,7 @@ class RawEdges(EdgePasses):
         missing = [file for file in self._files if spooled[file.edges_key] is None]
         raise_if_any([(file.path, "it is missing") for file in missing if _is_missing(file)])
         faults: list[tuple[str, str]] = []
-        found: list[tuple[OpenedFile, int]] = []
+        files: list[tuple[OpenedFile, int]] = []
         n_rows, n_done = sum(file.n_rows for file in missing), 0
         for file in self._files:
             if cancelled():
@@ -123,9 +123,9 @@ class RawEdges(EdgePasses):
                     continue
                 n_done += file.n_rows
                 on_fraction(n_done / n_rows if n_rows else 1.0)
-            found.append((opened, file.n_rows))
+            files.append((opened, file.n_rows))
         raise_if_any(faults)
-        self._cut(found)
+        self._cut(files)
 
     def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
@@ -211,8 +211,8 @@ class LoggedEdges(EdgePasses):
         with self._content_faults():
             dead = self._log.dead(self._meta.log_version)
             digests = living(self._files, dead.horizon)
-            found = [dead.without(self._log.file(digest, dead)) for digest in digests]
-        self._cut(by_batches(found, self.n_edges))
+            files = [dead.without(self._log.file(digest, dead)) for digest in digests]
+        self._cut(by_batches(files, self.n_edges))
         on_fraction(1.0)
 
     @contextmanager
@@ -261,9 +261,9 @@ def _require_known(paths: GraphPaths, meta: SnapshotMeta) -> None:
     log = ChangeLog(paths.log)
     if not meta.has_log:
         return
-    is_kept = log.keeps(meta.log_version)
-    horizon = log.dead(meta.log_version).horizon if is_kept else NEVER
-    if not (is_kept and log.keeps(meta.log_version, living(files, horizon))):
+    has_version = log.keeps(meta.log_version)
+    horizon = log.dead(meta.log_version).horizon if has_version else NEVER
+    if not (has_version and log.keeps(meta.log_version, living(files, horizon))):
         raise FilesMovedOn("of a moment that the log still knows; edges were deleted since")
 
 
@@ -330,15 +330,15 @@ def present_file(file: AbsorbedFile) -> EdgeFile:
     """The file as it stands now; raises FileNotFoundError where it is gone, or FileUnreadable."""
     source = EdgeFiles(file.path, columns=file.columns, max_bad_rows=file.max_bad_rows)
     try:
-        found = source.list()
+        files = source.list()
     except FileNotFoundError:
         raise
     except Exception as error:  # file systems raise what they like
         listed = EdgeFile(path=file.path, size=0, version=file.version)
         raise FileUnreadable(listed, error) from error
-    if len(found) != 1 or found[0].path != file.path:
+    if len(files) != 1 or files[0].path != file.path:
         raise FileNotFoundError(file.path)
-    return found[0]
+    return files[0]
 
 
 def _is_missing(file: AbsorbedFile) -> bool:

@@ -105,24 +105,24 @@ def resolve(
         )
         if isinstance(executor, ThreadExecutor):
             deletes.table  # noqa: B018 - made once, before threads meet at it
-        found = executor.fold(
-            _Resolving(survey),
+        tally = executor.fold(
+            _ResolutionFold(survey),
             log_spans(log, digests, dead, n_edges=n_edges, n_nodes=n_nodes),
             deletes,
             lambda _n_rows: on_block(),
         )
-        dead = dead.joined(found.bits)
-        killed += found.killed
-        n_killed += found.n_killed
-        n_unmatched += found.n_pairs - int(np.bitwise_count(found.matched).sum())
+        dead = dead.joined(tally.bits)
+        killed += tally.killed
+        n_killed += tally.n_killed
+        n_unmatched += tally.n_pairs - int(np.bitwise_count(tally.matched).sum())
         del deletes, pairs  # before the next table is filled
-    n_rows, n_live = found.n_rows, found.n_live
+    n_rows, n_live = tally.n_rows, tally.n_live
     return Resolution(
         dead=dead,
-        dead_share={each: 1.0 - n_live[each] / n_rows[each] for each in n_rows if n_rows[each]},
-        degree=None if found.degree is None else frozen(found.degree),
+        dead_share={file: 1.0 - n_live[file] / n_rows[file] for file in n_rows if n_rows[file]},
+        degree=None if tally.degree is None else frozen(tally.degree),
         killed=frozen(killed),
-        component=None if found.component is None else frozen(found.component),
+        component=None if tally.component is None else frozen(tally.component),
         n_live=n_live.total(),
         n_killed=n_killed,
         n_unmatched=n_unmatched,
@@ -227,7 +227,7 @@ class _Deletes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Found:
+class _Tally:
     """What lives of some spans, and what died; see `Resolution`."""
 
     degree: FloatArray | None
@@ -242,12 +242,12 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Resolving:
+class _ResolutionFold:
     """Fold of what lives, and of what deletes kill."""
 
     survey: Survey
 
-    def partial(self, item: Span, shared: _Deletes, advance: Advance) -> _Found:
+    def partial(self, item: Span, shared: _Deletes, advance: Advance) -> _Tally:
         n_nodes = shared.n_nodes
         killed = np.zeros(n_nodes)
         degree = np.zeros(n_nodes) if self.survey.degree else None
@@ -269,7 +269,7 @@ class _Resolving:
                 n_killed += n_more
         if component is not None:
             all_roots(component, component)
-        return _Found(
+        return _Tally(
             degree=degree,
             killed=killed,
             component=component,
@@ -281,13 +281,13 @@ class _Resolving:
             n_pairs=shared.table.n_pairs,
         )
 
-    def merge(self, a: _Found, b: _Found) -> _Found:
+    def merge(self, a: _Tally, b: _Tally) -> _Tally:
         degree = component = None
         if a.degree is not None and b.degree is not None:
             degree = a.degree + b.degree
         if a.component is not None and b.component is not None:
             component, _ = joined(a.component, b.component)
-        return _Found(
+        return _Tally(
             degree=degree,
             killed=a.killed + b.killed,
             component=component,

@@ -146,7 +146,7 @@ EMPTY = Checkpoint(state=SparsifierState(), n_nodes=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _OnDisk:
+class _CheckpointContent:
     """Content of a checkpoint on disk, for the next one to link; no name before the first one."""
 
     name: str | None = None
@@ -165,7 +165,7 @@ class CheckpointStore:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._pointer = directory / "current.json"
-        self._on_disk = _OnDisk()
+        self._on_disk = _CheckpointContent()
 
     def newest(self) -> Checkpoint:
         """Return the newest checkpoint; ``EMPTY`` where there is none."""
@@ -216,16 +216,16 @@ class CheckpointStore:
             try:
                 meta = {"n_files": 0} if name is None else self._meta(name)
                 n_known, n_removed = int(meta["n_files"]), int(meta.get("n_removed_files", 0))
-                found: tuple[AbsorbedFile, ...] = ()
+                files: tuple[AbsorbedFile, ...] = ()
                 if name is not None and n_files <= n_known:
-                    found = _read_files(self._directory / name, n_files)
+                    files = _read_files(self._directory / name, n_files)
             except (OSError, ValueError, CorruptSegment):
                 if self._names()["clean"] == name:
                     raise
                 continue
             is_there = n_files <= n_known
-            if is_there and (digest_of_files(found) == digest if digest else not n_removed):
-                return found
+            if is_there and (digest_of_files(files) == digest if digest else not n_removed):
+                return files
             if is_there or n_removed:
                 raise FilesMovedOn("of files that are all in the graph; some were retracted since")
             raise ValueError(
@@ -259,7 +259,7 @@ class CheckpointStore:
         remove_unfinished(self._directory)
         names = self._names()
         name = f"{self._last_number() + 1:012d}"
-        linkable = self._on_disk if self._on_disk.name in names.values() else _OnDisk()
+        linkable = self._on_disk if self._on_disk.name in names.values() else _CheckpointContent()
         with publish_directory(self._directory / name, on_flushed=on_flushed) as directory:
             on_disk = self._write(checkpoint, directory, name, linkable, on_flushed)
         guard()  # a process that slept while it wrote must not overwrite its successor's state
@@ -303,7 +303,7 @@ class CheckpointStore:
 
     def _load(self, name: str | None) -> Checkpoint:
         if name is None:
-            self._on_disk = _OnDisk()
+            self._on_disk = _CheckpointContent()
             return EMPTY
         directory = self._directory / name
         meta = self._meta(name)
@@ -324,7 +324,7 @@ class CheckpointStore:
             if item in _COUNTERS
         }
         files = _read_files(directory, meta["n_files"])
-        self._on_disk = _OnDisk(
+        self._on_disk = _CheckpointContent(
             name=name,
             records=records,
             cards=ArrayIdentity([cards.array]),
@@ -342,7 +342,7 @@ class CheckpointStore:
             ),
             n_nodes=meta["n_nodes"],
             files=files,
-            position=FilePosition(**_known(FilePosition, meta["position"]))
+            position=FilePosition(**_fields(FilePosition, meta["position"]))
             if meta["position"]
             else None,
             n_removed_files=meta.get("n_removed_files", 0),
@@ -353,9 +353,9 @@ class CheckpointStore:
         checkpoint: Checkpoint,
         directory: Path,
         name: str,
-        linkable: _OnDisk,
+        linkable: _CheckpointContent,
         on_flushed: Callable[[], None],
-    ) -> _OnDisk:
+    ) -> _CheckpointContent:
         """Fill the directory of a checkpoint, linking what is on disk already."""
         state, before = checkpoint.state, self._directory / (linkable.name or "")
         records = write_records(
@@ -367,7 +367,7 @@ class CheckpointStore:
         else:
             _write_array(path, array, on_flushed)
         arrays = {name: getattr(state, name) for name in _NODE_ARRAYS}
-        held = {name: each for name, each in arrays.items() if each is not None}
+        held = {name: content for name, content in arrays.items() if content is not None}
         for item, values in held.items():
             _write_array(directory / f"{item}.npy", values, on_flushed)
         _write_files(directory, checkpoint.files, before, linkable.files)
@@ -389,7 +389,7 @@ class CheckpointStore:
             },
         }
         write_json(directory / "meta.json", meta)
-        return _OnDisk(
+        return _CheckpointContent(
             name=name,
             records=records,
             cards=ArrayIdentity([array]),
@@ -441,10 +441,10 @@ def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:
 
 def _absorbed_file(stored: dict[str, Any]) -> AbsorbedFile:
     columns = EdgeColumns(**stored.pop("columns", {}))
-    return AbsorbedFile(columns=columns, **_known(AbsorbedFile, stored))
+    return AbsorbedFile(columns=columns, **_fields(AbsorbedFile, stored))
 
 
-def _known(kind: type[AbsorbedFile | FilePosition], stored: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(kind: type[AbsorbedFile | FilePosition], stored: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record in what is stored; earlier versions stored more."""
-    names = {each.name for each in fields(kind)}
+    names = {item.name for item in fields(kind)}
     return {name: value for name, value in stored.items() if name in names}

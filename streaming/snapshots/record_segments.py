@@ -73,18 +73,18 @@ def write_records(
     """
     n_records = sum(chunk.n_records for chunk in chunks)
     n_common = saved.n_common(chunks)
-    kept = [(start, stop) for start, stop in saved.bounds if stop <= n_common]
-    new_start = kept[-1][1] if kept else 0
-    while kept and kept[-1][1] - kept[-1][0] <= n_records - new_start:
-        new_start = kept.pop()[0]
-    for start, stop in kept:
+    bounds = [(start, stop) for start, stop in saved.bounds if stop <= n_common]
+    new_start = bounds[-1][1] if bounds else 0
+    while bounds and bounds[-1][1] - bounds[-1][0] <= n_records - new_start:
+        new_start = bounds.pop()[0]
+    for start, stop in bounds:
         name = segment_name(start, stop)
         link_file(before / name, directory / name)
     if new_start < n_records:
-        kept.append((new_start, n_records))
+        bounds.append((new_start, n_records))
         path = directory / segment_name(new_start, n_records)
         _write_segment(path, chunks, new_start, on_flushed)
-    return SavedRecords(bounds=tuple(kept), chunks=_identities(chunks))
+    return SavedRecords(bounds=tuple(bounds), chunks=_identities(chunks))
 
 
 def read_records(

@@ -152,7 +152,7 @@ class SnapshotMeta:
         """Whether it holds every edge, none thrown away by a coin."""
         return self.sampling_constant is None
 
-    def is_otherwise(self, *, epsilon: float | None, max_edges: int | None) -> bool:
+    def differs_from(self, *, epsilon: float | None, max_edges: int | None) -> bool:
         """Whether this epsilon or budget may make another snapshot of the same edges."""
         if (epsilon, max_edges) == (self.epsilon_asked, self.max_edges):
             return False
@@ -167,9 +167,9 @@ class SnapshotMeta:
     @property
     def note(self) -> str:
         """Warning where the expected spectral error is not the one asked, or is not known."""
-        told = []
-        asked, expected = self.epsilon_asked, self.epsilon_expected
-        if asked is None:
+        notes = []
+        epsilon, expected = self.epsilon_asked, self.epsilon_expected
+        if epsilon is None:
             if not self.is_whole:
                 n_all = self.edges_seen - self.self_loops if self.n_live is None else self.n_live
                 bound = "as many as max_edges allows"
@@ -184,38 +184,38 @@ class SnapshotMeta:
                         "away when it was lower, or before edges left, and were not read again"
                     )
                     way_to_more = "`peewit repair --rebuild` reads them again"
-                told.append(
+                notes.append(
                     f"{self.edges_kept:,} of {n_all:,} edges are kept, {bound}; each solve says "
                     "about how many predictions hang on that; keep the input files: "
                     f"{way_to_more}"
                 )
-        elif expected > asked and self.max_edges_bound:
-            told.append(
-                f"edges were thrown away for max_edges: epsilon {asked:g} asked, {expected:.2f} "
+        elif expected > epsilon and self.max_edges_bound:
+            notes.append(
+                f"edges were thrown away for max_edges: epsilon {epsilon:g} asked, {expected:.2f} "
                 "expected; raise max_edges if it is set, or else have `peewit repair --rebuild` "
                 "read all edges again"
                 if self.max_edges is None
-                else f"max_edges raised the spectral error: epsilon {asked:g} asked, "
+                else f"max_edges raised the spectral error: epsilon {epsilon:g} asked, "
                 f"{expected:.2f} expected; raise max_edges for the epsilon asked"
             )
-        elif expected > asked and self.n_struck:
-            told.append(
-                f"epsilon {asked:g} asked, {expected:.2f} expected: edges were deleted, and what "
+        elif expected > epsilon and self.n_struck:
+            notes.append(
+                f"epsilon {epsilon:g} asked, {expected:.2f} expected: edges were deleted, and what "
                 "is left was sampled when they were there"
             )
-        elif expected > asked:
-            told.append(
-                f"epsilon {asked:g} asked, {expected:.2f} expected: some node keeps few edges; "
+        elif expected > epsilon:
+            notes.append(
+                f"epsilon {epsilon:g} asked, {expected:.2f} expected: some node keeps few edges; "
                 "lower epsilon for a tighter graph"
             )
         if failed := failed_thinnings_text(self.n_failed_embeddings):
-            told.append(failed)
+            notes.append(failed)
         if self.n_split:
-            told.append(
+            notes.append(
                 f"deleted edges left {self.n_split:,} more components, and nothing tells whether "
                 "the graph has them, too: edges that would join them may have been thrown away"
             )
-        return "; ".join(told)
+        return "; ".join(notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -258,16 +258,16 @@ class SnapshotStore:
         try:
             text = (self.directory(number) / "meta.json").read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise self._missing(number) from None
+            raise self._not_found(number) from None
         return SnapshotMeta.read(text)
 
     def edges(self, number: int) -> pa.Table:
         """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""
         path = self.directory(number) / _EDGES
         try:
-            return _mapped(path)
+            return _map_table(path)
         except FileNotFoundError:
-            raise self._missing(number) from None
+            raise self._not_found(number) from None
 
     def load(self, number: int) -> Snapshot:
         """Load one snapshot as a graph with its provenance.
@@ -278,7 +278,7 @@ class SnapshotStore:
         meta = self.meta(number)
         path = self.directory(number) / _EDGES
         if not path.exists():
-            raise self._missing(number)
+            raise self._not_found(number)
         graph = Graph.from_sorted_edges(
             _StoredEdges(path), n_nodes=meta.n_nodes, scratch=self._directory
         )
@@ -331,7 +331,7 @@ class SnapshotStore:
             n_edges = _write_edges(directory / _EDGES, slices, on_flushed)
             meta = replace(meta, edges_kept=n_edges)
             if meta.sampling_constant is not None:
-                weight = _mapped(directory / _EDGES)["weight"]
+                weight = _map_table(directory / _EDGES)["weight"]
                 write_variances(directory, chunks, weight, n_nodes=meta.n_nodes)
             write_json(directory / "meta.json", asdict(meta))
             guard()
@@ -348,17 +348,17 @@ class SnapshotStore:
         is_erased[nodes[nodes < meta.n_nodes]] = True
         path = self.directory(number) / _EDGES
 
-        def kept() -> Iterator[_Edges]:
+        def edges() -> Iterator[_Edges]:
             for u, v, weight in _StoredEdges(path):
                 stays = ~(is_erased[u] | is_erased[v])
                 yield u[stays], v[stays], weight[stays]
 
         (self.directory(number) / VARIANCES).unlink(missing_ok=True)
-        n_edges = sum(u.size for u, _, _ in kept())
+        n_edges = sum(u.size for u, _, _ in edges())
         if n_edges < meta.edges_kept:
 
             def write(written: Path) -> None:
-                _write_edges(written, kept(), lambda: None)
+                _write_edges(written, edges(), lambda: None)
 
             publish_file(path, write)
         meta = replace(meta, edges_kept=n_edges, n_erased=max(meta.n_erased, nodes.size))
@@ -373,7 +373,7 @@ class SnapshotStore:
         """
         directory = self.directory(number)
         if not directory.exists():
-            raise self._missing(number)
+            raise self._not_found(number)
         return directory / name
 
     def retire(self, *, keep_last: int, keep: Collection[int] = ()) -> list[int]:
@@ -390,14 +390,14 @@ class SnapshotStore:
         """Directory of the snapshot of this number, if there is one."""
         return self._directory / f"{number:08d}"
 
-    def _missing(self, number: int) -> SnapshotNotFound:
+    def _not_found(self, number: int) -> SnapshotNotFound:
         if self.directory(number).exists():
             return SnapshotNotFound(
                 f"snapshot {number} lacks a file; it is being removed, or damaged"
             )
         newest = self.latest()
-        kept = "none is kept" if newest is None else f"the newest is {newest}"
-        return SnapshotNotFound(f"no snapshot {number}, {kept}")
+        remedy = "none is kept" if newest is None else f"the newest is {newest}"
+        return SnapshotNotFound(f"no snapshot {number}, {remedy}")
 
     def list(self) -> list[SnapshotMeta]:
         """Provenance of the snapshots kept, oldest first."""
@@ -419,7 +419,7 @@ class _StoredEdges:
                 yield u, v, weight
 
 
-def _mapped(path: Path) -> pa.Table:
+def _map_table(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 

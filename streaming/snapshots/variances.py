@@ -35,11 +35,11 @@ def write_variances(
     """
     variances = _Variances.of(chunks)
     room, first = reserved_array(directory / VARIANCES, (len(conductance),), np.float32), 0
-    for each in merged_ranges(variances, n_nodes=n_nodes):
-        rows = slice(first, first + each.weight.size)
+    for edges in merged_ranges(variances, n_nodes=n_nodes):
+        rows = slice(first, first + edges.weight.size)
         squared = np.square(conductance[rows].to_numpy() / variances.unit)
-        is_some = each.weight > _TELLING
-        np.divide(each.weight, squared, out=room[rows], where=is_some, casting="unsafe")
+        is_some = edges.weight > _TELLING
+        np.divide(edges.weight, squared, out=room[rows], where=is_some, casting="unsafe")
         first = rows.stop
 
 
@@ -71,11 +71,11 @@ class _Variances:
 
     def __iter__(self) -> Iterator[_Variance]:
         for chunk in self.chunks:
-            conductance, kept = _conductance(chunk)
-            variance = np.square(conductance / self.unit) * (1.0 - kept)
+            conductance, probability = _conductance(chunk)
+            variance = np.square(conductance / self.unit) * (1.0 - probability)
             # merging takes positive numbers alone
             weight = np.maximum(variance, _NOTHING).astype(np.float32)
-            yield _Variance(chunk.u, chunk.v, weight, (kept > 0.0).astype(np.float32))
+            yield _Variance(chunk.u, chunk.v, weight, (probability > 0.0).astype(np.float32))
 
 
 def _conductance(chunk: EdgeChunk) -> tuple[FloatArray, FloatArray]:
@@ -83,5 +83,7 @@ def _conductance(chunk: EdgeChunk) -> tuple[FloatArray, FloatArray]:
     weight = np.asarray(chunk.weight, np.float64)
     if chunk.keep_probability is None:
         return weight, np.ones_like(weight)
-    kept = np.asarray(chunk.keep_probability, np.float64)
-    return np.divide(weight, kept, out=np.zeros_like(weight), where=kept > 0.0), kept
+    probability = np.asarray(chunk.keep_probability, np.float64)
+    conductance = np.zeros_like(weight)
+    np.divide(weight, probability, out=conductance, where=probability > 0.0)
+    return conductance, probability

@@ -64,10 +64,10 @@ def _write(snapshots: SnapshotStore, number: int, directory: Path) -> None:
         if not directory.exists():  # else another process has made it
             raise
     finally:
-        _require_kept(snapshots, number)
+        _require_snapshot(snapshots, number)
 
 
-def _require_kept(snapshots: SnapshotStore, number: int) -> None:
+def _require_snapshot(snapshots: SnapshotStore, number: int) -> None:
     """Remove what was written into a snapshot that was retired meanwhile."""
     try:
         snapshots.meta(number)

@@ -142,7 +142,7 @@ def copies_by_class(copies: Float32Array) -> tuple[UInt8Array, Float32Array]:
     return classes, bounds
 
 
-def _damaged(state: SparsifierState) -> BoolArray:
+def _damaged_nodes(state: SparsifierState) -> BoolArray:
     """Mask of the nodes that lost so much to deletes that the cards say little of them."""
     lost = np.zeros(0) if state.lost is None else state.lost[: state.cards.n_nodes]
     left = np.zeros(lost.size)
@@ -169,7 +169,7 @@ class _Lanes:
         self._takes_all = cards.n_nodes == 0 and state.degree is None
         copies = np.float32(self._constant) * cards.local_resistance
         copies[copies == 0.0] = np.inf
-        copies[: len(damaged := _damaged(state))][damaged] = np.inf
+        copies[: len(damaged := _damaged_nodes(state))][damaged] = np.inf
         self._nodes: FloatArray | None = None
         self._degree: FloatArray = np.zeros((ARRIVAL_LANES, 0))
         if _leans(state, settings):
@@ -214,20 +214,20 @@ class _Lanes:
 
     def throw(self, block: EdgeBlock, number: int) -> Records:
         """Records kept of block ``number``."""
-        kept = Records.uninitialized(block.u.size)
+        records = Records.uninitialized(block.u.size)
         edges = frozen_all(block.u, block.v, block.weight)
         with np.errstate(over="ignore"):  # the hash counts modulo 2^64
-            last: tuple[Any, ...] = self._seed, np.uint64(2 * number), *kept.columns
-            known = self._known(number % ARRIVAL_LANES)
+            last: tuple[Any, ...] = self._seed, np.uint64(2 * number), *records.columns
+            known = self._node_tables(number % ARRIVAL_LANES)
             if self._takes_all:
                 n_kept = take_arrivals(*edges, *last)
             elif self._nodes is None:
                 n_kept = sample_independent(*edges, *known, *last)
             else:
                 n_kept = sample_leaning(*edges, *known, *last)
-        return kept if n_kept == kept.n_records else kept.part(0, n_kept).copy()
+        return records if n_kept == records.n_records else records.part(0, n_kept).copy()
 
-    def _known(self, lane: int) -> tuple[Any, ...]:
+    def _node_tables(self, lane: int) -> tuple[Any, ...]:
         """What the kernels score by: node tables, those of a lane, and cards."""
         cards = self._cards
         if self._nodes is None:

@@ -221,15 +221,15 @@ def _n_kept(
     A record of conductance ``full`` has ``conductance`` in the sample. Between components all are
     kept.
     """
-    kept = resistance[u]
-    kept += resistance[v]
-    kept *= full
-    kept *= np.float32(copies)
-    np.minimum(kept, 1.0, out=kept)
-    kept[component[u] != component[v]] = 1.0
-    kept *= conductance
-    kept /= full
-    return float(kept.sum(dtype=np.float64))
+    share = resistance[u]
+    share += resistance[v]
+    share *= full
+    share *= np.float32(copies)
+    np.minimum(share, 1.0, out=share)
+    share[component[u] != component[v]] = 1.0
+    share *= conductance
+    share /= full
+    return float(share.sum(dtype=np.float64))
 
 
 def _uniform(

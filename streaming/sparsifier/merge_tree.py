@@ -57,13 +57,14 @@ def merge(
         struck_variance=_sum(a.struck_variance, b.struck_variance),
         lost=_sum(a.lost, b.lost),
         peak=_sum(a.peak, b.peak),
-        torn=_joined(a.torn, b.torn),
+        torn=_concatenate(a.torn, b.torn),
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,
         n_self_loops=a.n_self_loops + b.n_self_loops,
         n_resparsifications=a.n_resparsifications + b.n_resparsifications,
         n_kept_last=max(a.n_kept_last, b.n_kept_last),
+        n_leaning=0 if _is_uneven(a) or _is_uneven(b) else embedded.n_leaning,
         constant=min(a.constant, b.constant),
         smallest_constant=min(a.smallest_constant, b.smallest_constant),
         n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
@@ -136,10 +137,15 @@ def _sum(a: _Weights | None, b: _Weights | None) -> _Weights | None:
     return frozen(total)
 
 
-def _joined(a: Int32Array | None, b: Int32Array | None) -> Int32Array | None:
+def _concatenate(a: Int32Array | None, b: Int32Array | None) -> Int32Array | None:
     if a is None or b is None:
         return a if b is None else b
     return frozen(np.concatenate([a, b], axis=1))
+
+
+def _is_uneven(part: SparsifierState) -> bool:
+    """Whether records of a part, whose embedding may be elsewhere, were thrown each by itself."""
+    return bool(part.chunks) and part.degree is not None and part.n_leaning == 0
 
 
 def _merged_degree(a: SparsifierState, b: SparsifierState) -> FloatArray | None:

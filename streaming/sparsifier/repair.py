@@ -27,9 +27,9 @@ from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
 from peewit.streaming.sparsifier.sample_size import (
     ROOM,
-    asked_epsilon,
     local_factor,
     present_constant,
+    target_epsilon,
 )
 from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
@@ -137,37 +137,36 @@ def repair(
     if cards is None:
         n_failed = state.n_failed_embeddings + 1
         return replace(state, n_failed_embeddings=n_failed), Repair(has_failed=True)
-    degree, n_edges, is_damaged = state.degree, state.n_edges, _damaged(state)
+    degree, n_edges, is_damaged = state.degree, state.n_edges, _damaged_nodes(state)
     n_damaged = int(np.count_nonzero(is_damaged))
     at_damaged = float(degree[: is_damaged.size][is_damaged].sum())
-    told = replace(state, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0)
-    del state
+    state = replace(state, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0)
     throw = partial(thrown, group_blocks=group_blocks, cancelled=cancelled, parallel=parallel)
     roomy = settings.with_room(ROOM)
     is_spoiled = everything or 2.0 * at_damaged > MOST_SHARE * float(degree.sum())
     # without room what stays cannot be thinned with even degrees
-    is_spoiled |= n_damaged > 0 and told.n_records < LEAST_ROOM * told.n_kept_last
-    if not is_spoiled and _is_thin(told, cards, settings, is_damaged):
+    is_spoiled |= n_damaged > 0 and state.n_records < LEAST_ROOM * state.n_kept_last
+    if not is_spoiled and _is_thin(state, cards, settings, is_damaged):
         # bounds tell of other records from one sample to the next
-        judge = cards if cards.has_vectors else make(told, embeds=True)
-        is_spoiled = judge is None or _is_thin(told, judge, settings, is_damaged)
+        judge = cards if cards.has_vectors else make(state, embeds=True)
+        is_spoiled = judge is None or _is_thin(state, judge, settings, is_damaged)
     if n_damaged and not is_spoiled:
-        told = throw(_without_nodes(told, is_damaged), roomy, live(is_damaged))
-    n_thrown = told.n_edges - n_edges
-    if is_spoiled or _is_uneven(told, settings) or _is_apart(told, component):
-        told = replace(_emptied(told, settings), n_edges=n_edges)
-        told = throw_all(told, roomy) if throw_all else throw(told, roomy, live(None))
-        n_thrown = told.n_edges - n_edges
-        told = replace(told, degree=None if is_whole(told) else degree)
-        if _is_apart(told, component):
-            told = _joined(told, settings, live, component)
+        state = throw(_without_nodes(state, is_damaged), roomy, live(is_damaged))
+    n_thrown = state.n_edges - n_edges
+    if is_spoiled or _is_uneven(state, settings) or _is_apart(state, component):
+        state = replace(_emptied(state, settings), n_edges=n_edges)
+        state = throw_all(state, roomy) if throw_all else throw(state, roomy, live(None))
+        n_thrown = state.n_edges - n_edges
+        state = replace(state, degree=None if is_whole(state) else degree)
+        if _is_apart(state, component):
+            state = _add_joins(state, settings, live, component)
         kind: Kind = "all"
     else:
         kind = "part" if n_damaged else "none"
-        told = replace(told, degree=degree, n_repairs=told.n_repairs + min(n_damaged, 1))
+        state = replace(state, degree=degree, n_repairs=state.n_repairs + min(n_damaged, 1))
     # they are no news: the graph has had them before
-    told = replace(told, n_edges=n_edges)
-    return told, Repair(kind=kind, n_damaged=n_damaged, n_edges=n_thrown)
+    state = replace(state, n_edges=n_edges)
+    return state, Repair(kind=kind, n_damaged=n_damaged, n_edges=n_thrown)
 
 
 def thrown(
@@ -180,7 +179,7 @@ def thrown(
     parallel: Parallel = map,
 ) -> SparsifierState:
     """State with ``edges`` thrown as arrivals are, scored by its cards."""
-    for run, blocks in groupby(edges, lambda each: each[0]):
+    for run, blocks in groupby(edges, lambda item: item[0]):
         remaining = (block for _, block in blocks)
         while group := list(islice(remaining, group_blocks)):
             if is_full(state, settings):
@@ -189,7 +188,7 @@ def thrown(
     return state
 
 
-def _damaged(state: SparsifierState) -> BoolArray:
+def _damaged_nodes(state: SparsifierState) -> BoolArray:
     """Mask of the nodes that lost more than they may since their edges were sampled (B24)."""
     if state.peak is None or state.degree is None:
         return np.zeros(0, bool)
@@ -202,8 +201,8 @@ def _is_uneven(state: SparsifierState, settings: SparsifierSettings) -> bool:
     if state.struck_variance is None:
         return False
     even = replace(state, struck_variance=None)
-    asked = asked_epsilon(settings, state.n_nodes)
-    return expected_epsilon(state, settings) > asked >= expected_epsilon(even, settings)
+    epsilon = target_epsilon(settings, state.n_nodes)
+    return expected_epsilon(state, settings) > epsilon >= expected_epsilon(even, settings)
 
 
 def _cards(
@@ -314,7 +313,7 @@ def _emptied(state: SparsifierState, settings: SparsifierSettings) -> Sparsifier
     )
 
 
-def _joined(
+def _add_joins(
     state: SparsifierState, settings: SparsifierSettings, live: LiveEdges, component: Int32Array
 ) -> SparsifierState:
     """State with, in addition, all edges between those of its components that the graph joins."""

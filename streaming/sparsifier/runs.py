@@ -30,11 +30,11 @@ class Runs:
     ) -> "Runs":
         """Runs, without those that hold nothing."""
         held = np.asarray(counts, np.int64)
-        kept = np.flatnonzero(held)
-        if kept.size < held.size:
-            keys = [keys[place] for place in kept.tolist()]
+        places = np.flatnonzero(held)
+        if places.size < held.size:
+            keys = [keys[place] for place in places.tolist()]
         times = np.zeros_like(held) if buckets is None else np.asarray(buckets, np.int64)
-        return cls(keys=tuple(keys), counts=frozen(held[kept]), buckets=frozen(times[kept]))
+        return cls(keys=tuple(keys), counts=frozen(held[places]), buckets=frozen(times[places]))
 
     @property
     def stored(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ SPARE_COPIES = 2.0
 """Added to k/2: evened-out degrees still stray, by a part of epsilon where k is small."""
 
 
-def asked_epsilon(settings: SparsifierSettings, n_nodes: int) -> float:
+def target_epsilon(settings: SparsifierSettings, n_nodes: int) -> float:
     """Epsilon that is asked; without one, that of which ``max_edges`` is the expected size.
 
     It may be 1 and more: a budget that is too small for any error.
@@ -42,8 +42,8 @@ def asked_epsilon(settings: SparsifierSettings, n_nodes: int) -> float:
 
 
 def sampling_constant(settings: SparsifierSettings, n_nodes: int) -> float:
-    """Copies per unit of leverage that `asked_epsilon` asks for, ``ln(n) / epsilon^2`` (B14)."""
-    return _log_nodes(settings, n_nodes) / asked_epsilon(settings, n_nodes) ** 2
+    """Copies per unit of leverage that `target_epsilon` asks for, ``ln(n) / epsilon^2`` (B14)."""
+    return _log_nodes(settings, n_nodes) / target_epsilon(settings, n_nodes) ** 2
 
 
 def present_constant(state: SparsifierState, settings: SparsifierSettings) -> float:
@@ -60,7 +60,7 @@ def local_factor(settings: SparsifierSettings, n_nodes: int) -> float:
     """Part of the sampling constant that suffices for what degrees tell of a resistance."""
     if settings.coins == "independent":
         return 1.0
-    copies = 2.0 / (AIM * asked_epsilon(settings, n_nodes)) ** 2 + SPARE_COPIES
+    copies = 2.0 / (AIM * target_epsilon(settings, n_nodes)) ** 2 + SPARE_COPIES
     return min(1.0, copies / sampling_constant(settings, n_nodes))
 
 

@@ -31,7 +31,7 @@ from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
     SparsifierState,
 )
-from peewit.streaming.sparsifier.survivor_estimate import kept_share
+from peewit.streaming.sparsifier.survivor_estimate import survivor_share
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, thin
 
 BUFFER_FACTOR = 8.0
@@ -233,8 +233,7 @@ def _keeps_most(state: SparsifierState, settings: SparsifierSettings) -> bool:
     """Whether degrees alone would keep most edges in a resparsification."""
     copies = settings.oversampling * present_constant(state, settings)
     copies *= local_factor(settings, state.n_nodes)
-    kept = kept_share(state.chunks, n_nodes=state.n_nodes, copies=copies)
-    return kept > WORTHWHILE_SHARE
+    return survivor_share(state.chunks, n_nodes=state.n_nodes, copies=copies) > WORTHWHILE_SHARE
 
 
 def _thinning(

@@ -70,10 +70,10 @@ def retract(state: SparsifierState, key: str) -> SparsifierState:
     """
     if state.runs is None:
         raise ValueError("runs of the buffer must be counted to retract one, they are not")
-    is_gone = np.array([each == key for each in state.runs.keys], bool)
+    is_gone = np.array([run == key for run in state.runs.keys], bool)
     sizes = [chunk.n_records for chunk in state.chunks]
-    found = without_records(state, state.runs.marks(is_gone, sizes))
-    return replace(found, struck_variance=state.struck_variance)
+    rest = without_records(state, state.runs.marks(is_gone, sizes))
+    return replace(rest, struck_variance=state.struck_variance)
 
 
 def expire(
@@ -88,8 +88,8 @@ def expire(
         raise ValueError("runs of the buffer must be counted to expire some, they are not")
     sizes = [chunk.n_records for chunk in state.chunks]
     marks = state.runs.marks(state.runs.buckets < horizon, sizes)
-    found = without_records(state, marks, is_isolated)
-    return replace(found, struck_variance=state.struck_variance)
+    rest = without_records(state, marks, is_isolated)
+    return replace(rest, struck_variance=state.struck_variance)
 
 
 def n_split(state: SparsifierState) -> int:
@@ -139,10 +139,10 @@ def without_records(
     if is_whole(state):
         return struck
     u, v = (np.concatenate([getattr(chunk, end) for chunk in gone]) for end in ("u", "v"))
-    return _torn(struck, *((u, v) if is_erased is None else _past(u, v, is_erased)))
+    return _torn(struck, *((u, v) if is_erased is None else _bridges(u, v, is_erased)))
 
 
-def _past(u: Int32Array, v: Int32Array, is_erased: BoolArray) -> tuple[Int32Array, Int32Array]:
+def _bridges(u: Int32Array, v: Int32Array, is_erased: BoolArray) -> tuple[Int32Array, Int32Array]:
     """Pairs that reconnect those neighbors of erased nodes that records of these connected."""
     parent = np.arange(is_erased.size, dtype=np.int32)
     frozen_ends = frozen_all(u, v)

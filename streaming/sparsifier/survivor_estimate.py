@@ -20,7 +20,7 @@ _MOST_BITS: Final = 8
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def kept_share(chunks: Sequence[Records], *, n_nodes: int, copies: float) -> float:
+def survivor_share(chunks: Sequence[Records], *, n_nodes: int, copies: float) -> float:
     """Share of the edges, parallel records as one, that degrees alone would keep (B20).
 
     An edge counts ``min(1, copies * w (1/d_u + 1/d_v))``. Beyond a few hundred thousand records a

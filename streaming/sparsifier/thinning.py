@@ -344,9 +344,9 @@ def _leaning_nodes(
     shares = np.float32(copies) * cards.local_resistance
     nodes[:, :, 1] = shares
     if surplus is not None:
-        known, each = shares[: surplus.size], np.zeros_like(surplus)
-        np.multiply(surplus, known / np.float32(n_lanes), out=each, where=np.isfinite(known))
-        nodes[:, : surplus.size, 0] = each
+        known, lane = shares[: surplus.size], np.zeros_like(surplus)
+        np.multiply(surplus, known / np.float32(n_lanes), out=lane, where=np.isfinite(known))
+        nodes[:, : surplus.size, 0] = lane
     return nodes
 
 

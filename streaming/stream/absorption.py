@@ -52,7 +52,7 @@ Absorbed: TypeAlias = tuple[Sequence[Part], float | None]
 class Absorption:
     """State of a stream in memory, and the work that takes files into it.
 
-    ``stop_if_asked`` raises where ``should_stop()`` is true. ``guard`` is called before every
+    ``raise_if_stopped`` raises where ``should_stop()`` is true. ``guard`` is called before every
     change of the log; it raises where this process may no longer write. ``deletions`` is the log,
     None unless deletes are exact. ``is_usable`` becomes False when a resparsification or a repair
     is interrupted, which loses the state.
@@ -71,14 +71,14 @@ class Absorption:
         settings: StreamSettings,
         *,
         should_stop: Callable[[], bool],
-        stop_if_asked: Callable[[], None],
+        raise_if_stopped: Callable[[], None],
         guard: Callable[[], None],
         steps: Steps,
         clock: Callable[[], float],
     ) -> None:
         self._unlimited = settings
         self._should_stop = should_stop
-        self._stop_if_asked = stop_if_asked
+        self._raise_if_stopped = raise_if_stopped
         self._steps = steps
         self._clock = clock
         self._planned_nodes = settings.sparsifier.expected_nodes
@@ -105,7 +105,7 @@ class Absorption:
                 paths.log,
                 replaces=settings.parallel == "replace",
                 has_buckets=settings.window is not None,
-                on_block=self._note_answer,
+                on_block=self._note_progress,
                 cancelled=self._is_cancelled,
                 guard=guard,
             )
@@ -194,8 +194,8 @@ class Absorption:
         window = self._settings.window
         if window is None or self.deletions is None:
             return False
-        asked = NEVER if before == NEVER else window.bucket(before)
-        horizon = max(window.horizon(self.state.watermark), asked)
+        bucket = NEVER if before == NEVER else window.bucket(before)
+        horizon = max(window.horizon(self.state.watermark), bucket)
         if horizon <= self.state.horizon:  # it never goes back
             return False
         self._steps.begin("expiring edges")
@@ -241,9 +241,9 @@ class Absorption:
 
         With ``everything`` all edges are sampled anew in any case.
         """
-        is_due = self.state.n_unresolved or self.state.n_unrepaired
-        is_asked = is_due or retracted or erased is not None or everything
-        if self.deletions is None or not is_asked:
+        has_changes = self.state.n_unresolved or self.state.n_unrepaired
+        is_due = has_changes or retracted or erased is not None or everything
+        if self.deletions is None or not is_due:
             return None
         cluster = None if self._settings.scheduler is None else self._connect()
         self._steps.begin("repairing after deletes")
@@ -263,7 +263,7 @@ class Absorption:
             parallel=self._parallel,
             cluster=cluster,
         )
-        self._stop_if_asked()
+        self._raise_if_stopped()
         self.is_usable = True
         return report
 
@@ -319,7 +319,7 @@ class Absorption:
             cancelled=self._is_cancelled,
             parallel=self._parallel,
         )
-        self._stop_if_asked()
+        self._raise_if_stopped()
         return state
 
     def forget_file_start(self) -> None:
@@ -347,7 +347,7 @@ class Absorption:
         passing = None if self._passing is None else replace(self._passing, reached=NEVER)
         with closing(self._reading(staged, parts)) as blocks:
             for raw in blocks:
-                self._note_answer()
+                self._note_progress()
                 u = v = NO_NODES
                 if self._is_changing(raw):
                     changes = self._changes_of(raw)
@@ -374,7 +374,7 @@ class Absorption:
     ) -> Generator[Absorbed, None, None]:
         with closing(self._reading(staged, parts)) as blocks:
             for group in _groups(parts, self._settings.blocks_per_group):
-                self._stop_if_asked()
+                self._raise_if_stopped()
                 seconds = self._make_room()
                 self._steps.begin("adding edges", staged.file.path)
                 self._absorb_group(islice(blocks, len(group)), staged)
@@ -386,7 +386,7 @@ class Absorption:
         """Absorb parts on the dask cluster; a group is a wave."""
         cluster = self._connect()
         while wave := cluster.next_wave(self.state, staged, next_part=next_part):
-            self._stop_if_asked()
+            self._raise_if_stopped()
             self._steps.begin("waiting for the cluster", staged.file.path)
             state = cluster.absorb_wave(
                 self.state,
@@ -396,7 +396,7 @@ class Absorption:
                 cancelled=self._is_cancelled,
                 parallel=self._parallel,
             )
-            self._stop_if_asked()
+            self._raise_if_stopped()
             if state.n_resparsifications > self.state.n_resparsifications:
                 self._file_start = None  # it would keep the old buffer in memory
             self.state = state
@@ -419,7 +419,7 @@ class Absorption:
                     self._settings.scheduler or "",
                     settings,
                     wave_shares=self._settings.wave_shares,
-                    stop_if_asked=self._note_answer,
+                    raise_if_stopped=self._note_progress,
                 )
             )
             self._connections.callback(self._forget_cluster)
@@ -428,25 +428,25 @@ class Absorption:
     def _forget_cluster(self) -> None:
         self._cluster = None
 
-    def _note_answer(self) -> None:
+    def _note_progress(self) -> None:
         """Count a look at the cluster as progress: dask watches its workers."""
         self._steps.move_on()
-        self._stop_if_asked()
+        self._raise_if_stopped()
 
     def _is_cancelled(self) -> bool:
         """Whether to stop; solves call it between iterations, each of which counts as progress."""
         self._steps.move_on()
         return self._should_stop()
 
-    def _mapped(self, raw_blocks: Iterable[RawBlock]) -> Iterator[EdgeBlock]:
+    def _map_blocks(self, raw_blocks: Iterable[RawBlock]) -> Iterator[EdgeBlock]:
         for raw in raw_blocks:
             self._steps.move_on()
-            edges = self._living(self.nodes.map_block(raw), raw)
+            edges = self._split_by_bucket(self.nodes.map_block(raw), raw)
             if self._log is not None:
                 self._log.append_all(edges, NO_NODES, NO_NODES)
             yield from edges
 
-    def _living(self, block: EdgeBlock, raw: RawBlock) -> list[EdgeBlock]:
+    def _split_by_bucket(self, block: EdgeBlock, raw: RawBlock) -> list[EdgeBlock]:
         """Edges of a block that live, one block per bucket, where the graph has a window."""
         if self._passing is None:
             return [block]
@@ -477,7 +477,7 @@ class Absorption:
         added: list[EdgeBlock] = []
         while True:
             changing: list[RawBlock] = []
-            blocks = chain(added, self._mapped(self._until_changes(remaining, changing)))
+            blocks = chain(added, self._map_blocks(self._until_changes(remaining, changing)))
             first = next(blocks, None)
             if first is not None:
                 self._absorb(chain((first,), blocks), staged)
@@ -508,7 +508,7 @@ class Absorption:
             row = raw.first_row + int((raw.op != INSERT).argmax())
             raise BadEdges(DELETIONS_OFF, argument="op", row=row)
         changes = self._changes_of(raw)
-        added = self._living(changes.added, raw)
+        added = self._split_by_bucket(changes.added, raw)
         if self._log is not None:
             self._log.append_all(added, changes.u, changes.v)
         self.take_nodes()
@@ -557,7 +557,7 @@ class Absorption:
             cancelled=self._is_cancelled,
             parallel=self._parallel,
         )
-        self._stop_if_asked()
+        self._raise_if_stopped()
         cap = self._settings.sparsifier.buffer_edges
         if cap is not None and LEAST_ROOM * self.state.n_records > cap:
             if self._settings.sparsifier.epsilon is None:

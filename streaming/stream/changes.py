@@ -52,8 +52,8 @@ class Changes:
                 error.row = raw.first_row + int(adding[error.row])
             raise
         deleting = np.flatnonzero(~is_added)
-        for found, column in ((u, raw.src), (v, raw.dst)):
-            found[deleting] = nodes.lookup(column.take(pa.array(deleting)))
+        for ends_of_rows, column in ((u, raw.src), (v, raw.dst)):
+            ends_of_rows[deleting] = nodes.lookup(column.take(pa.array(deleting)))
         removing = np.flatnonzero((op != INSERT) & (u != v) & (np.minimum(u, v) >= 0))
         pair, last = _last_rows(pair_numbers(u[removing], v[removing]), removing)
         place = np.searchsorted(pair, own := pair_numbers(u[adding], v[adding]))
@@ -61,16 +61,16 @@ class Changes:
         is_gone = np.zeros(adding.size, bool)
         if pair.size:
             is_gone = (pair[place] == own) & (adding < last[place])
-        kept = adding[~is_gone]
+        rows = adding[~is_gone]
         return cls(
             u=frozen((pair >> 32).astype(np.int32)),
             v=frozen((pair & 0xFFFFFFFF).astype(np.int32)),
             added=replace(
                 drop_self_loops(
-                    u[kept],
-                    v[kept],
-                    raw.weight[kept],
-                    time=None if raw.time is None else raw.time[kept],
+                    u[rows],
+                    v[rows],
+                    raw.weight[rows],
+                    time=None if raw.time is None else raw.time[rows],
                 ),
                 n_rows=adding.size,
             ),

@@ -88,7 +88,7 @@ class Commitment:
         """Path of the absorbed file with that content."""
         return self._path_of.get(digest)
 
-    def is_in_hand(self, file: EdgeFile) -> bool:
+    def is_current(self, file: EdgeFile) -> bool:
         """Whether it is the half-absorbed file."""
         return self.position is not None and self.position.path == file.path
 
@@ -139,7 +139,7 @@ class Commitment:
         earlier = self._by_path.get(file.path)
         if earlier is not None or not file.replaces_siblings:
             return earlier
-        return next((each for each in self.files if file.takes_place_of(each.path)), None)
+        return next((other for other in self.files if file.takes_place_of(other.path)), None)
 
     def remove(self, file: AbsorbedFile) -> None:
         """Count a file as never absorbed."""

@@ -157,7 +157,7 @@ class ExactDeletions:
             executor = ThreadExecutor(1)
             state, _ = self._resolved(state, digests, parallel=parallel, executor=executor)
         dead = self._log.dead(state.log_version)
-        found = expired_edges(
+        expired = expired_edges(
             self._log,
             digests,
             dead,
@@ -170,21 +170,21 @@ class ExactDeletions:
         if degree is not None:
             left = np.zeros(state.n_nodes)
             left[: degree.size] = degree
-            left -= found.degree
+            left -= expired.degree
             # sums round: what is left of a node that lost everything is less than any weight
-            left[left <= _ROUNDING * found.degree] = 0.0
+            left[left <= _ROUNDING * expired.degree] = 0.0
             degree, is_isolated = left, left == 0.0
             is_isolated = is_isolated if is_isolated.any() else None
         version = state.log_version + 1
         self._log.publish_dead(version, dead.of(remaining).since(horizon))
         self._worn &= frozenset(remaining)  # the others go as a whole
         return replace(
-            resolved(expire(state, horizon, is_isolated), degree=degree, killed=found.degree),
+            resolved(expire(state, horizon, is_isolated), degree=degree, killed=expired.degree),
             horizon=horizon,
             log_version=version,
             n_resolved_files=len(remaining),
-            n_dead=state.n_dead + found.n_edges,
-            n_expired=state.n_expired + found.n_edges,
+            n_dead=state.n_dead + expired.n_edges,
+            n_expired=state.n_expired + expired.n_edges,
             n_unrepaired=state.n_unrepaired + 1,
         )
 
@@ -199,7 +199,7 @@ class ExactDeletions:
         executor: FoldExecutor,
     ) -> tuple[SparsifierState, Int32Array | None]:
         """State after all deletes, by the log's next version; and components, where needed."""
-        found = resolve(
+        resolution = resolve(
             self._log,
             digests,
             n_resolved=min(state.n_resolved_files, len(digests))
@@ -215,25 +215,25 @@ class ExactDeletions:
             executor=executor,
             on_block=self._on_block,
         )
-        n_live = state.n_edges - state.n_self_loops - state.n_dead - found.n_killed
-        if found.n_live != n_live:
+        n_live = state.n_edges - state.n_self_loops - state.n_dead - resolution.n_killed
+        if resolution.n_live != n_live:
             raise LogDamaged(
-                f"the log must hold the {n_live:,} edges that live, got {found.n_live:,}"
+                f"the log must hold the {n_live:,} edges that live, got {resolution.n_live:,}"
             )
         left = [digest for digest in digests if digest not in retracted]
         most = MOST_DEAD if erased is None else 0.0
-        self._worn = frozenset(each for each in left if found.dead_share.get(each, 0.0) > most)
+        self._worn = frozenset(file for file in left if resolution.dead_share.get(file, 0.0) > most)
         version = state.log_version + 1
-        self._log.publish_dead(version, found.dead.of(left))
+        self._log.publish_dead(version, resolution.dead.of(left))
         state = replace(
-            resolved(state, degree=found.degree, killed=found.killed),
+            resolved(state, degree=resolution.degree, killed=resolution.killed),
             log_version=version,
             n_unresolved=0,
             n_resolved_files=len(left),
-            n_dead=state.n_dead + found.n_killed,
-            n_unmatched=state.n_unmatched + found.n_unmatched,
+            n_dead=state.n_dead + resolution.n_killed,
+            n_unmatched=state.n_unmatched + resolution.n_unmatched,
         )
-        return state, found.component
+        return state, resolution.component
 
     @property
     def is_worn(self) -> bool:

@@ -80,16 +80,16 @@ class Publication:
         enough_time = seconds is not None and self._clock() - self._time >= seconds
         return enough_edges or enough_time
 
-    def is_news(self, state: SparsifierState, *, n_removed_files: int) -> bool:
+    def is_outdated(self, state: SparsifierState, *, n_removed_files: int) -> bool:
         """Whether the newest snapshot lacks blocks, nodes or removals of the state.
 
         So it does where another epsilon or budget makes another snapshot of the same edges.
         """
         if (*_moment(state), n_removed_files) != self._position:
             return True
-        asked = self._settings.sparsifier
-        return self.newest is not None and self.newest.is_otherwise(
-            epsilon=asked.epsilon, max_edges=asked.max_edges
+        settings = self._settings.sparsifier
+        return self.newest is not None and self.newest.differs_from(
+            epsilon=settings.epsilon, max_edges=settings.max_edges
         )
 
     def publish(

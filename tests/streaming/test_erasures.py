@@ -148,11 +148,11 @@ def test_nodes_are_erased_between_files_only(tmp_path: Path) -> None:
 
     def erase(_event: object) -> None:
         if not seen:
-            seen.append(stream.path_in_hand)
+            seen.append(stream.current_path)
             with pytest.raises(RuntimeError, match="only between files"):
                 stream.erase(np.array([0], np.int32))
 
     stream = Stream(paths, settings(deletions="off"), on_event=erase)
     stream.ingest(files_of(folder))
     assert seen == [str(folder / "a.parquet")]
-    assert stream.path_in_hand is None
+    assert stream.current_path is None

@@ -12,9 +12,9 @@ from peewit.streaming.passes.node_map import (
     TILE_POINTS,
     MapStore,
     NodeMap,
-    drawn,
     in_order,
     map_of,
+    snapshot_layout,
 )
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.solvable import publish_snapshot, two_communities
@@ -86,7 +86,7 @@ def test_what_is_stored_is_read_and_replaced_whole(tmp_path: Path) -> None:
     assert (store.open(), store.version()) == (None, None)
     publish_snapshot(tmp_path, 1, *two_communities())
     snapshot = SnapshotStore(paths.snapshots).load(1)
-    made = map_of(drawn(snapshot), snapshot, made_at=5.0)
+    made = map_of(snapshot_layout(snapshot), snapshot, made_at=5.0)
     store.publish(made)
     first, version = store.open(), store.version()
     assert first is not None

@@ -11,10 +11,10 @@ from peewit.streaming.sparsifier.merge_tree import leaf
 from peewit.streaming.sparsifier.parallel_records import merged_records, n_merged
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
 from peewit.streaming.sparsifier.sample_size import (
-    asked_epsilon,
     expected_size,
     present_constant,
     sampling_constant,
+    target_epsilon,
 )
 from peewit.streaming.sparsifier.settings_and_state import (
     Coins,
@@ -225,13 +225,13 @@ def test_a_budget_stands_for_the_epsilon_of_that_size(
     asking = SparsifierSettings(epsilon=epsilon, coins=coins, expected_nodes=2)
     size = expected_size(asking, n_nodes)
     budget = SparsifierSettings(max_edges=round(size), coins=coins, expected_nodes=2)
-    assert asked_epsilon(budget, n_nodes) == pytest.approx(epsilon, rel=0.01)
+    assert target_epsilon(budget, n_nodes) == pytest.approx(epsilon, rel=0.01)
     assert expected_size(budget, n_nodes) == round(size)
     assert sampling_constant(budget, n_nodes) == pytest.approx(
         sampling_constant(asking, n_nodes), rel=0.02
     )
     roomy = budget.with_room(3.0)
-    assert asked_epsilon(roomy, n_nodes) == pytest.approx(epsilon, rel=0.01)
+    assert target_epsilon(roomy, n_nodes) == pytest.approx(epsilon, rel=0.01)
 
 
 def test_the_constant_of_arrivals_is_what_the_budget_affords() -> None:

@@ -344,6 +344,25 @@ def test_nothing_of_the_stream_is_lost_when_a_leaf_without_edges_is_merged() -> 
     }
     state = replace(state, n_nodes=60, peak=np.arange(60.0), **counters)
     merged = merge(state, leaf(state, first_block=state.n_blocks), settings)
-    found = {name: getattr(merged, name) for name in counters}
-    assert found == counters | {"n_leaning": found["n_leaning"]}
+    assert {name: getattr(merged, name) for name in counters} == counters
     np.testing.assert_array_equal(merged.peak, state.peak)
+
+
+def test_what_was_thrown_each_by_itself_in_either_part_is_so_after_the_merge() -> None:
+    """Where the embedding of a snapshot does not converge, they are published as they are."""
+    edges = random_graph(300, 0.9, 3)
+    settings = _settings(edges, 0.5)
+    blocks = edges.blocks(40)
+    state = absorb(SparsifierState(), settings, blocks[:12], n_nodes=edges.n_nodes)
+    state = resparsify(state, settings)
+    share = leaf(state, first_block=state.n_blocks)
+    for block in blocks[12:]:
+        share = absorb(share, settings, [block], n_nodes=edges.n_nodes)
+    assert share.is_uneven
+    assert not state.is_uneven
+    for pair in (state, without_embedding(share)), (share, state):
+        merged = merge(*pair, settings)
+        assert merged.n_records == state.n_records + share.n_records
+        published = thinned(merged, settings, cancelled=lambda: True)
+        even = expected_epsilon(replace(published, n_leaning=1), settings)
+        assert expected_epsilon(published, settings) > 2.0 * even

@@ -12,7 +12,7 @@ from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierState,
 )
 from peewit.streaming.sparsifier.sparsifier import sparsifier_graph, thinned
-from peewit.streaming.sparsifier.survivor_estimate import kept_share
+from peewit.streaming.sparsifier.survivor_estimate import survivor_share
 from tests.streaming.graphs import random_graph, records_of, rings, sparsified
 
 
@@ -35,22 +35,22 @@ def share_by_hand(records: Records, copies: float) -> float:
 def test_the_share_is_that_of_merged_edges(copies: float) -> None:
     records = records_of(rings(30, 10, seed=0))
     chunks = [records.part(0, 500), records.part(500, records.n_records)]
-    assert kept_share(chunks, n_nodes=300, copies=copies) == pytest.approx(
+    assert survivor_share(chunks, n_nodes=300, copies=copies) == pytest.approx(
         share_by_hand(records, copies), rel=1e-6
     )
 
 
 def test_a_sample_of_pairs_says_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = random_graph(600, 0.3, seed=1)
-    whole = kept_share([records_of(edges)], n_nodes=600, copies=40.0)
+    whole = survivor_share([records_of(edges)], n_nodes=600, copies=40.0)
     monkeypatch.setattr(survivor_estimate, "_SAMPLE_RECORDS", 1 << 12)
-    assert kept_share([records_of(edges)], n_nodes=600, copies=40.0) == pytest.approx(
+    assert survivor_share([records_of(edges)], n_nodes=600, copies=40.0) == pytest.approx(
         whole, rel=0.01
     )
 
 
 def test_a_buffer_without_edges_keeps_all() -> None:
-    assert kept_share([], n_nodes=3, copies=1.0) == 1.0
+    assert survivor_share([], n_nodes=3, copies=1.0) == 1.0
 
 
 def test_rings_are_published_whole_and_exact(monkeypatch: pytest.MonkeyPatch) -> None:
