@@ -16,6 +16,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.models.contract.laplacian_kernel import LabeledKernel
+from peewit.solvers.models.left_out.label_groups import node_hash
 from peewit.solvers.status import Status
 
 MAX_KERNEL_NODES = 200
@@ -28,7 +29,6 @@ nearly the next one."""
 
 UNITS_PER_DECADE = 8
 
-_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _N_NUMBER_GROUPS = 10
 _INVERSE_TEMPERATURES = 2.0 ** np.arange(-3.0, 6.0, 0.5)
 
@@ -134,9 +134,7 @@ def stratified_sample(labels: Targets, size: int) -> Int64Array:
         rank = np.empty(n_labeled, np.int64)
         rank[np.argsort(labels.targets()[:, 0], kind="stable")] = np.arange(n_labeled)
         groups = rank * _N_NUMBER_GROUPS // n_labeled
-    hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR
-    hashed ^= hashed >> np.uint64(29)
-    order = np.lexsort((hashed * _HASH_FACTOR, groups))
+    order = np.lexsort((node_hash(labels.nodes), groups))
     counts = np.bincount(groups)
     starts = np.cumsum(counts) - counts
     place = np.arange(n_labeled) - starts[groups[order]]
@@ -239,13 +237,13 @@ def _weighed(losses: list[float]) -> int:
 
 def _log_losses(scores: FloatArray, classes: IntArray) -> FloatArray:
     """Log loss of each row's softmax, at the temperature that makes their mean lowest."""
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    size = np.abs(centred).mean()
+    centered = scores - scores.mean(axis=1, keepdims=True)
+    size = np.abs(centered).mean()
     if size == 0:
         return np.full(classes.size, np.log(scores.shape[1]))
     candidates = []
     for sharpness in _INVERSE_TEMPERATURES / size:
-        logits = sharpness * centred
+        logits = sharpness * centered
         top = logits.max(axis=1, keepdims=True)
         total = np.log(np.exp(logits - top).sum(axis=1)) + top[:, 0]
         candidates.append(total - logits[np.arange(classes.size), classes])
