@@ -95,9 +95,9 @@ class FeatureRows:
         each node, nodes that do not increase or lie outside [0, n_nodes), or an entry that is not
         finite.
         """
-        given = features if isinstance(features, FeatureRows) else cls(values=features)
-        values = _real_rows(given.values)
-        nodes = given.nodes
+        unchecked = features if isinstance(features, FeatureRows) else cls(values=features)
+        values = _real_rows(unchecked.values)
+        nodes = unchecked.nodes
         n_rows = n_nodes if nodes is None else nodes.size
         if values.ndim != 2 or values.shape[0] != n_rows or values.shape[1] < 1:
             owners = f"{n_nodes} nodes" if nodes is None else f"{n_rows} nodes named"

@@ -92,8 +92,8 @@ class ModelEstimator(BaseEstimator):
         formats, dtypes = ("csr", "csc", "coo"), (np.float64, np.float32)
         if y:
             checks["multi_output"] = True
-        found = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
-        return (found[0], target_columns(found[1])) if y else found
+        arrays = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
+        return (arrays[0], target_columns(arrays[1])) if y else arrays
 
     def _solved(self, model: Model, prepared: Any, y: AnyArray) -> Self:
         """The estimator with what solves for ``y`` tell; of columns each has one of its own."""
@@ -115,7 +115,7 @@ class ModelEstimator(BaseEstimator):
             estimator._calibrate(model, prepared, targets, solution)
         for name in _STACKED + _LISTED:
             if hasattr(learned[0], name):
-                values = [getattr(each, name) for each in learned]
+                values = [getattr(estimator, name) for estimator in learned]
                 setattr(self, name, np.column_stack(values) if name in _STACKED else values)
         self.n_iter_ = max(int(solution.stats["n_iter"]) for solution in solutions)
         self.estimators_ = learned
@@ -126,7 +126,7 @@ class ModelEstimator(BaseEstimator):
         learned = getattr(self, "estimators_", None)
         if learned is None:
             return None
-        return [getattr(each, method)(*samples, **chosen) for each in learned]
+        return [getattr(estimator, method)(*samples, **chosen) for estimator in learned]
 
     def _places(self, X: Any, nodes: Any) -> AnyArray | None:
         """Places of fitted nodes; None where new samples are given.
@@ -138,8 +138,8 @@ class ModelEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         if (X is None) == (nodes is None):
-            given = "neither" if X is None else "both"
-            raise ValueError(f"give either X, new samples, or nodes of the fit, got {given}")
+            received = "neither" if X is None else "both"
+            raise ValueError(f"give either X, new samples, or nodes of the fit, got {received}")
         if nodes is None:
             return None
         return places_of(nodes, self._names, self.transduction_.shape[0])
@@ -290,9 +290,9 @@ class GraphEstimator(ModelEstimator):
         """
         if self.affinity not in _AFFINITIES:
             raise ValueError(f"affinity must be one of {_AFFINITIES}, got {self.affinity!r}")
-        if (given := graph_of(X)) is not None:
+        if (graph := graph_of(X)) is not None:
             self._node_names = getattr(X, "external_ids", None)
-            return self._given_graph(given, y, checks)
+            return self._check_graph(graph, y, checks)
         self._node_names = None
         if hasattr(X, "adj") and hasattr(X, "is_directed"):
             raise TypeError(
@@ -313,7 +313,7 @@ class GraphEstimator(ModelEstimator):
         self._neighborhood = Neighborhood.of_points(X, self._checked("n_neighbors"))
         return self._neighborhood.graph(), y
 
-    def _given_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
+    def _check_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
         """``graph`` itself, checked against ``y``."""
         if self.affinity != "precomputed":
             raise ValueError(
@@ -350,14 +350,14 @@ class GraphEstimator(ModelEstimator):
         """(n_nodes, k) scores of all nodes."""
 
 
-def graph_of(given: Any) -> Graph | None:
+def graph_of(source: Any) -> Graph | None:
     """The graph that was given, as itself or as `peewit.sparsify` returns it; else None."""
-    graph = getattr(given, "graph", given)
+    graph = getattr(source, "graph", source)
     return graph if isinstance(graph, Graph) else None
 
 
 def plain(value: Any) -> Any:
     """Numpy scalars, such as a parameter grid holds, as Python numbers; also those of mappings."""
     if isinstance(value, Mapping):
-        return {plain(name): plain(each) for name, each in value.items()}
+        return {plain(name): plain(entry) for name, entry in value.items()}
     return value.item() if isinstance(value, np.generic) else value

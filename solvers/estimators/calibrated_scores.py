@@ -104,5 +104,5 @@ class CalibratedScores(ModelEstimator):
         return self._probabilities(scores, reached) if self.probabilities else scores
 
     def _probabilities(self, scores: FloatArray, reached: Any) -> FloatArray:
-        told = self._calibration.probabilities(scores)
-        return np.where(np.atleast_1d(reached)[:, None], told, self._prior)
+        calibrated = self._calibration.probabilities(scores)
+        return np.where(np.atleast_1d(reached)[:, None], calibrated, self._prior)

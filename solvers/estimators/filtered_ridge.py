@@ -77,8 +77,8 @@ class FilteredRidge(CalibratedScores, PenalizedClassifier):
         if edges is None:
             return own
         teleport, constant = float(self.stats_["teleport"]), self._functions.weights[-1]
-        given = filtered_ridge.given_scores(self.decision_, self._inverse_root, constant)
-        return filtered_ridge.joined_scores(own, edges, given, teleport, constant)
+        node_scores = filtered_ridge.edge_scores(self.decision_, self._inverse_root, constant)
+        return filtered_ridge.joined_scores(own, edges, node_scores, teleport, constant)
 
     def _keep(self, prepared: Any, solution: Solution) -> None:
         super()._keep(prepared, solution)

@@ -170,12 +170,12 @@ class PenalizedClassifier(InductiveClassifier):
         if graph is None:
             n_neighbors = self._checked("n_neighbors")
             return neighbor_graph(X, n_neighbors, weights="heat", symmetrize="max")
-        given = graph_of(graph)
-        if given is None:
-            given = Graph.from_adjacency(graph)
-        if given.n_nodes != X.shape[0]:
+        sample_graph = graph_of(graph)
+        if sample_graph is None:
+            sample_graph = Graph.from_adjacency(graph)
+        if sample_graph.n_nodes != X.shape[0]:
             raise ValueError(
-                f"graph must have one node per sample, got {given.n_nodes} nodes for "
+                f"graph must have one node per sample, got {sample_graph.n_nodes} nodes for "
                 f"{X.shape[0]} samples"
             )
-        return given
+        return sample_graph

@@ -75,11 +75,11 @@ class GramRequest:
         wanted: tuple[PrecisionName, ...] = ("float64", "float32")
         if precision != "auto":
             wanted = (precision,)
-        for each in forms:
-            for own in wanted:
-                n_bytes = self.n_bytes(each, own)
+        for gram in forms:
+            for dtype in wanted:
+                n_bytes = self.n_bytes(gram, dtype)
                 if n_bytes <= budget_bytes:
-                    return GramPlan(form=each, dtype=np.dtype(own), n_bytes=n_bytes)
+                    return GramPlan(form=gram, dtype=np.dtype(dtype), n_bytes=n_bytes)
         raise GramTooLarge(self._refusal(forms[0], wanted[-1], budget_bytes))
 
     def _refusal(self, form: GramName, precision: PrecisionName, budget_bytes: int) -> str:

@@ -337,12 +337,12 @@ class ResistanceSystem:
             lanczos = Lanczos(operator=operator, preconditioner=preconditioner, seed=seed)
             return bounds_of_ritz_values(self._run(lanczos, max_iter=self._max_iter))
 
-        found = list(self._parallel(bounds_from, range(_N_LANCZOS)))
+        estimates = list(self._parallel(bounds_from, range(_N_LANCZOS)))
         bounds = SpectralBounds(
-            lowest=min(bounds.lowest for bounds in found),
-            highest=max(bounds.highest for bounds in found),
-            status=_worst([bounds.status for bounds in found]),
-            n_iter=max(bounds.n_iter for bounds in found),
+            lowest=min(bounds.lowest for bounds in estimates),
+            highest=max(bounds.highest for bounds in estimates),
+            status=_worst([bounds.status for bounds in estimates]),
+            n_iter=max(bounds.n_iter for bounds in estimates),
         )
         return _Conditioned(operator=operator, preconditioner=preconditioner, bounds=bounds)
 

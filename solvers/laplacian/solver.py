@@ -271,14 +271,14 @@ class LaplacianSolver:
             self._elimination = Elimination(
                 self.graph, scale=self.scale, shift=self.shift, zero_mean=self.zero_mean
             )
-        found = self._elimination.solve(rhs.astype(np.float64, copy=False), mass)
+        potentials = self._elimination.solve(rhs.astype(np.float64, copy=False), mass)
         return LinearSolution(
-            x=found.x,
-            status=found.status(self.rtol),
-            residual=found.relative,
+            x=potentials.x,
+            status=potentials.status(self.rtol),
+            residual=potentials.relative,
             n_iter=0,
             preconditioner="elimination",
-            bound=found.bound,
+            bound=potentials.bound,
         )
 
     def _tried(

@@ -192,10 +192,10 @@ class _Inner:
         graph, shift = system.sparsifier, system.shift
         if self._free is not None:
             rows = graph.adjacency[self._free]
-            kept = rows[:, self._free]
-            to_held = np.asarray(rows.sum(axis=1) - kept.sum(axis=1)).ravel()
+            inner = rows[:, self._free]
+            to_held = np.asarray(rows.sum(axis=1) - inner.sum(axis=1)).ravel()
             graph, shift = (
-                Graph.from_adjacency(kept),
+                Graph.from_adjacency(inner),
                 shift[self._free] + system.scale * np.maximum(to_held, 0.0),
             )
         self._solver = LaplacianSolver(
@@ -443,7 +443,7 @@ def _inverse_root(gram: FloatArray) -> FloatArray:
     used = np.flatnonzero(np.diag(gram) > 0)
     sizes = np.sqrt(np.diag(gram)[used])
     values, vectors = np.linalg.eigh(gram[np.ix_(used, used)] / np.outer(sizes, sizes))
-    kept = values > _RANK_RTOL * values.max(initial=0.0)
-    turn = np.zeros((len(gram), np.count_nonzero(kept)))
-    turn[used] = vectors[:, kept] / np.sqrt(values[kept]) / sizes[:, None]
+    is_kept = values > _RANK_RTOL * values.max(initial=0.0)
+    turn = np.zeros((len(gram), np.count_nonzero(is_kept)))
+    turn[used] = vectors[:, is_kept] / np.sqrt(values[is_kept]) / sizes[:, None]
     return turn

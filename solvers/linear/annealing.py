@@ -41,8 +41,8 @@ def anneal(
     share = task.n_positive / task.n_unlabeled  # beliefs can all be certain
     belief = np.full(task.n_unlabeled, share)
     if share in {0.0, 1.0}:
-        found = _trained(task, belief, start, RTOL)
-        return Transduced(point=found, objective=task.best_objective(found), status=found.status)
+        final = _trained(task, belief, start, RTOL)
+        return Transduced(point=final, objective=task.best_objective(final), status=final.status)
     point = _trained(task, belief, start, LOOSE_RTOL)
     best, best_belief, least = point, belief, task.best_objective(point)
     temperature, shift = schedule.first * task.unlabeled_weight, 0.0
@@ -61,11 +61,11 @@ def anneal(
         if entropy(belief) < schedule.entropy_tol:
             break
         temperature /= schedule.cooling
-    found = _trained(task, best_belief, best, RTOL)
-    objective = task.best_objective(found)
+    final = _trained(task, best_belief, best, RTOL)
+    objective = task.best_objective(final)
     if objective > least:  # exact for the beliefs, but worse for J
-        found, objective = best, least
-    return Transduced(point=found, objective=objective, status=found.status)
+        final, objective = best, least
+    return Transduced(point=final, objective=objective, status=final.status)
 
 
 def loss_gain(outputs: FloatArray, weight: float) -> FloatArray:

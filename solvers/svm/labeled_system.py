@@ -16,9 +16,9 @@ from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.gram.feature_spaces import FeatureMap, symmetric
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.space_base import Space
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
-from peewit.solvers.svm.regularised_problem import BiasName
+from peewit.solvers.svm.regularized_problem import BiasName
 
 _CHUNK_COLUMNS: Final = 256
 _PRODUCT_ROWS: Final = 512
@@ -150,10 +150,10 @@ class FactoredInverse:
 
     @classmethod
     def of(
-        cls, space: FeatureMap, laplacian: IteratedLaplacian, teller: Teller = untold
+        cls, space: FeatureMap, laplacian: IteratedLaplacian, on_step: OnStep = ignore_step
     ) -> "FactoredInverse":
         """The eigenproblem solved, for penalties of 1 and 0; see `with_penalties`."""
-        matrix = space.penalty_matrix(laplacian.product, teller)
+        matrix = space.penalty_matrix(laplacian.product, on_step)
         values, vectors = sl.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
         return cls(
             space=space,
@@ -187,7 +187,7 @@ class DenseInverse:
     """On a Gram matrix in memory, by one LU factorization of I + ratio L^p K (E14).
 
     The factors are float32; their answers are refined in float64 by products, which need no n x n
-    array of their own. If that does not converge, the factors are made anew in float64. ``teller``
+    array of their own. If that does not converge, the factors are made anew in float64. ``on_step``
     is told of the parts of the matrix as it is filled.
     """
 
@@ -198,7 +198,7 @@ class DenseInverse:
         norm_penalty: float,
         graph_penalty: float,
         *,
-        teller: Teller = untold,
+        on_step: OnStep = ignore_step,
     ) -> None:
         self.space = space
         self._laplacian = laplacian
@@ -206,7 +206,7 @@ class DenseInverse:
         self._ratio = graph_penalty / norm_penalty
         self.is_accurate = True
         with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
-            self._factors = self._factored(np.float32, teller)
+            self._factors = self._factored(np.float32, on_step)
         self._at: tuple[bytes, FloatArray, bool] | None = None
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
@@ -296,7 +296,7 @@ class DenseInverse:
         return np.asarray(answer, np.float64)
 
     def _factored(
-        self, dtype: type[np.float32 | np.float64], teller: Teller = untold
+        self, dtype: type[np.float32 | np.float64], on_step: OnStep = ignore_step
     ) -> tuple[RealArray, RealArray]:
         """LU factors of the transpose: rows in memory are columns for LAPACK."""
         gram, n_rows = self.space.matrix, self.space.n_rows
@@ -310,7 +310,7 @@ class DenseInverse:
 
         starts = range(0, n_rows, _CHUNK_COLUMNS)
         for start, _ in zip(starts, self.space.parallel(fill, starts), strict=True):
-            teller(start, n_rows)
+            on_step(start, n_rows)
         matrix[np.diag_indices(n_rows)] += 1.0
         (factor,) = sl.get_lapack_funcs(("getrf",), (matrix,))
         factors, pivots, _ = factor(matrix.T, overwrite_a=True)  # refinement detects a pivot 0

@@ -91,9 +91,9 @@ def _levels(hierarchy: Hierarchy) -> list[_Level]:
     adjacency = hierarchy.graph.adjacency
     first = Rows(indptr=adjacency.indptr, indices=adjacency.indices, weight=adjacency.data)
     levels = [_Level(rows=first, component=hierarchy.graph.component, first_child=_CHILDLESS)]
-    for each in hierarchy.levels:
-        above = levels[-1].component[each.first_child[:-1]]
-        levels.append(_Level(rows=each, component=above, first_child=each.first_child))
+    for rows in hierarchy.levels:
+        above = levels[-1].component[rows.first_child[:-1]]
+        levels.append(_Level(rows=rows, component=above, first_child=rows.first_child))
     return levels
 
 

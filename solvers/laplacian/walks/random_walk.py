@@ -233,7 +233,7 @@ def _take_ritz_values(state: WalkLanczosState, least_part: float) -> None:
         lowest.append(float(ritz[0]))
         highest.append(float(ritz[-1]))
         left = abs(couplings[-1, column] * state.last[column])
-        kept = np.prod(1.0 - ritz[0] / (2.0 * ritz)) if ritz[0] > 0 else 0.0
-        certain.append(bool(left < least_part * kept))
+        amplified = np.prod(1.0 - ritz[0] / (2.0 * ritz)) if ritz[0] > 0 else 0.0
+        certain.append(bool(left < least_part * amplified))
     state.lowest, state.highest = max(min(lowest), 0.0), max(highest)
     state.is_certain = all(certain)

@@ -18,7 +18,7 @@ from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.contract.model import KEPT_BYTES
 from peewit.solvers.status import Status
 
-KEPT_RTOL = 1e-8
+COLUMN_RTOL = 1e-8
 """Residual of kept columns: answers made of them meet 1e-6 without more work."""
 
 ENTRIES_RTOL = 1e-4
@@ -59,7 +59,7 @@ class LabeledKernel:
     """
 
     solver: LaplacianSolver
-    rtol: float = KEPT_RTOL
+    rtol: float = COLUMN_RTOL
     column_bytes: int = KEPT_BYTES
     nodes: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     entries: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -89,7 +89,7 @@ class LabeledKernel:
         What is known of ``nodes`` changes only if all solves converge. Columns of other nodes are
         kept while there is room.
         """
-        asked, both = nodes, np.union1d(self.nodes, nodes)
+        requested, both = nodes, np.union1d(self.nodes, nodes)
         if self.slots is not None and self.fits(both.size):
             nodes = both
         keeps = self.fits(nodes.size)
@@ -110,7 +110,7 @@ class LabeledKernel:
             solver = self._fine_solver() if keeps else self._rough_solver(ENTRIES_RTOL)
             solution = self._solved(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
-                at = np.searchsorted(nodes, asked)
+                at = np.searchsorted(nodes, requested)
                 return kernel[np.ix_(at, at)], solution.status
             residuals[chosen] = solution.residual
             if slots is not None:
@@ -121,7 +121,7 @@ class LabeledKernel:
         self.nodes, self.entries, self.residuals, self.slots = nodes, kernel, residuals, slots
         if slots is None:
             self.rows = np.zeros((0, 0))
-        at = np.searchsorted(nodes, asked)
+        at = np.searchsorted(nodes, requested)
         return kernel[np.ix_(at, at)], Status.CONVERGED
 
     def _corrected(
@@ -242,10 +242,10 @@ class LabeledKernel:
         *,
         zero_mean: bool,
     ) -> "KernelFunction | None":
-        """The soft harmonic function (C1) of centred targets; None if it cannot be made.
+        """The soft harmonic function (C1) of centered targets; None if it cannot be made.
 
         That is if columns are not known, or if ``kappa`` is lost beside a singular kernel.
-        ``nodes`` are increasing, and ``targets`` are centred per component. ``kappa`` 0 gives the
+        ``nodes`` are increasing, and ``targets`` are centered per component. ``kappa`` 0 gives the
         hard harmonic function (D1). With ``zero_mean`` f sums to zero on each component
         (Stable-HFS); without, a constant on each component is free (HFS).
         """

@@ -101,14 +101,14 @@ def posterior_variance(
     grounded = _Grounded.of(graph, labels, kappa)
     n_rounds = int(np.ceil(2.0 / relative_error**2 / _PROBES_AT_ONCE))
     total, status = np.zeros(graph.n_nodes), Status.CONVERGED
-    told = Watch(progress=progress, cancelled=None)  # solves ask themselves
+    watch = Watch(progress=progress, cancelled=None)  # solves ask themselves
     for done in range(n_rounds):
         variance, ended = grounded.estimate(seed + done, cancelled)
         total += variance
         status = status if ended is Status.CONVERGED else ended
         if ended is Status.CANCELLED:
             break
-        told.step("variance", done + 1, n_rounds)
+        watch.step("variance", done + 1, n_rounds)
     if graph.weight_spread >= BLIND_RATIO:
         status = first_failure(status, Status.ILL_CONDITIONED)
     n_probes = n_rounds * _PROBES_AT_ONCE

@@ -24,7 +24,7 @@ from peewit.solvers.linear.finite_newton import (
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_products import LinearRows, StreamedRows, rows_of
 from peewit.solvers.linear.row_scaling import RowScaling
-from peewit.solvers.models.classes.class_balance import asked_shares, unknown_classes
+from peewit.solvers.models.classes.class_balance import read_class_shares, unknown_classes
 from peewit.solvers.models.contract.embedded_model import EmbeddedModel
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import ScoreKind
@@ -247,18 +247,18 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         start = LinearPoint.origin(rows)
         if fit.start is not None:
             start = LinearPoint.at(rows, fit.start[:, column])
-        found = minimize(problem, hinges, start)
+        point = minimize(problem, hinges, start)
         fit.figures.n_trainings += 1
-        fit.figures.n_newton += found.n_newton
-        return found, problem.objective(hinges, found.weights, found.outputs)
+        fit.figures.n_newton += point.n_newton
+        return point, problem.objective(hinges, point.weights, point.outputs)
 
     def _supervised_weights(self, fit: Fit) -> FloatArray:
         """(n_weights, n_functions) all functions of the labels and the graph alone."""
         weights = np.empty((fit.few.n_weights, fit.targets.shape[1]))
         for column in range(weights.shape[1]):
-            found, objective = self._supervised(fit, column)
-            fit.end(found.status, objective)
-            weights[:, column] = found.weights
+            point, objective = self._supervised(fit, column)
+            fit.end(point.status, objective)
+            weights[:, column] = point.weights
         return weights
 
     def _costs(self, labels: Labels) -> FloatArray:
@@ -267,8 +267,8 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         if self.class_costs == "balanced":
             own = 1.0 / np.bincount(labels.classes, weights, labels.n_classes)
         elif self.class_costs != "equal":
-            asked = asked_shares("class_costs", self.class_costs, labels)
-            own = own if asked is None else asked
+            shares = read_class_shares("class_costs", self.class_costs, labels)
+            own = own if shares is None else shares
         costs = own[labels.classes] * weights
         return np.asarray(costs / costs.sum())
 
@@ -295,14 +295,14 @@ class LinearMachine(EmbeddedModel, InductiveModel):
                 whole = minimize(problem, Hinges.of_targets(target, costs), whole, rtol=ROUGH_RTOL)
                 for number in range(n_folds):
                     left_out = fold == number
-                    kept = np.where(left_out, 0.0, costs)
-                    hinges = Hinges.of_targets(target, kept / kept.sum())
+                    fold_costs = np.where(left_out, 0.0, costs)
+                    hinges = Hinges.of_targets(target, fold_costs / fold_costs.sum())
                     point = minimize(problem, hinges, whole, rtol=ROUGH_RTOL)
                     values[place, left_out, column] = point.outputs[left_out]
-        held = np.flatnonzero(fold >= 0)
+        usable = np.flatnonzero(fold >= 0)
         n_right = [
-            np.count_nonzero(class_scores(each[held]).argmax(axis=1) == labels.classes[held])
-            for each in values
+            np.count_nonzero(class_scores(scores[usable]).argmax(axis=1) == labels.classes[usable])
+            for scores in values
         ]
         return PENALTIES[int(np.argmax(n_right))] * unit
 
@@ -315,9 +315,10 @@ class LinearMachine(EmbeddedModel, InductiveModel):
             left_out = np.flatnonzero(fold == number)
             values[left_out] = fit.few.values(self._weights(fit.without(left_out)))[left_out]
         pairs = zip(values.T, fit.targets.T, strict=True)
-        found = [pair for pair in (fitted_sigmoid(*each) for each in pairs) if pair is not None]
-        if len(found) == values.shape[1]:
-            return np.array(found).T
+        fits = (fitted_sigmoid(*pair) for pair in pairs)
+        sigmoids = [sigmoid for sigmoid in fits if sigmoid is not None]
+        if len(sigmoids) == values.shape[1]:
+            return np.array(sigmoids).T
         fit.warnings.append(
             "labels left out are not predicted better than by chance, so that probabilities "
             "say little; label more nodes"

@@ -76,8 +76,8 @@ class CheegerModel(StartedModel):
         stats["energy"] = state.energy
         stats["energies"] = " ".join(f"{energy:.6g}" for energy in state.history[-_HISTORY:])
         fitted = Status.CONVERGED if smoothing is None else smoothing.status
-        held = self._drifting(problem, SINGLE_EPS)
-        status = first_failure(outcome.status, before, fitted, held)
+        drift = self._drifting(problem, SINGLE_EPS)
+        status = first_failure(outcome.status, before, fitted, drift)
         solution = problem.task.solution(state.values, status, stats)
         return self._warned(replace(solution, warnings=self._warnings(prepared)), labels)
 
@@ -154,8 +154,8 @@ class CheegerSVM(CheegerModel):
         return _HingeSmoothing(fit)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:
-        is_given = self.label_weight != CheegerSVM().label_weight
-        if not is_given or self._has_norm(prepared):
+        is_set = self.label_weight != CheegerSVM().label_weight
+        if not is_set or self._has_norm(prepared):
             return ()
         text = (
             f"label_weight={self.label_weight} is not used: it weighs hinges of functions of the "
@@ -173,6 +173,6 @@ class _HingeSmoothing:
 
     def nearest(self, values: FloatArray) -> FloatArray:
         """Functions of the space, near to the values and to the labels' margins."""
-        found, _, status = self._fit.nearest(values)
+        fitted, _, status = self._fit.nearest(values)
         self.status = first_failure(self.status, status)
-        return found
+        return fitted

@@ -179,7 +179,7 @@ class SimplexLapSVM(SimplexMachine):
             one_against_rest(labels),
             n_nodes,
             label_weight=self.label_weight,
-            teller=problem.watch.teller("labels"),
+            on_step=problem.watch.step_of("labels"),
         )
         values, intercepts, status = fit.nearest(np.zeros((n_nodes, 1)))
         return values + intercepts, first_failure(status, inverse.status)
