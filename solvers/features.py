@@ -199,13 +199,13 @@ class SourceRows:
             inside = places[(places >= place.start) & (places < place.stop)]
             if inside.size:
                 parts.append(block[inside - place.start])
-        return self._joined(parts)
+        return self._join(parts)
 
     def whole(self) -> Any:
         """All rows as one array or csr_array."""
-        return self._joined([block for _, block in self.blocks()])
+        return self._join([block for _, block in self.blocks()])
 
-    def _joined(self, parts: list[Any]) -> Any:
+    def _join(self, parts: list[Any]) -> Any:
         if self.is_sparse:
             return sp.csr_array(sp.vstack(parts)) if parts else sp.csr_array((0, self.n_columns))
         return np.concatenate(parts) if parts else np.zeros((0, self.n_columns), np.float32)

@@ -36,7 +36,7 @@ _STACKED = ("reachable_", "transduction_")
 _LISTED = ("classes_", "label_distributions_", "decision_", "status_", "stats_")
 """Attributes of several columns of ``y``: arrays side by side, or one entry for each."""
 
-_OF_FIT = 5  # who called `fit`, which led here by `_solved` and `_learn`
+_OF_FIT = 5  # who called `fit`, which led here by `_solve` and `_learn`
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -81,13 +81,13 @@ class ModelEstimator(BaseEstimator):
         names = {each.name for each in fields(self)} & {each.name for each in fields(self._model)}
         return {name: plain(getattr(self, name)) for name in names}
 
-    def _checked(self, name: str) -> Any:
+    def _check(self, name: str) -> Any:
         """A parameter that keeps its rule; raises TypeError or ValueError."""
         value = plain(getattr(self, name))
         rule_of(self.__dataclass_fields__[name]).check(name, value)
         return value
 
-    def _validated(self, X: Any, *y: Any, **checks: Any) -> Any:
+    def _validate(self, X: Any, *y: Any, **checks: Any) -> Any:
         """``X``, or ``X`` and ``y``, as arrays or scipy sparse matrices; of ``y`` an array."""
         formats, dtypes = ("csr", "csc", "coo"), (np.float64, np.float32)
         if y:
@@ -95,7 +95,7 @@ class ModelEstimator(BaseEstimator):
         arrays = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
         return (arrays[0], target_columns(arrays[1])) if y else arrays
 
-    def _solved(self, model: Model, prepared: Any, y: AnyArray) -> Self:
+    def _solve(self, model: Model, prepared: Any, y: AnyArray) -> Self:
         """The estimator with what solves for ``y`` tell; of columns each has one of its own."""
         self.__dict__.pop("estimators_", None)  # of a fit before
         if y.ndim == 1:
@@ -191,7 +191,7 @@ class ModelEstimator(BaseEstimator):
         """Make probabilities of scores, for estimators that can."""
         del model, prepared, targets, solution
 
-    def _decided(self, scores: FloatArray, reached: Any) -> FloatArray:
+    def _decide(self, scores: FloatArray, reached: Any) -> FloatArray:
         """By what classes are chosen: the largest of a row."""
         del reached
         return scores
@@ -299,7 +299,7 @@ class GraphEstimator(ModelEstimator):
                 "X must be an adjacency matrix or a graph of Peewit, got one of networkx; give "
                 "peewit.sparsify(X), which keeps the names, or networkx.to_scipy_sparse_array(X)"
             )
-        X, y = self._validated(X, y, ensure_min_samples=2, **checks)
+        X, y = self._validate(X, y, ensure_min_samples=2, **checks)
         self._neighborhood: Neighborhood | None = None
         if self.affinity == "precomputed":
             if X.shape[0] != X.shape[1]:
@@ -310,7 +310,7 @@ class GraphEstimator(ModelEstimator):
             columns = getattr(self, "feature_names_in_", None)  # of a data frame, named by nodes
             self._node_names = None if columns is None else pa.array(columns)
             return Graph.from_adjacency(X), y
-        self._neighborhood = Neighborhood.of_points(X, self._checked("n_neighbors"))
+        self._neighborhood = Neighborhood.of_points(X, self._check("n_neighbors"))
         return self._neighborhood.graph(), y
 
     def _check_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
@@ -342,7 +342,7 @@ class GraphEstimator(ModelEstimator):
                 "new samples need a fit with affinity='knn': a graph that was given holds no ties "
                 "to nodes outside it. Ask for nodes=..., or fit a graph with the new nodes in it"
             )
-        points = self._validated(X, reset=False)
+        points = self._validate(X, reset=False)
         return self._neighborhood.extend(points, self._scores(), self.reachable_)
 
     @abstractmethod

@@ -99,7 +99,7 @@ class CalibratedScores(ModelEstimator):
             solution.reachable, targets.classes[likeliest], self.transduction_
         )
 
-    def _decided(self, scores: FloatArray, reached: Any) -> FloatArray:
+    def _decide(self, scores: FloatArray, reached: Any) -> FloatArray:
         """By what classes are chosen: the probabilities, where there are some."""
         return self._probabilities(scores, reached) if self.probabilities else scores
 

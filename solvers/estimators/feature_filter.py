@@ -71,7 +71,7 @@ def filter_features(
     own = graph_of(graph)
     nodes = Graph.from_adjacency(graph) if own is None else own
     rows = checked_rows(features, nodes.n_nodes)
-    blocks = _filtered(nodes, rows, teleport, max_bytes, watch)
+    blocks = _filter(nodes, rows, teleport, max_bytes, watch)
     if path is None:
         out = np.empty((nodes.n_nodes, rows.n_columns), np.float32)
         first = 0
@@ -97,7 +97,7 @@ def filter_features(
     return np.asanyarray(np.load(target, mmap_mode="r"))
 
 
-def _filtered(
+def _filter(
     graph: Graph, rows: Rows, teleport: float, max_bytes: int, watch: Watch
 ) -> Iterator[Float32Array]:
     """Some columns of the result after others."""

@@ -81,12 +81,12 @@ class LinearClassifier(PenalizedClassifier):
         self._refuse(further)
         self._sample_weight = sample_weight
         try:
-            return self._fitted(X, y, graph)
+            return self._fit(X, y, graph)
         finally:
             del self._sample_weight
 
-    def _validated(self, X: Any, *y: Any, **checks: Any) -> Any:
-        arrays = super()._validated(X, *y, **checks)
+    def _validate(self, X: Any, *y: Any, **checks: Any) -> Any:
+        arrays = super()._validate(X, *y, **checks)
         if getattr(self, "_sample_weight", None) is not None:
             self._sample_weight = _checked_weights(self._sample_weight, arrays[0].shape[0])
         return arrays

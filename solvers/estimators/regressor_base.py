@@ -55,7 +55,7 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         model = self._model(**self._hyperparameters())
         if not known.all():
             values = np.where(known.reshape(values.shape), values, np.nan)
-        return self._solved(model, model.prepare(graph), values)
+        return self._solve(model, model.prepare(graph), values)
 
     def predict(self, X: Any = None, *, nodes: Any = None) -> FloatArray:
         """Numbers of new samples, or of nodes of the fit; nan where no label reaches.

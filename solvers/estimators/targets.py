@@ -91,7 +91,7 @@ class ClassTargets:
         """
         if isinstance(unlabeled, bool) or not isinstance(unlabeled, str | int | None):
             raise TypeError(f"unlabeled must be an integer, a string or None, got {unlabeled!r}")
-        known = ~_marked(y, unlabeled)
+        known = ~_find_markers(y, unlabeled)
         if weights is not None:
             known &= weights > 0.0
         nodes: IntArray = np.flatnonzero(known)
@@ -152,7 +152,7 @@ def are_known(numbers: AnyArray) -> BoolArray:
     return ~np.isnan(numbers)
 
 
-def _marked(y: AnyArray, unlabeled: Marker) -> BoolArray:
+def _find_markers(y: AnyArray, unlabeled: Marker) -> BoolArray:
     """Whether each entry is the marker."""
     if y.dtype.kind == "O":
         as_text = None if unlabeled is None else str(unlabeled)

@@ -108,7 +108,7 @@ class LandmarkMap(FeatureMap):
 
     def features(self, nodes: IntArray) -> FloatArray:
         """(n_nodes, n_coef) features of some nodes."""
-        near = self._near(self._taken(nodes)) if self._gram is None else self._gram[nodes]
+        near = self._near(self._take(nodes)) if self._gram is None else self._gram[nodes]
         return np.asarray(near @ self._root)
 
     def penalty_matrix(self, laplacian: Product, on_step: OnStep = ignore_step) -> FloatArray:
@@ -134,7 +134,7 @@ class LandmarkMap(FeatureMap):
         total = np.triu(total) + np.triu(total, 1).T
         return symmetric(self._root.T @ total @ self._root)
 
-    def _taken(self, nodes: IntArray) -> Any:
+    def _take(self, nodes: IntArray) -> Any:
         """Rows of some nodes, in the order of ``nodes``, which a source may not keep."""
         order = np.argsort(nodes, kind="stable")
         rank = np.empty_like(order)

@@ -96,12 +96,12 @@ class GramRequest:
         ]
         advice = f"use {', or '.join(fitting)}" if fitting else "allow it more memory"
         return (
-            f"gram {form!r} in {precision} needs {_shown(self.n_bytes(form, precision), ceil)} for "
-            f"{self.n_rows} nodes, but {_shown(budget_bytes, floor)} may be used; {advice}"
+            f"gram {form!r} in {precision} needs {_text(self.n_bytes(form, precision), ceil)} for "
+            f"{self.n_rows} nodes, but {_text(budget_bytes, floor)} may be used; {advice}"
         )
 
 
-def _shown(n_bytes: int, whole: Callable[[float], int]) -> str:
+def _text(n_bytes: int, whole: Callable[[float], int]) -> str:
     """Size in GiB to the hundredth, or in MiB, rounded so that a misfit never looks like a fit."""
     if n_bytes >= _GIB:
         return f"{whole(100 * n_bytes / _GIB) / 100:.2f} GiB"

@@ -141,7 +141,7 @@ def advance_krylov(
         replace(
             krylov,
             widths=(*krylov.widths, following.shape[1]),
-            projected=_bordered(krylov.projected, column),
+            projected=_border(krylov.projected, column),
             coupling=coupling,
             errors=(*krylov.errors, error + dropped),
         ),
@@ -259,7 +259,7 @@ def _orthonormalize(
     return basis, triangle, dropped
 
 
-def _bordered(matrix: FloatArray, column: FloatArray) -> FloatArray:
+def _border(matrix: FloatArray, column: FloatArray) -> FloatArray:
     """The symmetric matrix with new last columns, and as many new last rows."""
     old, width = matrix.shape[0], column.shape[1]
     new = np.zeros((old + width, old + width))

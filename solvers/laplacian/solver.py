@@ -258,7 +258,7 @@ class LaplacianSolver:
                 self._give_up()
             elif trial.status is not Status.CANCELLED:
                 n_iter = 0  # the block takes as many, or more
-        attempt = self._tried(block, first, self.max_iter, watch, phase)
+        attempt = self._try_preconditioners(block, first, self.max_iter, watch, phase)
         answer = attempt.x.astype(self.dtype, copy=False)
         return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
 
@@ -281,7 +281,7 @@ class LaplacianSolver:
             bound=potentials.bound,
         )
 
-    def _tried(
+    def _try_preconditioners(
         self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
     ) -> LinearSolution:
         """Run PCG with one preconditioner after another, until one serves."""

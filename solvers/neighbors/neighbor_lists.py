@@ -126,9 +126,7 @@ class PointSearch:
                 candidates, least_beyond = rounded.candidates(some, n_candidates)
             else:
                 candidates = self._among_all(some, n_candidates)
-            among = _measured(
-                some, self.points, candidates, None if own is None else own[open_rows]
-            )
+            among = _measure(some, self.points, candidates, None if own is None else own[open_rows])
             lists = cut_lists(*among, n_nearest)
             ids[open_rows], distances[open_rows] = lists
             if n_candidates == n_points or n_candidates > _MOST_CANDIDATES:
@@ -209,10 +207,10 @@ def ranked(
 
     Candidates, (n_queries, n_candidates), are distinct points for each query; -1 for none.
     """
-    return cut_lists(*_measured(queries, points, candidates, own), n_nearest)
+    return cut_lists(*_measure(queries, points, candidates, own), n_nearest)
 
 
-def _measured(
+def _measure(
     queries: Any, points: Any, candidates: Int64Array, own: Int64Array | None
 ) -> tuple[Int64Array, FloatArray]:
     """Candidates and their distances; -1 and inf for those left out."""

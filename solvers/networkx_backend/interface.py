@@ -80,12 +80,12 @@ def harmonic_function(
     free[nodes] = False
     pull = (graph.adjacency @ one_hot)[free]  # A_US y_S
     scores = one_hot.copy()
-    scores[free] = _solved(
+    scores[free] = _solve(
         graph.subgraph(np.flatnonzero(free)), 1.0, pull.sum(axis=1), pull, max_iter, rtol
     )
     close = free & _are_close(scores, _DISTINCT * rtol)
     walk = sp.diags_array(free / G.degree) @ G.matrix
-    return _named(G, classes, scores, close, walk, one_hot, max_iter)
+    return _name_nodes(G, classes, scores, close, walk, one_hot, max_iter)
 
 
 def local_and_global_consistency(
@@ -115,10 +115,10 @@ def local_and_global_consistency(
     scores = sources.copy()
     if alpha > 0.0:  # (alpha L + (1 - alpha) D) x = sqrt(D) Y, and the scores are sqrt(D) x
         shift = (1.0 - alpha) * G.degree
-        scores = root * _solved(G.graph, alpha, shift, root * sources, max_iter, rtol)
+        scores = root * _solve(G.graph, alpha, shift, root * sources, max_iter, rtol)
     left = np.linalg.norm(sources + spread @ scores - scores, axis=0).max()
     close = _are_close(scores, 2.0 * left / (1.0 - alpha))  # no eigenvalue is below 1 - alpha
-    return _named(G, classes, scores, close, spread, sources, max_iter)
+    return _name_nodes(G, classes, scores, close, spread, sources, max_iter)
 
 
 def _check(G: ConvertedGraph, max_iter: int) -> None:
@@ -134,7 +134,7 @@ def _one_hot(nodes: IntArray, codes: IntArray, n_nodes: int, n_classes: int) -> 
     return one_hot
 
 
-def _solved(
+def _solve(
     graph: Graph, scale: float, shift: FloatArray, rhs: FloatArray, max_iter: int, rtol: float
 ) -> FloatArray:
     """The solution x of (scale L + diag(shift)) x = rhs; warns if it did not converge."""
@@ -161,7 +161,7 @@ def _are_close(scores: FloatArray, difference: float) -> BoolArray:
     return np.asarray(first - second <= difference)
 
 
-def _named(
+def _name_nodes(
     G: ConvertedGraph,
     classes: Any,
     scores: FloatArray,

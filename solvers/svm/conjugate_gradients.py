@@ -121,11 +121,11 @@ class ConjugateGradients:
         live.scale = self._scale(live)
         self._evaluate(live)
         self._turn(live, np.zeros(n_functions))
-        live.measure = self._measured(live, np.full(n_functions, np.inf))
+        live.measure = self._measure(live, np.full(n_functions, np.inf))
         state = DescentState(live=live, coef=coef.copy(), intercept=intercept.copy())
         if self.early is not None:
             self.early.is_met(0, live.values + live.intercept)
-        return self._retired(state)
+        return self._retire(state)
 
     def step(self, state: DescentState) -> DescentState:
         """One exact step along the conjugate direction, and the next direction."""
@@ -148,14 +148,14 @@ class ConjugateGradients:
         omega = np.divide(change, norm, out=np.zeros_like(norm), where=moves & (norm > 0))
         self._turn(live, np.maximum(omega, 0.0))
         state.n_iter += 1
-        live.measure = self._measured(live, before - live.objective)
+        live.measure = self._measure(live, before - live.objective)
         live.measure[~moves & (norm == 0)] = 0.0
         better = live.measure < live.least
         live.least_at[better] = state.n_iter
         live.least = np.minimum(live.measure, live.least)
         if self.early is not None and self.early.is_met(state.n_iter, live.values + live.intercept):
             state.status = Status.CONVERGED
-        return self._retired(state)
+        return self._retire(state)
 
     def terminate(self, state: DescentState) -> Status | None:
         """Converged once every function meets the measure, or the early rule holds."""
@@ -256,11 +256,11 @@ class ConjugateGradients:
             return np.asarray(np.sqrt(np.square(live.gradient).sum(axis=0) + intercept))
         return np.sqrt(np.maximum(self._squared_norm(live), 0.0))
 
-    def _measured(self, live: _Columns, decrease: FloatArray) -> FloatArray:
+    def _measure(self, live: _Columns, decrease: FloatArray) -> FloatArray:
         size = decrease if self.measure == "objective" else self._size(live)
         return np.asarray(size / live.scale)
 
-    def _retired(self, state: DescentState) -> DescentState:
+    def _retire(self, state: DescentState) -> DescentState:
         """Set aside the functions that are done; the rest share the products."""
         live = state.live
         state.coef[:, live.index], state.intercept[live.index] = live.coef, live.intercept

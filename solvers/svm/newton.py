@@ -127,7 +127,7 @@ class _OneFunction:
             return dual, self.free
         right = np.column_stack([self._target[own], np.ones(own.size)])
         # (K_EE + I) c = y - b 1, by (E13); b makes the sum of c 0
-        answer = _solved(self._kernel[np.ix_(own, own)], right)
+        answer = _solve(self._kernel[np.ix_(own, own)], right)
         free = 0.0
         if self._has_bias:
             free = float(answer[:, 0].sum() / answer[:, 1].sum())
@@ -162,7 +162,7 @@ class _OneFunction:
         return 0.5 * float(missed @ missed)
 
 
-def _solved(kernel: FloatArray, right: FloatArray) -> FloatArray:
+def _solve(kernel: FloatArray, right: FloatArray) -> FloatArray:
     """(kernel + I)^{-1} right; eigenvalues that rounding took below 0 count as 0."""
     matrix = kernel + np.eye(kernel.shape[0])
     try:

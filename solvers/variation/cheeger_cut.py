@@ -74,7 +74,7 @@ def descend(
     weight = weight / weight.mean()
     unit = float(graph.degree.mean())
     variation = TotalVariation(graph, unit=unit, parallel=parallel)
-    functions = _normalized(starts, weight)
+    functions = _normalize(starts, weight)
     balances = Balances.of(functions, weight, 1.0)
     energies = ratio(variation.of(functions), balances.values)
     slopes, history = balances.slopes, [energies]
@@ -90,7 +90,7 @@ def descend(
             watch=watch,
         )
         n_proximal += step.n_iter
-        moved = _normalized(step.values, weight)
+        moved = _normalize(step.values, weight)
         balances = Balances.of(moved, weight, 1.0)
         after = ratio(variation.of(moved), balances.values)
         is_lower = after < energies * (1.0 - _LEAST_GAIN)
@@ -169,7 +169,7 @@ def best_threshold(
     return rank > place, float(ratios[place])
 
 
-def _normalized(functions: FloatArray, weight: FloatArray) -> FloatArray:
+def _normalize(functions: FloatArray, weight: FloatArray) -> FloatArray:
     """Median 0 and root mean square 1; zeros for a constant."""
     centered = functions - Balances.of(functions, weight, 1.0).medians
     size = np.sqrt(np.square(centered).mean(axis=0))

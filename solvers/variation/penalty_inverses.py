@@ -86,10 +86,10 @@ class SpaceInverse:
 
         matrix = space.penalty_matrix(product, on_step)
         matrix[np.diag_indices_from(matrix)] += norm_penalty
-        return cls._factored(space, matrix, pull)
+        return cls._factor(space, matrix, pull)
 
     @classmethod
-    def _factored(cls, space: FeatureMap, matrix: FloatArray, pull: float) -> Self:
+    def _factor(cls, space: FeatureMap, matrix: FloatArray, pull: float) -> Self:
         factor = sl.cho_factor(matrix, check_finite=False)
         return cls(space=space, matrix=matrix, factor=factor, pull=pull)
 
@@ -105,7 +105,7 @@ class SpaceInverse:
     def with_squares(self, nodes: Int64Array, weight: float) -> Self:
         """A + weight Phi_S' Phi_S, factored."""
         some = self.space.features(nodes)
-        return self._factored(self.space, self.matrix + weight * (some.T @ some), self.pull)
+        return self._factor(self.space, self.matrix + weight * (some.T @ some), self.pull)
 
 
 class GraphInverse:

@@ -85,7 +85,7 @@ class VariationSplitting:
 
     def init(self) -> SplitState:
         """The first values, normalized, with duals of 0."""
-        values = self._normalized(self.first)
+        values = self._normalize(self.first)
         return SplitState(
             values=values,
             norm_dual=np.zeros_like(values),
@@ -113,7 +113,7 @@ class VariationSplitting:
             max_iter=_MAX_PROXIMAL,
             watch=self.watch,
         )
-        state.values = self._normalized(step.values)
+        state.values = self._normalize(step.values)
         state.n_steps += 1
         reach = pull * self._dual_step(state.n_steps)
         state.label_dual += reach * (labeled - state.values)
@@ -159,7 +159,7 @@ class VariationSplitting:
             return np.asarray(values.argmax(axis=1))
         return np.asarray(values[:, 0] + intercepts[0] > 0, np.int64)
 
-    def _normalized(self, values: FloatArray) -> FloatArray:
+    def _normalize(self, values: FloatArray) -> FloatArray:
         """The contested rows rescaled, the others as they are."""
         if self.normalization == "none" or not self.contested.any():
             return values

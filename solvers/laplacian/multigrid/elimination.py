@@ -105,14 +105,14 @@ class Elimination:
                 if not network.is_whole:
                     continue
                 with np.errstate(over="ignore", invalid="ignore"):  # then no bound is better
-                    x, size = self._solved(network, rhs[nodes], own)
+                    x, size = self._solve(network, rhs[nodes], own)
                     bound = network.rounding * size
                 is_better = bound < potentials.bound[nodes]
                 potentials.x[nodes] = np.where(is_better, x, potentials.x[nodes])
                 potentials.bound[nodes] = np.where(is_better, bound, potentials.bound[nodes])
         return potentials
 
-    def _solved(
+    def _solve(
         self, network: "_Network", rhs: FloatArray, mass: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """A component's solution, and the sum of the sizes of its positive and negative part."""

@@ -74,7 +74,7 @@ def layout(
             points = moves.step(points, rate, _key(seed, depth, step))
         n_done += work[depth]
     placed = np.empty((graph.n_nodes, 2), np.float32)
-    placed[hierarchy.order] = _placed(points, hierarchy.graph)
+    placed[hierarchy.order] = _place_components(points, hierarchy.graph)
     return placed
 
 
@@ -211,7 +211,7 @@ def _taken_apart(
     return fine
 
 
-def _placed(points: Float32Array, graph: Graph) -> Float32Array:
+def _place_components(points: Float32Array, graph: Graph) -> Float32Array:
     """The points with each component in its own disc, in the unit square (A7)."""
     component, size = graph.component, graph.component_sizes()
     order = np.argsort(-size, kind="stable")

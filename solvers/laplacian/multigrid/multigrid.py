@@ -80,7 +80,7 @@ class Multigrid:
         shifts = [operator.shift.astype(np.float64)]
         beside = above = _beside_held(operator, self._held)
         for level in hierarchy.levels:
-            above = _summed(above, level.first_child)
+            above = _sum_children(above, level.first_child)
             shifts.append(above)
         self._dtype = _cycle_dtype(operator, self._held, shifts, beside)
         single = operator.in_single() if self._dtype == np.float32 else None
@@ -224,7 +224,7 @@ def _damped_sweep(
     )
 
 
-def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:
+def _sum_children(shift: FloatArray, first_child: IntArray) -> FloatArray:
     """Sums over the children of every node."""
     return np.add.reduceat(shift[: first_child[-1]], first_child[:-1])
 

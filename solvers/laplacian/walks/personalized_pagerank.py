@@ -166,11 +166,11 @@ class PersonalizedPageRank:
             self.rows.run(partial(diagonal_rows, *matrix, direction, product))
             length = _quotient(squares, self._dots(direction, product))  # Saad, Algorithm 9.1
             parts = self.rows.run(
-                partial(_advanced, filtered, left, direction, product, length, inverse)
+                partial(_advance_rows, filtered, left, direction, product, length, inverse)
             )
             before, squares = squares, np.add.reduce(parts)
             factor = _quotient(squares, before)
-            self.rows.run(partial(_turned, direction, left, inverse, factor))
+            self.rows.run(partial(_turn_rows, direction, left, inverse, factor))
         filtered *= np.float32(teleport * center)
         filtered *= root
         if self.order is not None:
@@ -226,7 +226,7 @@ def _quotient(above: FloatArray, below: FloatArray) -> Float32Array:
     return quotient.astype(np.float32)
 
 
-def _advanced(
+def _advance_rows(
     filtered: Float32Array,
     left: Float32Array,
     direction: Float32Array,
@@ -244,7 +244,7 @@ def _advanced(
     return squares
 
 
-def _turned(
+def _turn_rows(
     direction: Float32Array,
     left: Float32Array,
     inverse: Float32Array,

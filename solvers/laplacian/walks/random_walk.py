@@ -79,7 +79,7 @@ class RandomWalk:
         estimate the excess over 1 to about a quarter.
         """
         rng = np.random.default_rng(seed)
-        before, after = _aligned(self.n_nodes), _aligned(self.n_nodes)
+        before, after = _allocate_aligned(self.n_nodes), _allocate_aligned(self.n_nodes)
         before[:] = rng.integers(0, 2, before.shape, np.int8)
         before *= np.int8(2 * UNIT)
         before -= np.int8(UNIT)
@@ -201,7 +201,7 @@ def _float32(values: FloatArray) -> Float32Array:
     return values.astype(np.float32)
 
 
-def _aligned(n_nodes: int) -> AnyArray:
+def _allocate_aligned(n_nodes: int) -> AnyArray:
     """New (n_nodes, 32) int8, so that two rows lie in each cache line."""
     memory = np.empty(n_nodes * _N_VECTORS + _CACHE_LINE, np.int8)
     first = -memory.ctypes.data % _CACHE_LINE

@@ -228,9 +228,9 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """Scores of every node; see `Model.solve`."""
         check_labels(labels, prepared.graph)
-        return self._solved(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
+        return self._solve(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
 
-    def _solved(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+    def _solve(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms or, once stopped, scores that prefer no class."""
         try:
             return self._solution(prepared, groups, watch)
@@ -276,7 +276,7 @@ class Auto(FeatureModel, Refinable):
                 with suppress(Stopped):  # the solve then stops, too
                     self._potentials(prepared, groups, watch)
                     prepared.densities.of(groups, density_maker(prepared, watch))
-            return self._solved(prepared, groups.rest(fold == number), watch)
+            return self._solve(prepared, groups.rest(fold == number), watch)
         finally:
             prepared.walks, prepared.harmonic = caches
 
@@ -312,7 +312,7 @@ class Auto(FeatureModel, Refinable):
         arms = {name: arm.with_scale_of(nodes, places) for name, arm in arms.items()}
         coverage = LabelCoverage.of(densities.columns, groups)
         covariate = _standardized_degrees(prepared.graph, groups)
-        stack = _stacked(groups, arms, covariate, coverage)
+        stack = _stack(groups, arms, covariate, coverage)
         probabilities = stack.probabilities(arms, covariate)
         shares = np.exp(stack.far.shares.of_all)
         shares /= shares.sum()
@@ -367,15 +367,13 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """The stack of arms whose columns are those of the full graph; see `Refinable`."""
         groups = LabelGroups.of(as_classes(labels), prepared.graph.n_nodes)
-        refined = self._refined(prepared, groups, full)
+        refined = self._refine(prepared, groups, full)
         answer = self._solution(refined, groups, full.watch)
         solver_stats = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
         # no densities: reasons follow walks on the sparsifier
         return replace(answer, stats={**answer.stats, **solver_stats}, densities=None)
 
-    def _refined(
-        self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
-    ) -> PreparedAuto:
+    def _refine(self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph) -> PreparedAuto:
         """``prepared`` with the columns of the full graph; raises `Stopped`."""
         graph, watch = prepared.graph, full.watch
         sources: FloatArray = np.asarray(
@@ -454,7 +452,7 @@ def _standardized_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
     return np.asarray(covariate)
 
 
-def _stacked(
+def _stack(
     groups: LabelGroups,
     arms: dict[str, StackedArm],
     covariate: FloatArray,

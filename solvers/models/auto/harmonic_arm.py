@@ -100,7 +100,7 @@ def harmonic_arm(
     prepared.harmonic, made = None, "anew"
     if cache is not None:
         limits = _Limits.of(base.graph, rtol, _LARGE_CHANGE_RTOL, max_iter)
-        cache, made = _amended(base, cache, groups.labels, watch, limits), "repeated"
+        cache, made = _amend(base, cache, groups.labels, watch, limits), "repeated"
     if cache is None:
         limits = _Limits.of(base.graph, rtol, _LARGE_RTOL, max_iter)
         cache, made = _anew(prepared, groups, share, watch, limits), "anew"
@@ -109,7 +109,7 @@ def harmonic_arm(
         return HarmonicArm(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
     if cache.nbytes <= prepared.densities.kept_bytes:
         prepared.harmonic = cache
-    shares = _normalized(cache.last_shares)
+    shares = _normalize(cache.last_shares)
     shares[~poisson.task.reachable] = 1.0
     arm = share_arm(shares, cache.left_out_of(groups))
     return HarmonicArm(arm=arm, stats={**stats, "harmonic": made})
@@ -136,7 +136,7 @@ def _anew(
         labels=labels,
         was_left_out=groups.left_out_folds >= 0,
         left_out=_left_out(beside, groups),
-        shares=in_parts(_normalized(shares)),
+        shares=in_parts(_normalize(shares)),
         last=labels,
         last_shares=shares,
         screening=share,
@@ -154,10 +154,10 @@ def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:
     for fold in range(0 if groups.is_single else groups.n_folds):
         is_out = folds == fold
         left_out[is_out] = ends[is_out] @ groups.class_sums(groups.fold != fold).T  # (K15)
-    return _normalized(left_out).astype(np.float64, copy=False)
+    return _normalize(left_out).astype(np.float64, copy=False)
 
 
-def _amended(
+def _amend(
     base: PreparedGraph, cache: HarmonicCache, labels: Labels, watch: Watch, limits: _Limits
 ) -> HarmonicCache | None:
     """The functions of nearly the same labels (K15); None if too many changed, or it failed."""
@@ -233,7 +233,7 @@ def _neighbor_means(graph: Graph, nodes: Int64Array) -> sp.csr_array:
     return (sp.diags_array(share) @ rows).tocsr().astype(np.float32)
 
 
-def _normalized(shares: RealArray) -> RealArray:
+def _normalize(shares: RealArray) -> RealArray:
     """Rows of sum 1; even ones where all are 0."""
     normalized = np.empty_like(shares)
     for rows in row_blocks(len(shares)):

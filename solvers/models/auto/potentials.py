@@ -102,7 +102,7 @@ class Potentials:
                 own = task.component[nodes]
                 scores = _potential(self.columns[:, nodes], sums, task, own)
                 left_out[is_out] = np.where(task.counts[own, None] > 0, scores, 0.0)
-        return _compressed(self.scores, left_out, self.task.reachable)
+        return _compress(self.scores, left_out, self.task.reachable)
 
     def _left_out_scores(self) -> FloatArray:
         """(n_usable, n_classes) scores of every label by all the others."""
@@ -244,9 +244,9 @@ def _potential(
     return scores
 
 
-def _compressed(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) -> StackedArm:
+def _compress(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) -> StackedArm:
     """Potentials as an arm, compressed: they have spikes at labels, which a fit must not follow."""
-    centered = _of_reached(scores, reachable)
+    centered = _subtract_means(scores, reachable)
     typical = float(np.median(np.abs(centered[reachable]))) or 1.0
     values = without_mean(np.arcsinh(centered / np.float32(typical), out=centered))
     bent = np.arcsinh((left_out - left_out.mean(axis=1, keepdims=True)) / typical)
@@ -257,14 +257,14 @@ def _compressed(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) 
 
 def scaled(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) -> StackedArm:
     """Class scores as an arm, of root mean square 1."""
-    values = _of_reached(scores, reachable)
+    values = _subtract_means(scores, reachable)
     size = _size(values[reachable])
     values /= np.float32(size)
     away = left_out - left_out.mean(axis=1, keepdims=True)
     return StackedArm(values=values, left_out=away / size)
 
 
-def _of_reached(scores: FloatArray, reachable: BoolArray) -> Float32Array:
+def _subtract_means(scores: FloatArray, reachable: BoolArray) -> Float32Array:
     """Rows of mean 0; zeros where nothing is asked."""
     values = np.zeros(scores.shape, np.float32)
     for rows in row_blocks(len(scores)):

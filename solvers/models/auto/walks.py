@@ -49,7 +49,7 @@ def walks(
     groups, walks_from = poisson.groups, "poisson"
     if cache is not None and cache.serve(groups) and not _tries_even(groups):
         from_density = cache.walks_from == "density"
-        arm = _repeated(prepared, cache, poisson, densities if from_density else poisson, watch)
+        arm = _repeat(prepared, cache, poisson, densities if from_density else poisson, watch)
         if from_density or not is_better(arms["density"], arm, groups, n_errors=CLEARLY):
             return arm, {"class_sizes": "free", "walks_from": cache.walks_from, "walks": "repeated"}
     prepared.walks = None
@@ -111,7 +111,7 @@ def walk_shares(
     return share_arm(values, left_out), sizes, cache
 
 
-def _repeated(
+def _repeat(
     prepared: PreparedAuto,
     cache: WalkCache,
     poisson: Potentials,

@@ -127,7 +127,7 @@ def class_offsets(
     offsets = np.zeros(n_classes) if first is None else first.copy()
     best, best_miss, since = offsets, np.inf, 0
     for _ in range(_MAX_CYCLES):
-        won = np.bincount(_shifted(columns, offsets).argmax(axis=0), minlength=n_classes)
+        won = np.bincount(_shift(columns, offsets).argmax(axis=0), minlength=n_classes)
         lacks = np.where(offsets < 0, most, least) - won
         excess = won - np.where(offsets > 0, least, most)
         off = np.maximum(lacks, excess) / n_nodes
@@ -157,7 +157,7 @@ def _moved_as_one(offsets: FloatArray, lower: FloatArray, upper: FloatArray) -> 
 def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, most: int) -> float:
     """The offset nearest to 0 with which class ``k`` wins ``least`` to ``most`` nodes (H3)."""
     others = np.arange(len(columns)) != k
-    lack = _shifted(columns[others], offsets[others]).max(axis=0) - columns[k]
+    lack = _shift(columns[others], offsets[others]).max(axis=0) - columns[k]
     n_always = int(np.count_nonzero(lack == -np.inf))
     lack = lack[np.isfinite(lack)]
     n_won = n_always + int(np.count_nonzero(lack < 0))
@@ -170,7 +170,7 @@ def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, mos
     return float(np.partition(lack, ends)[ends].mean())
 
 
-def _shifted(columns: RealArray, offsets: FloatArray) -> RealArray:
+def _shift(columns: RealArray, offsets: FloatArray) -> RealArray:
     return np.asarray(columns + offsets[:, None].astype(columns.dtype))
 
 

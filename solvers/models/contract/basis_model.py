@@ -41,7 +41,7 @@ class BasisModel(ScoringModel):
         basis = prepared.latest("basis", (self, size), lambda: self._basis(points, size, watch))
         problem.stats.update(basis.stats)
         watch.step("fit", 1, 2)
-        function = self._fitted(basis, labels, problem.task.values, problem.stats)
+        function = self._fit(basis, labels, problem.task.values, problem.stats)
         watch.step("fit", 2, 2)
         return function + problem.task.baseline, status
 
@@ -64,7 +64,7 @@ class BasisModel(ScoringModel):
         """At most ``n_functions`` functions on these points."""
 
     @abstractmethod
-    def _fitted(
+    def _fit(
         self,
         basis: Basis,
         labels: Labels,

@@ -114,11 +114,11 @@ class KernelSpaceModel(EmbeddedModel):
 
         def made() -> Space:
             prepared.forget(*OF_SPACE)
-            return self._made_space(prepared, kernel, rows, plan, watch)
+            return self._make_space(prepared, kernel, rows, plan, watch)
 
         return prepared.latest("space", space_key, made)
 
-    def _made_space(
+    def _make_space(
         self,
         prepared: Points,
         kernel: KernelFunction,

@@ -96,7 +96,7 @@ class LabeledKernel:
         in_single = 4 * self.solver.graph.n_nodes * nodes.size
         is_all_new = not np.isin(nodes, self.nodes).any()
         if not keeps and is_all_new and in_single <= self.column_bytes:
-            return self._corrected(nodes, progress, cancelled)
+            return self._correct(nodes, progress, cancelled)
         known = np.isin(nodes, self.nodes) & (not keeps or self.slots is not None)
         place = np.searchsorted(self.nodes, nodes[known])
         kernel = np.zeros((nodes.size, nodes.size))
@@ -108,7 +108,7 @@ class LabeledKernel:
         itemsize = 8 if keeps else 4
         for chosen in self._blocks(fresh, itemsize):
             solver = self._fine_solver() if keeps else self._rough_solver(ENTRIES_RTOL)
-            solution = self._solved(solver, nodes[chosen], progress, cancelled)
+            solution = self._solve(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
                 at = np.searchsorted(nodes, requested)
                 return kernel[np.ix_(at, at)], solution.status
@@ -124,7 +124,7 @@ class LabeledKernel:
         at = np.searchsorted(nodes, requested)
         return kernel[np.ix_(at, at)], Status.CONVERGED
 
-    def _corrected(
+    def _correct(
         self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
     ) -> tuple[FloatArray, Status]:
         """Entries between ``nodes``, none of them known, from rough columns (D11)."""
@@ -135,7 +135,7 @@ class LabeledKernel:
         residuals = np.empty(nodes.size)
         for chosen in self._blocks(np.arange(nodes.size), rows.itemsize):
             solver = self._rough_solver(CORRECTED_RTOL)
-            solution = self._solved(solver, nodes[chosen], progress, cancelled)
+            solution = self._solve(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
                 return np.zeros((nodes.size, nodes.size)), solution.status
             at_labels[:, chosen], residuals[chosen] = solution.x[nodes], solution.residual
@@ -157,7 +157,7 @@ class LabeledKernel:
         for first in range(0, places.size, width):
             yield places[first : first + width]
 
-    def _solved(
+    def _solve(
         self,
         solver: LaplacianSolver,
         nodes: Int64Array,
@@ -265,7 +265,7 @@ class LabeledKernel:
                 )
             except np.linalg.LinAlgError:
                 return None
-        values = self._combined(place, weights)  # G alpha of (D9)
+        values = self._combine(place, weights)  # G alpha of (D9)
         if not zero_mean:
             values += constants[component]
         # not zero, as columns and symmetrized entries differ slightly
@@ -282,12 +282,12 @@ class LabeledKernel:
             return None
         place = np.searchsorted(self.nodes, nodes)
         return KernelFunction(
-            values=self._combined(place, sources),
+            values=self._combine(place, sources),
             residual=self.residuals[place] @ np.abs(sources),
             off_labels=np.zeros(sources.shape[1]),
         )
 
-    def _combined(self, place: Int64Array, weights: FloatArray) -> FloatArray:
+    def _combine(self, place: Int64Array, weights: FloatArray) -> FloatArray:
         """(n_nodes, k) weighted sum of the columns at these places."""
         by_slot = np.zeros((len(self.rows), weights.shape[1]))
         if self.slots is not None:

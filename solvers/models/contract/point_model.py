@@ -181,7 +181,7 @@ class PointModel(FeatureModel):
             solution = task.solution(task.baseline, Status.CANCELLED, problem.stats)
         is_embedded = prepared.rows is None and self.of_graph == EMBEDDED
         if is_embedded and prepared.graph.weight_spread >= BLIND_RATIO:
-            solution = _checked(solution)
+            solution = _check_ties(solution)
         return prepared.widened(solution, labels)
 
     @abstractmethod
@@ -189,7 +189,7 @@ class PointModel(FeatureModel):
         """The solution at the nodes of ``prepared.graph``; fills ``stats``."""
 
 
-def _checked(solution: Solution) -> Solution:
+def _check_ties(solution: Solution) -> Solution:
     """The solution, ill-conditioned if two classes tie at a node.
 
     Points of an embedding that heavy edges join are one point beside the farthest of them.

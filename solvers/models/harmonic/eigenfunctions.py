@@ -95,7 +95,7 @@ class EigFun(BasisModel):
             stats={"width": width, "n_directions": n_directions, "n_functions": chosen.size},
         )
 
-    def _fitted(
+    def _fit(
         self,
         basis: Basis,
         labels: Labels,

@@ -117,7 +117,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
             reading, figures, read_status = self._reading(prepared, labels, penalty, watch)
             stats |= figures
             status = first_failure(status, read_status)
-        scores = self._weighed(function, labels, prepared.graph, reading)
+        scores = self._weigh(function, labels, prepared.graph, reading)
         scores[~task.reachable] = labels.mean_target()
         if bound is not None:
             # weighed scores: their bounds are weighed by the same factors
@@ -211,7 +211,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         if reading == "contrasts":
             graph = replace(graph, degree=full.degrees().weight)
         function = x + self._offset(task)[graph.component]
-        scores = self._weighed(function, labels, graph, reading)
+        scores = self._weigh(function, labels, graph, reading)
         scores[~task.reachable] = labels.mean_target()
         return replace(solution, scores=scores)
 
@@ -234,7 +234,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         """How scores are read, stats of that choice, and its status."""
         return self._reading_or_auto(labels), {}, Status.CONVERGED
 
-    def _weighed(
+    def _weigh(
         self,
         scores: FloatArray,
         labels: Targets,  # noqa: ARG002 - for HFS
@@ -483,7 +483,7 @@ class HFS(_Harmonic):
         }
         return name, figures, Status.CONVERGED
 
-    def _weighed(
+    def _weigh(
         self, scores: FloatArray, labels: Targets, graph: Graph, reading: ClassMass
     ) -> FloatArray:
         if reading in ("auto", "none") or not isinstance(labels, Labels):

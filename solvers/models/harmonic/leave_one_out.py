@@ -214,7 +214,7 @@ def _has_peers(groups: IntArray) -> BoolArray:
 
 def _best_of(scores: list[FloatArray], classes: IntArray) -> int:
     """Place in the grid of the mean penalty, by the log losses of classes."""
-    return _weighed([_log_losses(one, classes).sum() for one in scores])
+    return _weighted_place([_log_losses(one, classes).sum() for one in scores])
 
 
 def _best_of_numbers(predicted: list[FloatArray], targets: FloatArray) -> int:
@@ -225,11 +225,11 @@ def _best_of_numbers(predicted: list[FloatArray], targets: FloatArray) -> int:
     least = np.square(1e-9 * np.ptp(targets))
     means = np.array([np.square(one - targets).mean() for one in predicted])
     if least == 0:
-        return _weighed(list(np.zeros(len(predicted))))
-    return _weighed(list(targets.size / 2 * np.log(np.maximum(means, least))))
+        return _weighted_place(list(np.zeros(len(predicted))))
+    return _weighted_place(list(targets.size / 2 * np.log(np.maximum(means, least))))
 
 
-def _weighed(losses: list[float]) -> int:
+def _weighted_place(losses: list[float]) -> int:
     """Mean place in the grid, weighted by likelihood."""
     likelihood = np.exp(min(losses) - np.array(losses))
     return round(float(np.average(np.arange(len(losses)), weights=likelihood)))

@@ -97,7 +97,7 @@ def posterior_variance(
     kappa = graph_penalty * labels.n_labeled
     is_far = kappa > 0 and _within_reach(kappa, graph) != kappa
     if is_eliminated(graph) or (is_far and can_be_eliminated(graph)):
-        return _eliminated(graph, labels, kappa)
+        return _eliminate(graph, labels, kappa)
     grounded = _Grounded.of(graph, labels, kappa)
     n_rounds = int(np.ceil(2.0 / relative_error**2 / _PROBES_AT_ONCE))
     total, status = np.zeros(graph.n_nodes), Status.CONVERGED
@@ -120,7 +120,7 @@ def posterior_variance(
     )
 
 
-def _eliminated(graph: Graph, labels: Targets, kappa: float) -> Uncertainty:
+def _eliminate(graph: Graph, labels: Targets, kappa: float) -> Uncertainty:
     """The diagonal of (L + I_S / kappa)^-1 without probes, of positive numbers alone."""
     ground = np.zeros(graph.n_nodes)
     if kappa == 0:

@@ -100,7 +100,7 @@ class SimpleHFS(BasisModel):
             stats={"width": width, "n_landmarks": size},
         )
 
-    def _fitted(
+    def _fit(
         self,
         basis: Basis,
         labels: Labels,

@@ -100,7 +100,7 @@ class LabelGroups:
             drawn, is_fair = _drawn_folds(labels, n_folds)
             fold = np.where((fold >= 0) & is_fair[labels.classes], drawn, fold)
         key = labels.classes * (n_folds + 1) + fold
-        return cls._grouped(labels, fold, key, n_nodes, shares_groups=shares_groups)
+        return cls._group(labels, fold, key, n_nodes, shares_groups=shares_groups)
 
     @classmethod
     def of_folds(cls, labels: Labels, fold: Int64Array, n_nodes: int) -> "LabelGroups":
@@ -115,10 +115,10 @@ class LabelGroups:
             most_groups(n_nodes, labels.n_classes), n_folds * labels.n_classes
         )
         key = (labels.classes * (n_folds + 1) + own) * 2 + (fold >= 0)
-        return cls._grouped(labels, own, key, n_nodes, shares_groups=shares_groups)
+        return cls._group(labels, own, key, n_nodes, shares_groups=shares_groups)
 
     @classmethod
-    def _grouped(
+    def _group(
         cls,
         labels: Labels,
         fold: Int64Array,
@@ -153,7 +153,7 @@ class LabelGroups:
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         fold = np.where(counts[labels.classes] > 1, self.fold[~left_out], -1)
         own = self.group[~left_out]
-        return self._grouped(labels, fold, own, self.n_nodes, shares_groups=True)
+        return self._group(labels, fold, own, self.n_nodes, shares_groups=True)
 
     @property
     def n_groups(self) -> int:

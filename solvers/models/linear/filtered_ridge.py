@@ -267,9 +267,9 @@ class FilteredRidge(InductiveModel):
         """The solution, and (n_labeled, n_classes) left-out values of the arm taken (K5)."""
         check_labels(labels, prepared.graph)
         if labels.n_labeled <= MOST_LABELS:
-            return self._solved(prepared, labels, watch)
-        chosen = _evenly_chosen(labels, MOST_LABELS)
-        solution, left_out = self._solved(prepared, labels.subset(chosen), watch)
+            return self._solve(prepared, labels, watch)
+        chosen = _choose_evenly(labels, MOST_LABELS)
+        solution, left_out = self._solve(prepared, labels.subset(chosen), watch)
         warning = (
             f"the ridge was fitted to {MOST_LABELS:,} of the {labels.n_labeled:,} labels, the same "
             "part of each class: its cost grows with their third power"
@@ -278,7 +278,7 @@ class FilteredRidge(InductiveModel):
         values[chosen] = left_out
         return replace(solution, warnings=(*solution.warnings, warning)), values
 
-    def _solved(
+    def _solve(
         self, prepared: FilteredFeatures, labels: Labels, watch: Watch
     ) -> tuple[Solution, FloatArray]:
         stats: dict[str, float | int | str] = {
@@ -289,8 +289,8 @@ class FilteredRidge(InductiveModel):
         prior, n_before = labels.class_prior(), prepared.columns.n_filtered
         arms, _ = self._arms(prepared.rows is not None)
         try:
-            judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
-            taken = _taken(judged, labels, stats)
+            judged = [self._judge(prepared, arm, labels, watch) for arm in arms]
+            taken = _choose_arm(judged, labels, stats)
             scores, functions = self._scores(prepared, labels, judged, taken, watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
@@ -349,7 +349,7 @@ class FilteredRidge(InductiveModel):
         narrow = Arm(name="narrow", teleport=_NARROW)
         return [first, narrow, Arm(name="features", teleport=1.0), graph], graph
 
-    def _judged(self, prepared: FilteredFeatures, arm: Arm, labels: Labels, watch: Watch) -> Judged:
+    def _judge(self, prepared: FilteredFeatures, arm: Arm, labels: Labels, watch: Watch) -> Judged:
         kernel = prepared.kernel(arm, labels.nodes, watch)
         others = kernel.copy()
         np.fill_diagonal(others, 0.0)
@@ -389,7 +389,7 @@ class FilteredRidge(InductiveModel):
             is_missing = lost if arm.has_features else lost & is_labeled
             if not is_missing.any() and (functions is not None or not arm.has_features):
                 continue
-            ridge = known.get(arm) or self._judged(prepared, arm, labels, watch)
+            ridge = known.get(arm) or self._judge(prepared, arm, labels, watch)
             values, weights = prepared.scores(arm, labels.nodes, ridge.fit.dual_coef, watch)
             lost &= values.any(axis=1)
             scores[lost] = values[lost] + ridge.fit.constant
@@ -438,7 +438,7 @@ def _with_shares_of_nodes(
     )
 
 
-def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
+def _choose_evenly(labels: Labels, n_chosen: int) -> Int64Array:
     """Places, increasing, of the same part of each class, at least one, by a hash of the node.
 
     So one more label leaves most of them as they were.
@@ -450,7 +450,7 @@ def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
     return np.sort(order[np.argsort(part, kind="stable")[:n_chosen]])
 
 
-def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
+def _choose_arm(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
     """The first arm, unless another one predicts clearly more of the left-out labels.
 
     Clearly is by more than two McNemar standard errors, the root of the number of labels that one

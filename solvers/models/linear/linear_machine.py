@@ -140,7 +140,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         table = self._table(prepared, points.rows)
         n_before = table.rows.passes.count
         fit = self._fit(table, labels, watch)
-        fit.start = self._started(problem.start, table, labels)
+        fit.start = self._restart(problem.start, table, labels)
         weights = self._weights(fit)
         functions = LinearFunctions(weights=weights, form=table.form)
         if self.scores == "probability":
@@ -189,7 +189,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
             few=few,
             labels=labels,
             costs=costs,
-            norm_penalty=self._chosen_penalty(table, few, labels, costs, watch),
+            norm_penalty=self._choose_penalty(table, few, labels, costs, watch),
             watch=watch,
         )
 
@@ -233,7 +233,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
             check=fit.watch.check,
         )
 
-    def _supervised(self, fit: Fit, column: int) -> tuple[LinearPoint, float]:
+    def _train_supervised(self, fit: Fit, column: int) -> tuple[LinearPoint, float]:
         """One function of the labels and the graph alone, and its objective."""
         is_whole = fit.table.laplacian is not None
         rows = fit.table.rows if is_whole else fit.few
@@ -256,7 +256,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         """(n_weights, n_functions) all functions of the labels and the graph alone."""
         weights = np.empty((fit.few.n_weights, fit.targets.shape[1]))
         for column in range(weights.shape[1]):
-            point, objective = self._supervised(fit, column)
+            point, objective = self._train_supervised(fit, column)
             fit.end(point.status, objective)
             weights[:, column] = point.weights
         return weights
@@ -272,7 +272,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         costs = own[labels.classes] * weights
         return np.asarray(costs / costs.sum())
 
-    def _chosen_penalty(
+    def _choose_penalty(
         self, table: Table, few: LinearRows, labels: Labels, costs: FloatArray, watch: Watch
     ) -> float:
         """The norm penalty given, or the largest of those that predict most left-out labels."""
@@ -325,7 +325,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         )
         return flat_sigmoids(values)  # classes compare by their decisions alone
 
-    def _started(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
+    def _restart(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
         """Weights of an earlier solution in these rows; None if it does not fit."""
         functions = None if start is None else start.functions
         n_functions = one_against_rest(labels).shape[1]

@@ -80,7 +80,7 @@ class TransductiveMachine(LinearMachine):
         for number in range(int(fold.max(initial=-1)) + 1):
             others, left_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             fit = self._fit(table, labels.subset(others), watch)
-            columns = self._searched(fit, weights)
+            columns = self._search_all(fit, weights)
             status = first_failure(status, *(run.status for column in columns for run in column))
             for place in range(len(weights)):
                 outputs = [
@@ -94,12 +94,12 @@ class TransductiveMachine(LinearMachine):
             return self._supervised_weights(fit)
         self._warn(fit)
         fit.start = None  # the answer depends on where a search begins
-        columns = self._searched(fit, [self.unlabeled_weight])
+        columns = self._search_all(fit, [self.unlabeled_weight])
         for (search,) in columns:
             fit.end(search.status, search.objective)
         return np.column_stack([search.point.weights for (search,) in columns])
 
-    def _searched(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
+    def _search_all(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
         """For each function the results of each unlabeled weight."""
         n_functions = fit.targets.shape[1]
         shares = self._shares(fit.labels)
@@ -180,7 +180,7 @@ class TSVM(TransductiveMachine):
     def _search(
         self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
     ) -> list[Transduced]:
-        supervised, _ = self._supervised(fit, column)
+        supervised, _ = self._train_supervised(fit, column)
         rule = SwitchRule(
             max_pairs=None if self.max_pairs == "all" else self.max_pairs,
             first_weight=self.first_weight,

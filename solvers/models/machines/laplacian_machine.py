@@ -164,7 +164,7 @@ class LaplacianMachine(KernelMachine):
 
     def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
         if self.graph_penalty == "auto":
-            chosen = replace(self, graph_penalty=self._chosen_penalty(problem, space))
+            chosen = replace(self, graph_penalty=self._choose_penalty(problem, space))
             return chosen._minimum(problem, space)
         prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         method, loss = self._way(space)
@@ -289,7 +289,7 @@ class LaplacianMachine(KernelMachine):
         """The graph penalty; for 'auto' the first one to try."""
         return _PENALTIES[0] if self.graph_penalty == "auto" else self.graph_penalty
 
-    def _chosen_penalty(self, problem: PointProblem, space: Space) -> float:
+    def _choose_penalty(self, problem: PointProblem, space: Space) -> float:
         """The penalty that 'auto' stands for; the stats hold it and how well it predicts.
 
         Another one than the first is taken if it is right at more left-out labels by more than the

@@ -64,7 +64,7 @@ class PoissonModel(GraphModel):
             first = np.where(absent, 0.0, start.scores)
         linear = self.potential(prepared, task, first, watch)
         potential = linear.x.astype(np.float64, copy=False)
-        scores = _settled(potential, prepared.graph.degree, task, absent)
+        scores = _settle(potential, prepared.graph.degree, task, absent)
         status = linear.status
         stats: dict[str, float | int | str] = {
             "n_iter": linear.n_iter,
@@ -114,7 +114,7 @@ class PoissonModel(GraphModel):
         return solution
 
 
-def _settled(
+def _settle(
     potential: FloatArray, degree: FloatArray, task: CenteredLabels, absent: BoolArray
 ) -> FloatArray:
     """``potential`` with sum_i d_i u_i = 0 on every component, and low absent classes (H1).
@@ -159,7 +159,7 @@ class Poisson(PoissonModel, LinearModel, Refinable):
         task, solution = self.poisson(prepared, labels, start, watch)
         if solution.status is Status.CANCELLED:
             return solution
-        solution = self._balanced(labels, task, solution)
+        solution = self._balance(labels, task, solution)
         decisive = Decisive(
             values=solution.scores,
             shift=np.zeros(prepared.graph.n_nodes),
@@ -195,11 +195,11 @@ class Poisson(PoissonModel, LinearModel, Refinable):
                 parallel=prepared.parallel,
             )
         )
-        scores = _settled(potential, full.degrees().weight, task, task.absent)
+        scores = _settle(potential, full.degrees().weight, task, task.absent)
         scored = task.solution(scores, solution.status, dict(solution.stats))
-        return self._balanced(as_classes(labels), task, scored)
+        return self._balance(as_classes(labels), task, scored)
 
-    def _balanced(self, labels: Labels, task: CenteredLabels, solution: Solution) -> Solution:
+    def _balance(self, labels: Labels, task: CenteredLabels, solution: Solution) -> Solution:
         """The solution with offsets of its classes (H3) if sizes are requested."""
         shares = read_class_shares("class_balance", self.class_balance, labels)
         if shares is None:

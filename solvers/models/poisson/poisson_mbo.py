@@ -225,7 +225,7 @@ class _Cuts:
     def estimate(self) -> None:
         """With free sizes, or from nearly even ones if that is the better cut (H4)."""
         self.cut(None)
-        freed = self._settled(self.nearly_even().classes)
+        freed = self._settle(self.nearly_even().classes)
         fit, best_fit = self._fit(freed.classes), self._fit(self.best.classes)
         if freed.mixing.beats(self.best.mixing, fit, best_fit):
             self.best = freed
@@ -250,7 +250,7 @@ class _Cuts:
             tried.add(left[0])
             n_in_vain += 1
             for classes in self._split_anew(left[0]):
-                cut = self._settled(classes)
+                cut = self._settle(classes)
                 if self._pays(cut, left[0]):
                     self.best, tried, n_in_vain = cut, {left[0]}, 0
                     self.n_splits += 1
@@ -265,7 +265,7 @@ class _Cuts:
         lengths = self.free_lengths if bounds is None else self.lengths
         return self._cut(nodes, first, bounds, lengths, phase)
 
-    def _settled(self, classes: Int64Array) -> _Cut:
+    def _settle(self, classes: Int64Array) -> _Cut:
         """A partition after a few rounds at the requested sizes, or short ones at free sizes."""
         lengths = self.free_lengths[-1:] * 3 if self.bounds is None else self.lengths[::2]
         cut = self._cut(self.nodes, classes, self.bounds, lengths, None)

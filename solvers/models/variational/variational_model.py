@@ -214,7 +214,7 @@ class StartedModel(VariationalModel):
         problem.stats["n_uncertain"] = int(np.count_nonzero(is_lost))
         return Status.ILL_CONDITIONED
 
-    def _warned(self, solution: Solution, labels: Labels) -> Solution:
+    def _warn(self, solution: Solution, labels: Labels) -> Solution:
         """The solution with warnings about clusters that do not fit the classes."""
         predicted = solution.scores.argmax(axis=1)[solution.reachable]
         n_unlabeled = predicted.size - labels.n_labeled
