@@ -142,12 +142,12 @@ def coverage(
     if rows.size <= n_chosen:
         return rows.astype(np.int64)
     some = points[rows]
-    found: Any = _cluster_class()(
+    clusters: Any = _cluster_class()(
         n_chosen, n_init=1, random_state=seed % 2**32, batch_size=_POINTS_AT_ONCE
     ).fit(some)
-    distance = np.linalg.norm(some - found.cluster_centers_[found.labels_], axis=1)
+    distance = np.linalg.norm(some - clusters.cluster_centers_[clusters.labels_], axis=1)
     weight = unsureness(margins)[rows].astype(np.float64)
-    return rows[_middles(found.labels_, distance, weight, n_chosen)].astype(np.int64)
+    return rows[_middles(clusters.labels_, distance, weight, n_chosen)].astype(np.int64)
 
 
 def _cluster_class() -> Any:

@@ -70,8 +70,8 @@ def checked_nodes(name: str, nodes: npt.ArrayLike, n_nodes: int) -> IntArray:
     array = integer_ids(name, nodes)
     if array.size and not (array.min() >= 0 and array.max() < n_nodes):
         row = int(np.argmax((array < 0) | (array >= n_nodes)))
-        given = np.asarray(nodes)[row]
-        raise ValueError(f"{name} must lie in [0, {n_nodes}), got {given} in row {row}")
+        value = np.asarray(nodes)[row]
+        raise ValueError(f"{name} must lie in [0, {n_nodes}), got {value} in row {row}")
     return array
 
 

@@ -95,9 +95,9 @@ class FeatureRows:
         each node, nodes that do not increase or lie outside [0, n_nodes), or an entry that is not
         finite.
         """
-        given = features if isinstance(features, FeatureRows) else cls(values=features)
-        values = _real_rows(given.values)
-        nodes = given.nodes
+        unchecked = features if isinstance(features, FeatureRows) else cls(values=features)
+        values = _real_rows(unchecked.values)
+        nodes = unchecked.nodes
         n_rows = n_nodes if nodes is None else nodes.size
         if values.ndim != 2 or values.shape[0] != n_rows or values.shape[1] < 1:
             owners = f"{n_nodes} nodes" if nodes is None else f"{n_rows} nodes named"
@@ -199,13 +199,13 @@ class SourceRows:
             inside = places[(places >= place.start) & (places < place.stop)]
             if inside.size:
                 parts.append(block[inside - place.start])
-        return self._joined(parts)
+        return self._join(parts)
 
     def whole(self) -> Any:
         """All rows as one array or csr_array."""
-        return self._joined([block for _, block in self.blocks()])
+        return self._join([block for _, block in self.blocks()])
 
-    def _joined(self, parts: list[Any]) -> Any:
+    def _join(self, parts: list[Any]) -> Any:
         if self.is_sparse:
             return sp.csr_array(sp.vstack(parts)) if parts else sp.csr_array((0, self.n_columns))
         return np.concatenate(parts) if parts else np.zeros((0, self.n_columns), np.float32)

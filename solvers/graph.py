@@ -360,9 +360,9 @@ class Graph(EdgeTable):
 
     def components_above(self, least: float) -> tuple[Int32Array, int]:
         """Components by edges of at least this weight, (n_nodes,), and their number."""
-        kept = self.adjacency.data >= least
-        others = self.adjacency.indices[kept].astype(np.int64)
-        rows = np.repeat(np.arange(self.n_nodes), np.diff(self.adjacency.indptr))[kept]
+        is_heavy = self.adjacency.data >= least
+        others = self.adjacency.indices[is_heavy].astype(np.int64)
+        rows = np.repeat(np.arange(self.n_nodes), np.diff(self.adjacency.indptr))[is_heavy]
         parent = np.arange(self.n_nodes)
         join_edges(rows, others, parent)
         component = np.empty(self.n_nodes, np.int32)

@@ -186,14 +186,14 @@ class EdgeTable(ArrowTable):
         table = arrow.table(nodes)
         if "node" not in table.column_names:
             raise ValueError(f"nodes must have a column 'node', got {table.column_names}")
-        asked, names = table["node"], self._node_names()
+        column, names = table["node"], self._node_names()
         if names is None:
             names = arrow.array(np.arange(matrix.shape[0]))
-        found = compute.index_in(asked.cast(names.type), value_set=names)
-        if found.null_count:
-            unknown = asked.filter(compute.is_null(found))[0].as_py()
+        index = compute.index_in(column.cast(names.type), value_set=names)
+        if index.null_count:
+            unknown = column.filter(compute.is_null(index))[0].as_py()
             raise ValueError(f"nodes must be nodes of the graph, got {unknown!r}")
-        places: AnyArray = found.to_numpy()
+        places: AnyArray = index.to_numpy()
         return places.astype(np.int64), table.drop_columns("node")
 
 

@@ -63,7 +63,7 @@ class Watch:
         """A watch with the same cancellation and without progress."""
         return Watch(cancelled=self.cancelled)
 
-    def teller(self, phase: str) -> "Teller":
+    def step_of(self, phase: str) -> "OnStep":
         """`step` of one phase."""
         return partial(self.step, phase)
 
@@ -71,18 +71,20 @@ class Watch:
         self, method: "IterativeMethod[State]", *, max_iter: int, phase: str
     ) -> "Outcome[State]":
         """`iterate` with this watch."""
-        told, asked = self.progress, self.cancelled
-        return iterate(method, max_iter=max_iter, phase=phase, progress=told, cancelled=asked)
+        progress, cancelled = self.progress, self.cancelled
+        return iterate(
+            method, max_iter=max_iter, phase=phase, progress=progress, cancelled=cancelled
+        )
 
 
 UNWATCHED: Final = Watch()
 
-Teller = Callable[[int, int], None]
+OnStep = Callable[[int, int], None]
 """Called with the steps done and the number of steps; may raise `Stopped`."""
 
 
-def untold(n_done: int, n_steps: int) -> None:
-    """A `Teller` that does nothing."""
+def ignore_step(n_done: int, n_steps: int) -> None:
+    """An `OnStep` that does nothing."""
 
 
 class IterativeMethod(Protocol[State]):

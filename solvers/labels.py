@@ -185,13 +185,13 @@ class RealLabels:
         TypeError for ids that are not integers, or values that are not real numbers; ValueError for
         unequal lengths, a negative id, a node labeled twice, or a value that is not finite.
         """
-        given = np.asarray(values)
-        if given.size and given.dtype.kind not in "iuf":
-            raise TypeError(f"values must be real numbers, got an array of {given.dtype}")
-        if given.ndim != 1:
-            raise ValueError(f"values must be one-dimensional, got shape {given.shape}")
-        ids, order = _sorted_nodes(nodes, given.size)
-        return cls(nodes=ids, values=frozen(given[order].astype(np.float64)))
+        numbers = np.asarray(values)
+        if numbers.size and numbers.dtype.kind not in "iuf":
+            raise TypeError(f"values must be real numbers, got an array of {numbers.dtype}")
+        if numbers.ndim != 1:
+            raise ValueError(f"values must be one-dimensional, got shape {numbers.shape}")
+        ids, order = _sorted_nodes(nodes, numbers.size)
+        return cls(nodes=ids, values=frozen(numbers[order].astype(np.float64)))
 
     @property
     def n_labeled(self) -> int:

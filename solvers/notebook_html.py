@@ -26,8 +26,8 @@ def shown(
     ``columns`` hold equally many values, the rows to show; ``n_rows`` is the number in all.
     """
     known = {name: value for name, value in facts.items() if value is not None}
-    told = " · ".join(f"{escape(name)} <b>{_text(value)}</b>" for name, value in known.items())
-    parts = [f"<div><b>{escape(title)}</b> {told}</div>"]
+    listed = " · ".join(f"{escape(name)} <b>{_text(value)}</b>" for name, value in known.items())
+    parts = [f"<div><b>{escape(title)}</b> {listed}</div>"]
     if columns:
         parts.append(_table(columns))
         n_shown = len(next(iter(columns.values())))

@@ -28,7 +28,7 @@ class Status(Enum):
 
 def first_failure(*statuses: Status) -> Status:
     """The first status that is not converged, or converged."""
-    return next((each for each in statuses if each is not Status.CONVERGED), Status.CONVERGED)
+    return next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
 
 
 _MESSAGES = {

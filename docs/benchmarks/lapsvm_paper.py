@@ -55,7 +55,7 @@ from docs.benchmarks.lapsvm.report import Result, draw, error_table, time_table
 from docs.benchmarks.lapsvm.sets import DEFAULT_SPLITS, SETS, DataSet, DrawName, Setting, from_file
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.gram.kernel_functions import KERNELS
-from peewit.solvers.svm.regularised_problem import BIASES
+from peewit.solvers.svm.regularized_problem import BIASES
 
 GRID_ROWS = 3_000
 QUICK_ROWS, QUICK_SPLITS = 600, 2

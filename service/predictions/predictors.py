@@ -42,7 +42,7 @@ from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.linear.filtered_ridge import (
     FilteredFeatures,
     FilteredRidge,
-    given_scores,
+    edge_scores,
     joined_scores,
 )
 from peewit.solvers.solution import Functions, Solution
@@ -90,7 +90,7 @@ def given_of(model: Model, prepared: Any, solution: Solution) -> FloatArray | No
         return None
     features: FilteredFeatures = prepared
     inverse_root = features.columns.pagerank.inverse_root
-    return given_scores(solution.scores, inverse_root, functions.weights[-1])
+    return edge_scores(solution.scores, inverse_root, functions.weights[-1])
 
 
 def _linear_parts(functions: LinearFunctions) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from peewit.service.wire.jobs import Estimate
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramPlan, GramTooLarge
 from peewit.solvers.models.contract.embedded_model import EmbeddedModel
-from peewit.solvers.models.contract.feature_model import GIVEN, FeatureModel
+from peewit.solvers.models.contract.feature_model import FEATURES, FeatureModel
 from peewit.solvers.models.contract.kernel_space_model import KernelSpaceModel
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.contract.refinable_model import Refinable
@@ -224,7 +224,7 @@ def newest_snapshot(graph: GraphRecord) -> int:
 def _input(model: Model, rows: FeatureRows | None) -> str:
     if not isinstance(model, FeatureModel):
         return "graph"
-    return model.of_graph if rows is None else GIVEN
+    return model.of_graph if rows is None else FEATURES
 
 
 def _points(

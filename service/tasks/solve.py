@@ -77,7 +77,7 @@ from peewit.solvers.assessment.plausibility import (
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.classes.score_calibration import Calibration
-from peewit.solvers.models.contract.feature_model import GIVEN
+from peewit.solvers.models.contract.feature_model import FEATURES
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.contract.refinable_model import Refinable
 from peewit.solvers.models.left_out.label_sample import NO_SAMPLE, without_blame
@@ -471,7 +471,7 @@ def _solve(
 def _functions_of_points(solution: Solution) -> Functions | None:
     """Functions that predict new points, where the model worked on given features."""
     functions = solution.functions
-    if functions is None or solution.stats.get("input") != GIVEN:
+    if functions is None or solution.stats.get("input") != FEATURES:
         return None
     return functions.trimmed()
 

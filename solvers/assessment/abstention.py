@@ -40,10 +40,10 @@ class RiskCurve:
     def greatest_error(self, confidence: float) -> FloatArray:
         """(n_points,) errors that are exceeded with a chance of at most 1 - confidence (J14)."""
         rest = self.n_answered - self.n_wrong
-        found = np.ones(rest.size)
+        error = np.ones(rest.size)
         is_some = rest > 0
-        found[is_some] = betaincinv(self.n_wrong[is_some] + 1, rest[is_some], confidence)
-        return found
+        error[is_some] = betaincinv(self.n_wrong[is_some] + 1, rest[is_some], confidence)
+        return error
 
     def threshold_place(self, max_error: float, confidence: float) -> int | None:
         """Place of the lowest threshold known to keep errors to ``max_error``, or None (J14).
@@ -59,10 +59,10 @@ class RiskCurve:
         chance = (1.0 - confidence) / len(_STARTS)
         least = math.log(chance) / math.log(1.0 - max_error)  # if all of so many are right
         passes = self.greatest_error(1.0 - chance) <= max_error
-        found = -1
+        place = -1
         for start in _STARTS:
             first = int(np.searchsorted(self.n_answered, start * least))
             n_passed = int(np.argmin(np.append(passes[first:], False)))
             if n_passed:
-                found = max(found, first + n_passed - 1)
-        return found if found >= 0 else None
+                place = max(place, first + n_passed - 1)
+        return place if place >= 0 else None

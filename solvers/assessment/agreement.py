@@ -72,7 +72,7 @@ def pair_agreement(
         observed=Estimate(value=n_agreed / n_nodes, low=low, high=high),
         kappa=_UNKNOWN
         if np.union1d(a, b).size > MOST_CLASSES
-        else _bootstrapped(_Kappa.of(a, b), confidence, seed),
+        else _bootstrap(_Kappa.of(a, b), confidence, seed),
     )
 
 
@@ -89,7 +89,7 @@ def alpha_agreement(
     n_nodes = int(np.count_nonzero(is_pairable))
     if n_nodes == 0 or np.unique(answers[answers != NO_ANSWER]).size > MOST_CLASSES:
         return n_nodes, _UNKNOWN
-    return n_nodes, _bootstrapped(_Alpha.of(answers[is_pairable]), confidence, seed)
+    return n_nodes, _bootstrap(_Alpha.of(answers[is_pairable]), confidence, seed)
 
 
 def wilson_interval(n_hits: int, n: int, *, confidence: float) -> tuple[float, float]:
@@ -163,7 +163,7 @@ def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
     return np.where(is_defined, above / np.where(is_defined, below, 1.0), np.nan)
 
 
-def _bootstrapped(figure: _Kappa | _Alpha, confidence: float, seed: int) -> Estimate:
+def _bootstrap(figure: _Kappa | _Alpha, confidence: float, seed: int) -> Estimate:
     """A figure of all nodes, and its quantiles over nodes drawn with replacement."""
     value = float(figure(figure.n_nodes[None].astype(np.float64))[0])
     if np.isnan(value):

@@ -99,7 +99,7 @@ def cross_validate(
     if model.shows_start:
         start = None
     fold, always_kept = deal_folds(labels, n_folds, seed, may_leave_out)
-    told: list[float] = []
+    figures: list[float] = []
     losses: list[FloatArray] = []
     n_unreachable, status = 0, Status.CONVERGED
     for number in range(n_folds):
@@ -124,12 +124,12 @@ def cross_validate(
             left_out_scores.add(solution, left_out)
         if on_fold is not None:
             on_fold(left_out, solution)
-        told.append(_told(labels, losses[-1]))
+        figures.append(_figure(labels, losses[-1]))
     return CrossValidation(
         figure="accuracy" if isinstance(labels, Labels) else "rmse",
-        mean=_told(labels, np.concatenate(losses)) if losses else float("nan"),
-        folds=tuple(told),
-        n_left_out=sum(each.size for each in losses),
+        mean=_figure(labels, np.concatenate(losses)) if losses else float("nan"),
+        folds=tuple(figures),
+        n_left_out=sum(part.size for part in losses),
         n_unreachable=n_unreachable,
         always_kept=always_kept,
         status=status,
@@ -185,6 +185,6 @@ def _losses(labels: Labels | RealLabels, rows: Int64Array, solution: Solution) -
     return missed
 
 
-def _told(labels: Labels | RealLabels, losses: FloatArray) -> float:
+def _figure(labels: Labels | RealLabels, losses: FloatArray) -> float:
     """The figure of some losses."""
     return float(1.0 - losses.mean() if isinstance(labels, Labels) else np.sqrt(losses.mean()))

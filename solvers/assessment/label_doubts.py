@@ -32,13 +32,13 @@ class LabelDoubts:
     def of(cls, scores: Float32Array, classes: Int64Array, score_kind: ScoreKind) -> "LabelDoubts":
         """Doubts from (n_labels, n_classes) left-out scores, as of `CrossValidation.scores`."""
         reached = np.flatnonzero(np.isfinite(scores).all(axis=1))
-        given = np.arange(reached.size), classes[reached]
+        own = np.arange(reached.size), classes[reached]
         others = scores[reached]
-        of_given = others[given]
-        others[given] = -np.inf
+        own_scores = others[own]
+        others[own] = -np.inf
         behind = np.full(classes.size, -np.inf, np.float32)
-        behind[reached] = others.max(axis=1) - of_given
-        rank_by = of_given if score_kind == "probability" else -behind[reached]
+        behind[reached] = others.max(axis=1) - own_scores
+        rank_by = own_scores if score_kind == "probability" else -behind[reached]
         order = reached[np.argsort(rank_by, kind="stable")]
         return cls(classes=classes, order=order, behind=behind)
 

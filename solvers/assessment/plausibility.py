@@ -97,8 +97,8 @@ class ComparedShares:
         of_labels = self.n_labels / self.n_labels.sum()
         shares = zip(of_labels[most].tolist(), self.predicted[most].tolist(), strict=True)
         return [
-            {"label": self.class_names[place], "labels": given, "predicted": predicted}
-            for place, (given, predicted) in zip(most.tolist(), shares, strict=True)
+            {"label": self.class_names[place], "labels": labeled, "predicted": predicted}
+            for place, (labeled, predicted) in zip(most.tolist(), shares, strict=True)
         ]
 
 
@@ -163,25 +163,25 @@ def share_warnings(
     says that mean probabilities are near the labels' shares, so that only choosing the largest can
     make a difference; ``are_random`` that labels were drawn at random.
     """
-    given, predicted = shares.labels, shares.predicted
+    labeled, predicted = shares.labels, shares.predicted
     n_labels, n_others = int(shares.n_compared.sum()), int(shares.n_predicted.sum())
-    if n_others == 0 or n_labels == 0 or given.size < 2:
+    if n_others == 0 or n_labels == 0 or labeled.size < 2:
         return
-    chances = bdtr(shares.n_predicted, n_others, given)  # of so few nodes, at the labels' shares
+    chances = bdtr(shares.n_predicted, n_others, labeled)  # of so few nodes, at the labels' shares
     largest = int(predicted.argmax())
     n_elsewhere = n_others - int(shares.n_predicted[largest])
-    is_beyond_chance = bdtr(n_elsewhere, n_others, 1 - given[largest]) < _P_VALUE
-    if is_beyond_chance and _diversity(predicted) < _LEAST_DIVERSITY * _diversity(given):
+    is_beyond_chance = bdtr(n_elsewhere, n_others, 1 - labeled[largest]) < _P_VALUE
+    if is_beyond_chance and _diversity(predicted) < _LEAST_DIVERSITY * _diversity(labeled):
         yield Advised(
             f"the prediction has nearly collapsed: {shares.class_names[largest]!r} takes "
             f"{predicted[largest]:.1%} of the {n_others:,} nodes without label and "
-            f"{given[largest]:.1%} of the labels; unless it is so common, solve with another model "
-            "or with more labels",
+            f"{labeled[largest]:.1%} of the labels; unless it is so common, solve with another "
+            "model or with more labels",
             "other model",
             "label more",
         )
         return
-    is_lost = (shares.n_labels >= 2) & (predicted < _LEAST_PART * given) & (chances < _P_VALUE)
+    is_lost = (shares.n_labels >= 2) & (predicted < _LEAST_PART * labeled) & (chances < _P_VALUE)
     lost = np.flatnonzero(is_lost)
     if lost.size:
         named = ", ".join(
@@ -197,20 +197,20 @@ def share_warnings(
             "label more",
         )
         return
-    if drawn_by_class(shares.n_labels) or np.abs(given - predicted).sum() / 2 < _LEAST_DISTANCE:
+    if drawn_by_class(shares.n_labels) or np.abs(labeled - predicted).sum() / 2 < _LEAST_DISTANCE:
         return
     error = np.sqrt(predicted * (1 - predicted) / n_labels + 1 / (4 * n_labels**2))
-    z = np.abs(given - predicted) / error  # (J6)
-    p_value = min(1.0, 2 * given.size * float(ndtr(-z.max())))
+    z = np.abs(labeled - predicted) / error  # (J6)
+    p_value = min(1.0, 2 * labeled.size * float(ndtr(-z.max())))
     if p_value < _P_VALUE:
-        place = int(np.abs(given - predicted).argmax())
+        place = int(np.abs(labeled - predicted).argmax())
         cause = (
             "the labels are no random sample, or the model leans: label some nodes drawn at random "
             "to see which"
         )
         advice: tuple[Advice, ...] = ("label random",)
         if scores_agree:
-            grows = predicted[place] > given[place] == given.max()
+            grows = predicted[place] > labeled[place] == labeled.max()
             whither = "to the commonest class" if grows else "to other classes"
             cause = (
                 "mean probabilities are near the labels' shares, so nodes of which little is known "
@@ -222,7 +222,7 @@ def share_warnings(
             advice = "other model", "threshold"
         yield Advised(
             f"classes are predicted otherwise than labeled, beyond chance (z-test of shares, p = "
-            f"{p_value:.0e}): {shares.class_names[place]!r} is {given[place]:.1%} of the "
+            f"{p_value:.0e}): {shares.class_names[place]!r} is {labeled[place]:.1%} of the "
             f"{n_labels:,} labels and {predicted[place]:.1%} of the other nodes; {cause}",
             *advice,
         )

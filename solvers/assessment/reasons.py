@@ -82,9 +82,9 @@ def reasons(
     visited = visited[:n_visited]
     counts = np.bincount(classes, minlength=n_classes)
     places = np.flatnonzero(stopped[nodes])
-    found = nodes[places]
-    each = rows.degree.sum() / (rows.degree[found] * counts[classes[places]])
-    added = stopped[found] * each
+    sources = nodes[places]
+    density_per_walk = rows.degree.sum() / (rows.degree[sources] * counts[classes[places]])
+    added = stopped[sources] * density_per_walk
     density = np.bincount(classes[places], added, n_classes).astype(np.float64)
     if densities is not None:
         waiting = visited[left[visited] > 0.0]
@@ -142,9 +142,9 @@ def likeliest_ways(
     def way(target: int) -> list[int] | None:
         if not is_settled[target]:
             return None
-        found = [target]
-        while found[-1] != node:
-            found.append(int(before[found[-1]]))
-        return found[::-1]
+        path = [target]
+        while path[-1] != node:
+            path.append(int(before[path[-1]]))
+        return path[::-1]
 
     return [way(target) for target in targets]

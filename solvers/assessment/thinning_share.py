@@ -108,9 +108,9 @@ def thinning_share(
         some = slice(first, first + _COLUMNS)
         values = np.ascontiguousarray(decisive.values[:, some], np.float64)
         pull, rng = np.zeros_like(values), np.random.default_rng(seed)
-        for each in edges():
-            other = rng.standard_normal(each.u.size) * each.weight * np.sqrt(each.relative)
-            u, v, weight, columns = frozen_all(each.u, each.v, other, values)
+        for part in edges():
+            other = rng.standard_normal(part.u.size) * part.weight * np.sqrt(part.relative)
+            u, v, weight, columns = frozen_all(part.u, part.v, other, values)
             add_pulls(u, v, weight, columns, pull)
         if first == 0 and not pull.any():
             return nothing
@@ -130,12 +130,12 @@ def thinning_share(
 
 def _share_of_signal(decisive: Decisive, change: Float32Array) -> float:
     """Part of the differences between usual nodes that the coins did not make."""
-    told: list[FloatArray] = []
-    made: list[FloatArray] = []
+    variances: list[FloatArray] = []
+    noise: list[FloatArray] = []
     for rows in row_blocks(len(change)):
         is_free = decisive.is_free[rows]
-        for found, columns in ((told, decisive.values), (made, change)):
+        for spreads, columns in ((variances, decisive.values), (noise, change)):
             some = np.asarray(columns[rows][is_free], np.float64)
-            found.append(some.var(axis=1))
-    whole = float(np.median(np.concatenate(told)))
-    return max(0.0, 1.0 - float(np.median(np.concatenate(made))) / whole) if whole > 0 else 0.0
+            spreads.append(some.var(axis=1))
+    whole = float(np.median(np.concatenate(variances)))
+    return max(0.0, 1.0 - float(np.median(np.concatenate(noise))) / whole) if whole > 0 else 0.0

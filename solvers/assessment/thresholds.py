@@ -100,10 +100,10 @@ class ThresholdGoal:
     @property
     def goals(self) -> tuple[str, ...]:
         """Names of the goals that are set."""
-        asked = [
+        names = [
             name for name in ("min_recall", "min_precision") if getattr(self, name) is not None
         ]
-        return (*asked, *(["cost_fn or cost_fp"] if self.has_costs else []))
+        return (*names, *(["cost_fn or cost_fp"] if self.has_costs else []))
 
     @property
     def has_costs(self) -> bool:
@@ -166,10 +166,10 @@ def choose_threshold(curve: ScoreCurve, goal: ThresholdGoal) -> float:
     return _between(scores, place)
 
 
-def _require_met(name: str, meets: BoolArray, asked: float, reached: FloatArray) -> None:
+def _require_met(name: str, meets: BoolArray, least: float, reached: FloatArray) -> None:
     if not meets.any():
         raise BadArgument(
-            name, f"must be at most {reached.max():.4f}, the most of any threshold, got {asked}"
+            name, f"must be at most {reached.max():.4f}, the most of any threshold, got {least}"
         )
 
 

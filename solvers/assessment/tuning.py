@@ -129,26 +129,25 @@ def tune(
     models = grid_models(model, default_grid(model) if grid is None else grid)
     if isinstance(prepared, Points):  # labels of nodes without features can teach nothing
         labels = labels.subset(np.flatnonzero(prepared.have_features(labels)))
+    machines = [machine for _, machine in models if isinstance(machine, TransductiveMachine)]
     search = _Search(
         prepared=prepared,
         labels=labels,
         n_folds=_possible_folds(labels, n_folds),
         seed=seed,
         watch=Watch(progress=progress, cancelled=cancelled),
-        weights=sorted(
-            {each.unlabeled_weight for _, each in models if isinstance(each, TransductiveMachine)}
-        ),
+        weights=sorted({machine.unlabeled_weight for machine in machines}),
     )
     trials: list[tuple[Trial, Model]] = []
     status = Status.CONVERGED
     try:
-        for number, (values, each) in enumerate(models):
+        for number, (values, candidate) in enumerate(models):
             search.watch.step(PHASE, number, len(models))
-            trials.append((search.trial(each, values), each))
+            trials.append((search.trial(candidate, values), candidate))
         search.watch.step(PHASE, len(models), len(models))
     except Stopped:
         status = Status.CANCELLED
-    best = max(trials, key=lambda each: each[0].n_right)[1] if trials else model
+    best = max(trials, key=lambda trial: trial[0].n_right)[1] if trials else model
     return Tuning(
         trials=tuple(trial for trial, _ in trials),
         best=best,
@@ -209,7 +208,7 @@ class _Search:
     def _by_path(self, model: TransductiveMachine) -> tuple[int, int, Status]:
         """The same for one unlabeled weight, by a search that goes through all of them."""
         any_weight = replace(model, unlabeled_weight=1.0)
-        known = next((path for each, path in self.paths if each == any_weight), None)
+        known = next((path for other, path in self.paths if other == any_weight), None)
         if known is None:
             points: Points = self.prepared
             own = points.with_features(self.labels)
@@ -218,8 +217,8 @@ class _Search:
             silent = self.watch.silent()  # which speaks of trials
             scores, status = model.left_out_scores(points, own, fold, weights, silent)
             known = {
-                weight: (*_n_right(each, own, fold), status)
-                for weight, each in zip(weights, scores, strict=True)
+                weight: (*_n_right(left_out_scores, own, fold), status)
+                for weight, left_out_scores in zip(weights, scores, strict=True)
             }
             self.paths.append((any_weight, known))
         return known[model.unlabeled_weight]
@@ -231,7 +230,7 @@ class _Search:
             solution = model.solve(self.prepared, self.labels, start=self.last, cancelled=cancelled)
             if solution.status is Status.CANCELLED:
                 raise Stopped
-        found = cross_validate(
+        result = cross_validate(
             model,
             self.prepared,
             self.labels,
@@ -240,10 +239,10 @@ class _Search:
             start=solution,
             cancelled=cancelled,
         )
-        if found.status is Status.CANCELLED:
+        if result.status is Status.CANCELLED:
             raise Stopped
         self.last = solution
-        return round(found.mean * found.n_left_out), found.n_left_out, found.status
+        return round(result.mean * result.n_left_out), result.n_left_out, result.status
 
 
 def _n_right(scores: FloatArray, labels: Labels, fold: Int64Array) -> tuple[int, int]:

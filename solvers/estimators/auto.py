@@ -38,4 +38,4 @@ class Auto(ProbabilityClassifier):
             The labels are no random sample of the nodes.
         """
         self._refuse(further)
-        return self._solved(*self._problem(X, y, features))
+        return self._solve(*self._problem(X, y, features))

@@ -36,7 +36,7 @@ _STACKED = ("reachable_", "transduction_")
 _LISTED = ("classes_", "label_distributions_", "decision_", "status_", "stats_")
 """Attributes of several columns of ``y``: arrays side by side, or one entry for each."""
 
-_OF_FIT = 5  # who called `fit`, which led here by `_solved` and `_learn`
+_OF_FIT = 5  # who called `fit`, which led here by `_solve` and `_learn`
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -81,21 +81,21 @@ class ModelEstimator(BaseEstimator):
         names = {each.name for each in fields(self)} & {each.name for each in fields(self._model)}
         return {name: plain(getattr(self, name)) for name in names}
 
-    def _checked(self, name: str) -> Any:
+    def _check(self, name: str) -> Any:
         """A parameter that keeps its rule; raises TypeError or ValueError."""
         value = plain(getattr(self, name))
         rule_of(self.__dataclass_fields__[name]).check(name, value)
         return value
 
-    def _validated(self, X: Any, *y: Any, **checks: Any) -> Any:
+    def _validate(self, X: Any, *y: Any, **checks: Any) -> Any:
         """``X``, or ``X`` and ``y``, as arrays or scipy sparse matrices; of ``y`` an array."""
         formats, dtypes = ("csr", "csc", "coo"), (np.float64, np.float32)
         if y:
             checks["multi_output"] = True
-        found = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
-        return (found[0], target_columns(found[1])) if y else found
+        arrays = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
+        return (arrays[0], target_columns(arrays[1])) if y else arrays
 
-    def _solved(self, model: Model, prepared: Any, y: AnyArray) -> Self:
+    def _solve(self, model: Model, prepared: Any, y: AnyArray) -> Self:
         """The estimator with what solves for ``y`` tell; of columns each has one of its own."""
         self.__dict__.pop("estimators_", None)  # of a fit before
         if y.ndim == 1:
@@ -115,7 +115,7 @@ class ModelEstimator(BaseEstimator):
             estimator._calibrate(model, prepared, targets, solution)
         for name in _STACKED + _LISTED:
             if hasattr(learned[0], name):
-                values = [getattr(each, name) for each in learned]
+                values = [getattr(estimator, name) for estimator in learned]
                 setattr(self, name, np.column_stack(values) if name in _STACKED else values)
         self.n_iter_ = max(int(solution.stats["n_iter"]) for solution in solutions)
         self.estimators_ = learned
@@ -126,7 +126,7 @@ class ModelEstimator(BaseEstimator):
         learned = getattr(self, "estimators_", None)
         if learned is None:
             return None
-        return [getattr(each, method)(*samples, **chosen) for each in learned]
+        return [getattr(estimator, method)(*samples, **chosen) for estimator in learned]
 
     def _places(self, X: Any, nodes: Any) -> AnyArray | None:
         """Places of fitted nodes; None where new samples are given.
@@ -138,8 +138,8 @@ class ModelEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         if (X is None) == (nodes is None):
-            given = "neither" if X is None else "both"
-            raise ValueError(f"give either X, new samples, or nodes of the fit, got {given}")
+            received = "neither" if X is None else "both"
+            raise ValueError(f"give either X, new samples, or nodes of the fit, got {received}")
         if nodes is None:
             return None
         return places_of(nodes, self._names, self.transduction_.shape[0])
@@ -191,7 +191,7 @@ class ModelEstimator(BaseEstimator):
         """Make probabilities of scores, for estimators that can."""
         del model, prepared, targets, solution
 
-    def _decided(self, scores: FloatArray, reached: Any) -> FloatArray:
+    def _decide(self, scores: FloatArray, reached: Any) -> FloatArray:
         """By what classes are chosen: the largest of a row."""
         del reached
         return scores
@@ -290,16 +290,16 @@ class GraphEstimator(ModelEstimator):
         """
         if self.affinity not in _AFFINITIES:
             raise ValueError(f"affinity must be one of {_AFFINITIES}, got {self.affinity!r}")
-        if (given := graph_of(X)) is not None:
+        if (graph := graph_of(X)) is not None:
             self._node_names = getattr(X, "external_ids", None)
-            return self._given_graph(given, y, checks)
+            return self._check_graph(graph, y, checks)
         self._node_names = None
         if hasattr(X, "adj") and hasattr(X, "is_directed"):
             raise TypeError(
                 "X must be an adjacency matrix or a graph of Peewit, got one of networkx; give "
                 "peewit.sparsify(X), which keeps the names, or networkx.to_scipy_sparse_array(X)"
             )
-        X, y = self._validated(X, y, ensure_min_samples=2, **checks)
+        X, y = self._validate(X, y, ensure_min_samples=2, **checks)
         self._neighborhood: Neighborhood | None = None
         if self.affinity == "precomputed":
             if X.shape[0] != X.shape[1]:
@@ -310,10 +310,10 @@ class GraphEstimator(ModelEstimator):
             columns = getattr(self, "feature_names_in_", None)  # of a data frame, named by nodes
             self._node_names = None if columns is None else pa.array(columns)
             return Graph.from_adjacency(X), y
-        self._neighborhood = Neighborhood.of_points(X, self._checked("n_neighbors"))
+        self._neighborhood = Neighborhood.of_points(X, self._check("n_neighbors"))
         return self._neighborhood.graph(), y
 
-    def _given_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
+    def _check_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
         """``graph`` itself, checked against ``y``."""
         if self.affinity != "precomputed":
             raise ValueError(
@@ -342,7 +342,7 @@ class GraphEstimator(ModelEstimator):
                 "new samples need a fit with affinity='knn': a graph that was given holds no ties "
                 "to nodes outside it. Ask for nodes=..., or fit a graph with the new nodes in it"
             )
-        points = self._validated(X, reset=False)
+        points = self._validate(X, reset=False)
         return self._neighborhood.extend(points, self._scores(), self.reachable_)
 
     @abstractmethod
@@ -350,14 +350,14 @@ class GraphEstimator(ModelEstimator):
         """(n_nodes, k) scores of all nodes."""
 
 
-def graph_of(given: Any) -> Graph | None:
+def graph_of(source: Any) -> Graph | None:
     """The graph that was given, as itself or as `peewit.sparsify` returns it; else None."""
-    graph = getattr(given, "graph", given)
+    graph = getattr(source, "graph", source)
     return graph if isinstance(graph, Graph) else None
 
 
 def plain(value: Any) -> Any:
     """Numpy scalars, such as a parameter grid holds, as Python numbers; also those of mappings."""
     if isinstance(value, Mapping):
-        return {plain(name): plain(each) for name, each in value.items()}
+        return {plain(name): plain(entry) for name, entry in value.items()}
     return value.item() if isinstance(value, np.generic) else value

@@ -99,10 +99,10 @@ class CalibratedScores(ModelEstimator):
             solution.reachable, targets.classes[likeliest], self.transduction_
         )
 
-    def _decided(self, scores: FloatArray, reached: Any) -> FloatArray:
+    def _decide(self, scores: FloatArray, reached: Any) -> FloatArray:
         """By what classes are chosen: the probabilities, where there are some."""
         return self._probabilities(scores, reached) if self.probabilities else scores
 
     def _probabilities(self, scores: FloatArray, reached: Any) -> FloatArray:
-        told = self._calibration.probabilities(scores)
-        return np.where(np.atleast_1d(reached)[:, None], told, self._prior)
+        calibrated = self._calibration.probabilities(scores)
+        return np.where(np.atleast_1d(reached)[:, None], calibrated, self._prior)

@@ -51,7 +51,7 @@ class GraphClassifier(Classifier, GraphEstimator):
             The solve ended before the residual asked for was reached.
         """
         self._refuse(further)
-        return self._solved(*self._problem(X, y))
+        return self._solve(*self._problem(X, y))
 
     def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
         """The model, what it prepared, and ``y``; features for a model that takes them."""
@@ -88,7 +88,7 @@ class GraphClassifier(Classifier, GraphEstimator):
             chosen: AnyArray = self.transduction_[places]
             return chosen
         scores, reached = self._new_scores(X)
-        return self._targets.named(self._decided(scores, reached).argmax(axis=1), reached)
+        return self._targets.named(self._decide(scores, reached).argmax(axis=1), reached)
 
     def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         del prepared

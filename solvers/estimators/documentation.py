@@ -21,9 +21,9 @@ def with_parameters(estimator: Any, model: type[Model]) -> str:
         96, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
     )
     lines = [inspect.cleandoc(estimator.__doc__), "", "Parameters", "----------"]
-    for parameter in sorted(fields(estimator), key=lambda each: each.name not in of_model):
-        told = of_model.get(parameter.name, parameter)
-        doc = told.metadata.get("doc") or rule_of(told).doc
+    for parameter in sorted(fields(estimator), key=lambda field: field.name not in of_model):
+        source = of_model.get(parameter.name, parameter)
+        doc = source.metadata.get("doc") or rule_of(source).doc
         lines.append(f"{parameter.name} : {_values(parameter.type)}, default {parameter.default!r}")
         lines += indented.wrap(doc)
     return "\n".join(lines)

@@ -33,7 +33,7 @@ def filter_features(
     ----------
     graph : Graph, what `sparsify` returns, or (n_nodes, n_nodes) array or scipy sparse matrix
     features : (n_nodes, n_features) array, numpy.memmap or scipy sparse matrix
-        Not changed: neither scaled nor centred.
+        Not changed: neither scaled nor centered.
     path : str, Path or None
         Writes an ``.npy`` file in column order there, which appears when it is whole, and holds
         ``max_bytes`` of columns at once; None for an array in memory.
@@ -68,10 +68,10 @@ def filter_features(
         raise BadArgument("teleport", f"must lie in (0, 1], got {teleport}")
     if max_bytes < 1:
         raise BadArgument("max_bytes", f"must be at least 1, got {max_bytes}")
-    given = graph_of(graph)
-    nodes = Graph.from_adjacency(graph) if given is None else given
+    own = graph_of(graph)
+    nodes = Graph.from_adjacency(graph) if own is None else own
     rows = checked_rows(features, nodes.n_nodes)
-    blocks = _filtered(nodes, rows, teleport, max_bytes, watch)
+    blocks = _filter(nodes, rows, teleport, max_bytes, watch)
     if path is None:
         out = np.empty((nodes.n_nodes, rows.n_columns), np.float32)
         first = 0
@@ -97,7 +97,7 @@ def filter_features(
     return np.asanyarray(np.load(target, mmap_mode="r"))
 
 
-def _filtered(
+def _filter(
     graph: Graph, rows: Rows, teleport: float, max_bytes: int, watch: Watch
 ) -> Iterator[Float32Array]:
     """Some columns of the result after others."""

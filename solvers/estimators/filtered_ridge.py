@@ -40,7 +40,7 @@ class FilteredRidge(CalibratedScores, PenalizedClassifier):
         if columns is not None:
             return decisions_of_columns(columns)
         places = self._places(X, nodes)
-        scores = self._joined(X, edges) if places is None else self.decision_[places]
+        scores = self._join(X, edges) if places is None else self.decision_[places]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any = None, edges: Any = None, *, nodes: Any = None) -> AnyArray:
@@ -67,18 +67,18 @@ class FilteredRidge(CalibratedScores, PenalizedClassifier):
         if places is not None:
             chosen: AnyArray = self.transduction_[places]
             return chosen
-        codes = self._decided(self._joined(X, edges), True).argmax(axis=1)
+        codes = self._decide(self._join(X, edges), True).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted
 
-    def _joined(self, X: Any, edges: Any) -> FloatArray:
+    def _join(self, X: Any, edges: Any) -> FloatArray:
         check_is_fitted(self)
         own = self._new_scores(X)
         if edges is None:
             return own
         teleport, constant = float(self.stats_["teleport"]), self._functions.weights[-1]
-        given = filtered_ridge.given_scores(self.decision_, self._inverse_root, constant)
-        return filtered_ridge.joined_scores(own, edges, given, teleport, constant)
+        node_scores = filtered_ridge.edge_scores(self.decision_, self._inverse_root, constant)
+        return filtered_ridge.joined_scores(own, edges, node_scores, teleport, constant)
 
     def _keep(self, prepared: Any, solution: Solution) -> None:
         super()._keep(prepared, solution)

@@ -74,14 +74,14 @@ class InductiveClassifier(Classifier):
             What was computed as asked is hardly what was wanted; says what to do about it.
         """
         self._refuse(further)
-        return self._fitted(X, y, graph)
+        return self._fit(X, y, graph)
 
-    def _fitted(self, X: Any, y: Any, graph: Any) -> Self:
-        X, y = self._validated(X, y, ensure_min_samples=2)
-        max_bytes = self._checked("max_bytes")
+    def _fit(self, X: Any, y: Any, graph: Any) -> Self:
+        X, y = self._validate(X, y, ensure_min_samples=2)
+        max_bytes = self._check("max_bytes")
         model = self._model(**self._hyperparameters())
         prepared = model.prepare(self._graph(X, graph), X, kept_bytes=max_bytes)
-        return self._solved(model, prepared, y)
+        return self._solve(model, prepared, y)
 
     def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         self._finish(solution)
@@ -129,7 +129,7 @@ class InductiveClassifier(Classifier):
         if places is not None:
             chosen: AnyArray = self.transduction_[places]
             return chosen
-        codes = self._decided(self._new_scores(X), True).argmax(axis=1)
+        codes = self._decide(self._new_scores(X), True).argmax(axis=1)
         predicted: AnyArray = self.classes_[codes]
         return predicted
 
@@ -140,7 +140,7 @@ class InductiveClassifier(Classifier):
     @one_blas_thread
     def _new_scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        scores: FloatArray = self._functions.class_scores(self._validated(X, reset=False))
+        scores: FloatArray = self._functions.class_scores(self._validate(X, reset=False))
         return scores
 
     def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:
@@ -168,14 +168,14 @@ class PenalizedClassifier(InductiveClassifier):
     def _graph(self, X: Any, graph: Any) -> Graph:
         """The graph given, or that of nearest neighbors with heat weights (section E.4)."""
         if graph is None:
-            n_neighbors = self._checked("n_neighbors")
+            n_neighbors = self._check("n_neighbors")
             return neighbor_graph(X, n_neighbors, weights="heat", symmetrize="max")
-        given = graph_of(graph)
-        if given is None:
-            given = Graph.from_adjacency(graph)
-        if given.n_nodes != X.shape[0]:
+        sample_graph = graph_of(graph)
+        if sample_graph is None:
+            sample_graph = Graph.from_adjacency(graph)
+        if sample_graph.n_nodes != X.shape[0]:
             raise ValueError(
-                f"graph must have one node per sample, got {given.n_nodes} nodes for "
+                f"graph must have one node per sample, got {sample_graph.n_nodes} nodes for "
                 f"{X.shape[0]} samples"
             )
-        return given
+        return sample_graph

@@ -7,7 +7,7 @@ from peewit.solvers.estimators.inductive_base import InductiveClassifier, Penali
 from peewit.solvers.gram.kernel_functions import KernelName
 from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
 from peewit.solvers.models.machines import laprlsc, lapsvm, supervised_machines
-from peewit.solvers.svm.regularised_problem import BiasName
+from peewit.solvers.svm.regularized_problem import BiasName
 from peewit.solvers.svm.stopping import MeasureName, StopName
 
 

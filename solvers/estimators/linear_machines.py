@@ -25,9 +25,9 @@ def _tells_decisions(estimator: "LinearClassifier") -> bool:
     return not _tells_probabilities(estimator)
 
 
-def _checked_weights(given: Any, n_samples: int) -> FloatArray:
+def _checked_weights(sample_weight: Any, n_samples: int) -> FloatArray:
     """Weights of samples as numbers; raises ValueError."""
-    weights = np.asarray(given, np.float64)
+    weights = np.asarray(sample_weight, np.float64)
     if weights.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape ({n_samples},), got {weights.shape}")
     if not (np.isfinite(weights) & (weights >= 0.0)).all():
@@ -81,15 +81,15 @@ class LinearClassifier(PenalizedClassifier):
         self._refuse(further)
         self._sample_weight = sample_weight
         try:
-            return self._fitted(X, y, graph)
+            return self._fit(X, y, graph)
         finally:
             del self._sample_weight
 
-    def _validated(self, X: Any, *y: Any, **checks: Any) -> Any:
-        found = super()._validated(X, *y, **checks)
+    def _validate(self, X: Any, *y: Any, **checks: Any) -> Any:
+        arrays = super()._validate(X, *y, **checks)
         if getattr(self, "_sample_weight", None) is not None:
-            self._sample_weight = _checked_weights(self._sample_weight, found[0].shape[0])
-        return found
+            self._sample_weight = _checked_weights(self._sample_weight, arrays[0].shape[0])
+        return arrays
 
     @available_if(_tells_decisions)  # type: ignore[untyped-decorator]  # ships no types
     def decision_function(

@@ -74,8 +74,8 @@ class NodePredictions(ArrowTable):
             "reachable": reachable,
         }
         columns |= {
-            f"{name}:{each}": column
-            for each, column in zip(classes.tolist(), scores.T, strict=True)
+            f"{name}:{label}": column
+            for label, column in zip(classes.tolist(), scores.T, strict=True)
         }
         return cls(table=pa.table(columns), model=model, score=score)
 
@@ -97,11 +97,11 @@ def places_of(nodes: Any, names: "pa.Array | None", n_nodes: int) -> AnyArray:
     ValueError
         There is no such node, or ``nodes`` is not one-dimensional.
     """
-    asked = nodes if isinstance(nodes, Sequence) else np.asarray(nodes)
-    if isinstance(nodes, str) or (isinstance(asked, np.ndarray) and asked.ndim != 1):
+    wanted = nodes if isinstance(nodes, Sequence) else np.asarray(nodes)
+    if isinstance(nodes, str) or (isinstance(wanted, np.ndarray) and wanted.ndim != 1):
         raise ValueError(f"nodes must be a list or a vector of nodes, got {nodes!r}")
     if names is None:
-        places = np.asarray(asked)
+        places = np.asarray(wanted)
         if places.size and places.dtype.kind not in "iu":
             raise ValueError(
                 f"nodes must be numbers, as the graph has no names of nodes, got {places[0]!r}"
@@ -111,7 +111,7 @@ def places_of(nodes: Any, names: "pa.Array | None", n_nodes: int) -> AnyArray:
             raise ValueError(f"nodes must lie in [0, {n_nodes}), got {places[outside][0]}")
         return places.astype(np.int64)
     place = {name: number for number, name in enumerate(names.to_pylist())}
-    found = [place.get(each.item() if hasattr(each, "item") else each) for each in asked]
-    if None in found:
-        raise ValueError(f"nodes must be nodes of the graph, got {asked[found.index(None)]!r}")
-    return np.array(found, np.int64)
+    numbers = [place.get(node.item() if hasattr(node, "item") else node) for node in wanted]
+    if None in numbers:
+        raise ValueError(f"nodes must be nodes of the graph, got {wanted[numbers.index(None)]!r}")
+    return np.array(numbers, np.int64)

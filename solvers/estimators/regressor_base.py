@@ -50,12 +50,12 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
             The solve ended before the residual asked for was reached.
         """
         self._refuse(further)
-        given, known = _numbers(y)
-        graph, values = self._graph_and_target(X, given, y_numeric=True)
+        numbers, known = _numbers(y)
+        graph, values = self._graph_and_target(X, numbers, y_numeric=True)
         model = self._model(**self._hyperparameters())
         if not known.all():
             values = np.where(known.reshape(values.shape), values, np.nan)
-        return self._solved(model, model.prepare(graph), values)
+        return self._solve(model, model.prepare(graph), values)
 
     def predict(self, X: Any = None, *, nodes: Any = None) -> FloatArray:
         """Numbers of new samples, or of nodes of the fit; nan where no label reaches.

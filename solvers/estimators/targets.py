@@ -91,7 +91,7 @@ class ClassTargets:
         """
         if isinstance(unlabeled, bool) or not isinstance(unlabeled, str | int | None):
             raise TypeError(f"unlabeled must be an integer, a string or None, got {unlabeled!r}")
-        known = ~_marked(y, unlabeled)
+        known = ~_find_markers(y, unlabeled)
         if weights is not None:
             known &= weights > 0.0
         nodes: IntArray = np.flatnonzero(known)
@@ -152,15 +152,15 @@ def are_known(numbers: AnyArray) -> BoolArray:
     return ~np.isnan(numbers)
 
 
-def _marked(y: AnyArray, unlabeled: Marker) -> BoolArray:
+def _find_markers(y: AnyArray, unlabeled: Marker) -> BoolArray:
     """Whether each entry is the marker."""
     if y.dtype.kind == "O":
         as_text = None if unlabeled is None else str(unlabeled)
-        found = (
+        is_marker = (
             value is None if as_text is None else value in (unlabeled, as_text)
             for value in y.tolist()
         )
-        return np.fromiter(found, bool, y.size)
+        return np.fromiter(is_marker, bool, y.size)
     if unlabeled is None:
         return np.zeros(y.size, bool)
     if y.dtype.kind == "U":
@@ -193,15 +193,15 @@ def _of_one_kind(values: AnyArray) -> AnyArray:
 
 def _warn_of_markers(classes: AnyArray, unlabeled: Marker) -> None:
     """Tell of classes that look as if they stood for no label."""
-    found = [
+    markers = [
         name
         for name in classes.tolist()
         if isinstance(name, str) and name.strip().lower() in LIKE_MARKERS
     ]
-    if found:
+    if markers:
         warnings.warn(
-            f"y has the class {found[0]!r}, learned like the others. If it stands for entries "
-            f"without label, say unlabeled={found[0]!r} (it is {unlabeled!r})",
+            f"y has the class {markers[0]!r}, learned like the others. If it stands for entries "
+            f"without label, say unlabeled={markers[0]!r} (it is {unlabeled!r})",
             stacklevel=2,
         )
 

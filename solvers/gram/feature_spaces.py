@@ -16,7 +16,7 @@ from peewit.solvers.features import Rows
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.space_base import Expansion
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 
 Product = Callable[[RealArray], RealArray]
 """A matrix, given as its product with a block of vectors."""
@@ -48,7 +48,7 @@ class FeatureMap(ABC):
         """(n_nodes, n_coef) features of some nodes."""
 
     @abstractmethod
-    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, on_step: OnStep = ignore_step) -> FloatArray:
         """Features' L features, (n_coef, n_coef); ``laplacian`` gives L @ block."""
 
     @abstractmethod
@@ -120,12 +120,12 @@ class LinearMap(MatrixMap):
         unit = self._kernel.width / kernel.width
         return np.asarray(unit * (weights.T.astype(np.float64) @ functions.coef))
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, on_step: OnStep = ignore_step) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef)."""
         total = np.empty((self.n_coef, self.n_coef))
         step = max(1, CHUNK_BYTES // (8 * self.n_rows))
         for start in range(0, self.n_coef, step):
-            teller(start, self.n_coef)
+            on_step(start, self.n_coef)
             chunk = self._matrix[:, start : start + step]
             block = np.asarray(chunk.toarray() if sp.issparse(chunk) else chunk)
             product = laplacian(block)
@@ -163,7 +163,7 @@ class GramFactor(MatrixMap):
         basis, kernel = self._gram.rows[self.pivots], self._gram.kernel
         return Expansion(kernel=kernel, basis=basis, coef=weights, intercept=intercept)
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, on_step: OnStep = ignore_step) -> FloatArray:
         """C' L^p C, (n_coef, n_coef)."""
-        teller(0, 1)
+        on_step(0, 1)
         return symmetric(self._transposed @ laplacian(self._matrix))

@@ -10,7 +10,7 @@ from peewit.solvers.arrays import FloatArray, IntArray, RealArray
 from peewit.solvers.features import Rows
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 from peewit.solvers.row_ranges import Parallel
 
 _BLOCK_ENTRIES = 1 << 24
@@ -70,14 +70,14 @@ class DenseGram(KernelSpace):
         rows: Rows,
         dtype: Any,
         parallel: Parallel = map,
-        teller: Teller = untold,
+        on_step: OnStep = ignore_step,
     ) -> "DenseGram":
         """Compute the matrix; n^2 d floating-point operations, by symmetry."""
         scaled = kernel.scaled(rows.whole(), dtype)
         n_rows = scaled.n_rows
         matrix = np.empty((n_rows, n_rows), dtype)
         for start in range(0, n_rows, _BLOCK_ROWS):
-            teller(start, n_rows)
+            on_step(start, n_rows)
             stop = min(start + _BLOCK_ROWS, n_rows)
             kernel.block(
                 scaled[start:stop],
@@ -92,11 +92,11 @@ class DenseGram(KernelSpace):
 
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes: K coef."""
-        given = coef.astype(self.matrix.dtype, copy=False)
-        if given.shape[1] == 1:  # reads half of the matrix
+        columns = coef.astype(self.matrix.dtype, copy=False)
+        if columns.shape[1] == 1:  # reads half of the matrix
             symv = ssymv if self.matrix.dtype == np.float32 else dsymv
-            return np.asarray(symv(1.0, self.matrix.T, given[:, 0]), np.float64)[:, None]
-        return np.asarray(self.matrix @ given, np.float64)
+            return np.asarray(symv(1.0, self.matrix.T, columns[:, 0]), np.float64)[:, None]
+        return np.asarray(self.matrix @ columns, np.float64)
 
     def between(self, nodes: IntArray) -> RealArray:
         """(n_nodes, n_nodes) entries of the Gram matrix."""

@@ -11,7 +11,7 @@ from peewit.solvers.features import Rows
 from peewit.solvers.gram.feature_spaces import CHUNK_BYTES, FeatureMap, Product, symmetric
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion, block_bytes
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 from peewit.solvers.row_ranges import Parallel
 
 _BLOCK_ROWS = 4096
@@ -41,7 +41,7 @@ class LandmarkMap(FeatureMap):
         Limit up to which kernel values are kept; above it, memory for computing the penalty.
     parallel : callable
         Runs the parts of products.
-    teller : callable
+    on_step : callable
         Told of the nodes whose kernel values are made to be kept.
 
     References
@@ -58,7 +58,7 @@ class LandmarkMap(FeatureMap):
         *,
         kept_bytes: int,
         parallel: Parallel = map,
-        teller: Teller = untold,
+        on_step: OnStep = ignore_step,
     ) -> None:
         self._kernel, self._rows = kernel, rows
         self.n_rows, self.dtype = rows.n_rows, np.dtype(dtype)
@@ -68,14 +68,14 @@ class LandmarkMap(FeatureMap):
         self._root = _inverse_root(gram, _LEAST_EIGENVALUE[self.dtype])
         self.n_coef = int(self._root.shape[1])  # directions in which the landmarks differ
         self._basis = basis = kernel.scaled(landmarks, dtype)
-        self._kept: RealArray | None = None
+        self._gram: RealArray | None = None
         self._chunk_bytes = max(CHUNK_BYTES, kept_bytes // _CHUNK_COPIES)
         if rows.n_rows * basis.n_rows * self.dtype.itemsize <= kept_bytes:
-            kept = np.empty((rows.n_rows, basis.n_rows), dtype)
+            values = np.empty((rows.n_rows, basis.n_rows), dtype)
             for place, block in self._blocks():
-                teller(place.start, rows.n_rows)
-                kept[place] = block
-            self._kept = kept
+                on_step(place.start, rows.n_rows)
+                values[place] = block
+            self._gram = values
 
     def values(self, coef: FloatArray) -> FloatArray:
         """The functions at all nodes."""
@@ -108,10 +108,10 @@ class LandmarkMap(FeatureMap):
 
     def features(self, nodes: IntArray) -> FloatArray:
         """(n_nodes, n_coef) features of some nodes."""
-        near = self._near(self._taken(nodes)) if self._kept is None else self._kept[nodes]
+        near = self._near(self._take(nodes)) if self._gram is None else self._gram[nodes]
         return np.asarray(near @ self._root)
 
-    def penalty_matrix(self, laplacian: Product, teller: Teller = untold) -> FloatArray:
+    def penalty_matrix(self, laplacian: Product, on_step: OnStep = ignore_step) -> FloatArray:
         """Features' L^p features, (n_coef, n_coef).
 
         Notes
@@ -128,13 +128,13 @@ class LandmarkMap(FeatureMap):
             product = np.asarray(laplacian(self._chunk(chunk)))
             for place, block in self._blocks(slice(0, chunk.stop)):
                 n_done = start * self.n_rows + (chunk.stop - start) * place.start
-                teller(n_done, n_basis * self.n_rows)
+                on_step(n_done, n_basis * self.n_rows)
                 near = block.astype(np.float64, copy=False)
                 total[: chunk.stop, chunk] += near.T @ product[place].astype(np.float64)
         total = np.triu(total) + np.triu(total, 1).T
         return symmetric(self._root.T @ total @ self._root)
 
-    def _taken(self, nodes: IntArray) -> Any:
+    def _take(self, nodes: IntArray) -> Any:
         """Rows of some nodes, in the order of ``nodes``, which a source may not keep."""
         order = np.argsort(nodes, kind="stable")
         rank = np.empty_like(order)
@@ -150,10 +150,10 @@ class LandmarkMap(FeatureMap):
 
     def _blocks(self, chunk: slice = slice(None)) -> Iterator[tuple[slice, RealArray]]:
         """Kernel values of all nodes with some landmarks, some nodes at a time."""
-        if self._kept is not None:
+        if self._gram is not None:
             for start in range(0, self.n_rows, _BLOCK_ROWS):
                 place = slice(start, min(start + _BLOCK_ROWS, self.n_rows))
-                yield place, self._kept[place, chunk]
+                yield place, self._gram[place, chunk]
             return
         basis = self._basis[chunk]
         for place, block in self._rows.blocks(block_bytes(self._rows, basis.n_rows)):
@@ -168,5 +168,5 @@ class LandmarkMap(FeatureMap):
 def _inverse_root(gram: RealArray, least: float) -> FloatArray:
     """R with R R' = gram^+ on the eigenvectors above ``least`` of the greatest eigenvalue."""
     values, vectors = sl.eigh(gram, check_finite=False)
-    kept = values > least * values[-1]
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+    is_kept = values > least * values[-1]
+    return np.asarray(vectors[:, is_kept] / np.sqrt(values[is_kept]))

@@ -75,11 +75,11 @@ class GramRequest:
         wanted: tuple[PrecisionName, ...] = ("float64", "float32")
         if precision != "auto":
             wanted = (precision,)
-        for each in forms:
-            for own in wanted:
-                n_bytes = self.n_bytes(each, own)
+        for gram in forms:
+            for dtype in wanted:
+                n_bytes = self.n_bytes(gram, dtype)
                 if n_bytes <= budget_bytes:
-                    return GramPlan(form=each, dtype=np.dtype(own), n_bytes=n_bytes)
+                    return GramPlan(form=gram, dtype=np.dtype(dtype), n_bytes=n_bytes)
         raise GramTooLarge(self._refusal(forms[0], wanted[-1], budget_bytes))
 
     def _refusal(self, form: GramName, precision: PrecisionName, budget_bytes: int) -> str:
@@ -96,12 +96,12 @@ class GramRequest:
         ]
         advice = f"use {', or '.join(fitting)}" if fitting else "allow it more memory"
         return (
-            f"gram {form!r} in {precision} needs {_shown(self.n_bytes(form, precision), ceil)} for "
-            f"{self.n_rows} nodes, but {_shown(budget_bytes, floor)} may be used; {advice}"
+            f"gram {form!r} in {precision} needs {_text(self.n_bytes(form, precision), ceil)} for "
+            f"{self.n_rows} nodes, but {_text(budget_bytes, floor)} may be used; {advice}"
         )
 
 
-def _shown(n_bytes: int, whole: Callable[[float], int]) -> str:
+def _text(n_bytes: int, whole: Callable[[float], int]) -> str:
     """Size in GiB to the hundredth, or in MiB, rounded so that a misfit never looks like a fit."""
     if n_bytes >= _GIB:
         return f"{whole(100 * n_bytes / _GIB) / 100:.2f} GiB"

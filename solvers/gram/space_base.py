@@ -52,13 +52,13 @@ class Expansion:
         n_rows = other.basis.n_rows
         if other.n_columns != self.n_columns or n_rows > self.basis.n_rows:
             return False
-        own, given = self._unscaled(n_rows), other._unscaled(n_rows)
-        if sp.issparse(own) != sp.issparse(given):
+        rows, other_rows = self._unscale(n_rows), other._unscale(n_rows)
+        if sp.issparse(rows) != sp.issparse(other_rows):
             return False
-        difference = abs(own - given).max() if n_rows else 0.0
-        return bool(difference <= _SAME_ROWS * abs(given).max())
+        difference = abs(rows - other_rows).max() if n_rows else 0.0
+        return bool(difference <= _SAME_ROWS * abs(other_rows).max())
 
-    def _unscaled(self, n_rows: int) -> Any:
+    def _unscale(self, n_rows: int) -> Any:
         """The first rows of the basis in the original unit, up to rounding."""
         rows = self.basis.values[:n_rows] * self.kernel.width
         return rows + self.kernel.center if self.kernel.center.size else rows

@@ -198,7 +198,7 @@ class ResistanceSystem:
         self._run = partial(iterate, phase="resistances", progress=progress, cancelled=cancelled)
         self._parallel = parallel
         self._normalized: RandomWalk | None = None
-        self._tried: SpectralBounds | None = None
+        self._jacobi_bounds: SpectralBounds | None = None
 
     @property
     def component(self) -> Int32Array:
@@ -254,7 +254,7 @@ class ResistanceSystem:
             raise ValueError(f"n_probes must be >= 1, got {n_probes}")
         if not 0 < rtol < 1:
             raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
-        system, component = self._conditioned(), self.component
+        system, component = self._condition(), self.component
         self._normalized = None
         node = np.arange(component.size)
         if isinstance(system.preconditioner, Jacobi):
@@ -272,7 +272,7 @@ class ResistanceSystem:
         degree = operator.diagonal
         inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
         by_jacobi = isinstance(system.preconditioner, Jacobi)
-        solve = self._smoothed_by_jacobi if by_jacobi else self._smoothed
+        solve = self._smoothed_by_jacobi if by_jacobi else self._smooth
         solved, status, n_iter, relative = solve(system, inverse, rows, rhs, rtol)
         vectors = np.empty((operator.n_nodes, n_probes), np.float32)
         vectors[node] = solved[:, :n_probes]
@@ -292,7 +292,7 @@ class ResistanceSystem:
             },
         )
 
-    def _conditioned(self) -> "_Conditioned":
+    def _condition(self) -> "_Conditioned":
         """Jacobi in float32 where its spectrum allows, else approximate Cholesky in float64."""
         if self._preconditioner == "approx-chol":
             return self._by_cholesky()
@@ -306,10 +306,10 @@ class ResistanceSystem:
         return replace(chosen, bounds=replace(chosen.bounds, n_iter=n_iter))
 
     def _tried_bounds(self) -> SpectralBounds:
-        if self._tried is None:
+        if self._jacobi_bounds is None:
             limit = min(self._max_iter, _JACOBI_LANCZOS_STEPS)
-            self._tried = self._walk_bounds(max_iter=limit, give_up_below=_JACOBI_LOWEST)
-        return self._tried
+            self._jacobi_bounds = self._walk_bounds(max_iter=limit, give_up_below=_JACOBI_LOWEST)
+        return self._jacobi_bounds
 
     def _walk_bounds(self, *, max_iter: int, give_up_below: float = 0.0) -> SpectralBounds:
         seed = self._seed & UINT64_MASK
@@ -337,12 +337,12 @@ class ResistanceSystem:
             lanczos = Lanczos(operator=operator, preconditioner=preconditioner, seed=seed)
             return bounds_of_ritz_values(self._run(lanczos, max_iter=self._max_iter))
 
-        found = list(self._parallel(bounds_from, range(_N_LANCZOS)))
+        estimates = list(self._parallel(bounds_from, range(_N_LANCZOS)))
         bounds = SpectralBounds(
-            lowest=min(bounds.lowest for bounds in found),
-            highest=max(bounds.highest for bounds in found),
-            status=_worst([bounds.status for bounds in found]),
-            n_iter=max(bounds.n_iter for bounds in found),
+            lowest=min(bounds.lowest for bounds in estimates),
+            highest=max(bounds.highest for bounds in estimates),
+            status=_worst([bounds.status for bounds in estimates]),
+            n_iter=max(bounds.n_iter for bounds in estimates),
         )
         return _Conditioned(operator=operator, preconditioner=preconditioner, bounds=bounds)
 
@@ -369,7 +369,7 @@ class ResistanceSystem:
         vectors = method.smoothed(outcome.state)
         return vectors, outcome.status, outcome.n_iter, outcome.state.relative
 
-    def _smoothed(
+    def _smooth(
         self,
         system: "_Conditioned",
         inverse_diagonal: Float32Array,

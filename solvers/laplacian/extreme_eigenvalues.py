@@ -91,7 +91,7 @@ def start_krylov(metric: RefinedSolver, *, n_vectors: int, seed: int) -> tuple[K
         raise ValueError(f"n_vectors must be at least 1, got {n_vectors}")
     n_vectors = min(n_vectors, metric.dimension)
     drawn = metric.sample(n_vectors, seed)
-    basis, coupling, _ = _orthonormalised(metric, drawn.x.copy(), drawn.product)
+    basis, coupling, _ = _orthonormalize(metric, drawn.x.copy(), drawn.product)
     shortest = np.linalg.svd(coupling, compute_uv=False).min(initial=np.inf)
     return (
         Krylov(
@@ -134,14 +134,14 @@ def advance_krylov(
     metric.project(block)
     _subtract_projection(block, basis, image)  # block^T image is still its Gram matrix after this
     error = float(np.linalg.norm(solved.error))
-    following, coupling, dropped = _orthonormalised(
+    following, coupling, dropped = _orthonormalize(
         metric, block, image, smallest=max(error, _SMALLEST * longest)
     )
     return (
         replace(
             krylov,
             widths=(*krylov.widths, following.shape[1]),
-            projected=_bordered(krylov.projected, column),
+            projected=_border(krylov.projected, column),
             coupling=coupling,
             errors=(*krylov.errors, error + dropped),
         ),
@@ -232,12 +232,12 @@ def _least_overlap(dimension: int, n_vectors: int, risk: float) -> float:
 
 def _subtract_projection(block: FloatArray, basis: Sequence[FloatArray], image: FloatArray) -> None:
     """Subtract V V^T image from ``block`` in place."""
-    overlaps = [cross_products(each, image) for each in basis]
-    for each, overlap in zip(basis, overlaps, strict=True):
-        subtract_combination(block, each, overlap)
+    overlaps = [cross_products(vectors, image) for vectors in basis]
+    for vectors, overlap in zip(basis, overlaps, strict=True):
+        subtract_combination(block, vectors, overlap)
 
 
-def _orthonormalised(
+def _orthonormalize(
     metric: RefinedSolver, block: FloatArray, image: FloatArray, *, smallest: float = 0.0
 ) -> tuple[FloatArray, FloatArray, float]:
     """(Q, R, dropped): block = Q R up to directions shorter than ``dropped`` in all.
@@ -254,12 +254,12 @@ def _orthonormalised(
     triangle = lengths[:, None] * rotation.T
     if lengths.size and (lengths.max() / lengths.min()) ** 2 > _WORST_GRAM:
         # a Gram matrix squares the condition; once more from the product of what it gave
-        basis, again, _ = _orthonormalised(metric, basis, metric.product(basis))
+        basis, again, _ = _orthonormalize(metric, basis, metric.product(basis))
         triangle = again @ triangle
     return basis, triangle, dropped
 
 
-def _bordered(matrix: FloatArray, column: FloatArray) -> FloatArray:
+def _border(matrix: FloatArray, column: FloatArray) -> FloatArray:
     """The symmetric matrix with new last columns, and as many new last rows."""
     old, width = matrix.shape[0], column.shape[1]
     new = np.zeros((old + width, old + width))

@@ -28,8 +28,8 @@ class JacobiChebyshev(ChebyshevCycles):
 
     def step(self, state: ChebyshevState) -> ChebyshevState:
         """One pass over the matrix, and at the end of a cycle the check."""
-        centre, half = state.bounds.centre, state.bounds.half_width
-        ratio = 1 / (2 * centre / half - state.ratio)
+        center, half = state.bounds.center, state.bounds.half_width
+        ratio = 1 / (2 * center / half - state.ratio)
         gain, keep = 2 * ratio / half, ratio * state.ratio
 
         def rows(start: int, stop: int) -> None:
@@ -67,7 +67,7 @@ class JacobiChebyshev(ChebyshevCycles):
         return state.residual
 
     def _first_directions(self, state: ChebyshevState) -> None:
-        gain = 1 / state.bounds.centre
+        gain = 1 / state.bounds.center
 
         def rows(start: int, stop: int) -> None:
             first_directions(

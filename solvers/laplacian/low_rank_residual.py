@@ -59,15 +59,15 @@ def lead(
     if n_directions == 0:
         return replace(led, residual=leading.left)
     allowed = _DIRECTIONS * rtol / np.sqrt(n_directions)
-    found = _solved_directions(system, leading.columns, allowed, max_iter, patience, run)
-    mix = leading.mix.astype(found.x.dtype)
+    directions = _solved_directions(system, leading.columns, allowed, max_iter, patience, run)
+    mix = leading.mix.astype(directions.x.dtype)
     for row in range(0, len(start), _ROWS_AT_ONCE):
-        start[row : row + _ROWS_AT_ONCE] += found.x[row : row + _ROWS_AT_ONCE] @ mix
+        start[row : row + _ROWS_AT_ONCE] += directions.x[row : row + _ROWS_AT_ONCE] @ mix
     return replace(
         led,
-        status=found.status,
-        residual=leading.left + found.residual @ np.abs(leading.mix) / norms,
-        n_iter=found.n_iter,
+        status=directions.status,
+        residual=leading.left + directions.residual @ np.abs(leading.mix) / norms,
+        n_iter=directions.n_iter,
     )
 
 

@@ -91,7 +91,7 @@ class ChebyshevCycles(ABC):
     def _begin_cycle(self, state: ChebyshevState) -> None:
         """Start over from the present residual."""
         self._first_directions(state)
-        state.ratio = state.bounds.half_width / state.bounds.centre  # line 2: rho = delta / theta
+        state.ratio = state.bounds.half_width / state.bounds.center  # line 2: rho = delta / theta
         state.n_left = state.bounds.n_chebyshev_steps(self.rtol)
 
     def _end_cycle(self, state: ChebyshevState) -> None:
@@ -131,7 +131,7 @@ class Chebyshev(ChebyshevCycles):
 
     def step(self, state: ChebyshevState) -> ChebyshevState:
         """One product, one preconditioning, and at the end of a cycle the check."""
-        centre, half = state.bounds.centre, state.bounds.half_width
+        center, half = state.bounds.center, state.bounds.half_width
         self.operator.product(state.direction, state.scratch)
         whole = np.ones(self.rhs.shape[1], dtype=self.rhs.dtype)
         # lines 4 and 5: x += d, r -= A d
@@ -141,7 +141,7 @@ class Chebyshev(ChebyshevCycles):
             self._end_cycle(state)
             return state
         self.preconditioner.apply(state.residual, state.scratch)
-        ratio = 1 / (2 * centre / half - state.ratio)  # line 6: rho
+        ratio = 1 / (2 * center / half - state.ratio)  # line 6: rho
         redirect(  # line 7: d = rho rho_before d + (2 rho / delta) M^-1 r
             state.direction,
             state.scratch,
@@ -152,7 +152,7 @@ class Chebyshev(ChebyshevCycles):
         return state
 
     def _first_directions(self, state: ChebyshevState) -> None:
-        theta = state.scratch.dtype.type(state.bounds.centre)
+        theta = state.scratch.dtype.type(state.bounds.center)
         np.divide(state.scratch, theta, out=state.direction)
 
     def _energy(self, state: ChebyshevState) -> FloatArray:

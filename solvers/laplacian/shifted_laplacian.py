@@ -135,8 +135,8 @@ class ShiftedLaplacian:
 
         def dots(start: int, stop: int) -> FloatArray:
             rows(start, stop)
-            found: FloatArray = column_dots(block[start:stop], out[start:stop])
-            return found
+            products: FloatArray = column_dots(block[start:stop], out[start:stop])
+            return products
 
         if self.projects_products:
             self.product(block, out)

@@ -258,7 +258,7 @@ class LaplacianSolver:
                 self._give_up()
             elif trial.status is not Status.CANCELLED:
                 n_iter = 0  # the block takes as many, or more
-        attempt = self._tried(block, first, self.max_iter, watch, phase)
+        attempt = self._try_preconditioners(block, first, self.max_iter, watch, phase)
         answer = attempt.x.astype(self.dtype, copy=False)
         return replace(attempt, x=answer.reshape(shape), n_iter=attempt.n_iter + n_iter)
 
@@ -271,17 +271,17 @@ class LaplacianSolver:
             self._elimination = Elimination(
                 self.graph, scale=self.scale, shift=self.shift, zero_mean=self.zero_mean
             )
-        found = self._elimination.solve(rhs.astype(np.float64, copy=False), mass)
+        potentials = self._elimination.solve(rhs.astype(np.float64, copy=False), mass)
         return LinearSolution(
-            x=found.x,
-            status=found.status(self.rtol),
-            residual=found.relative,
+            x=potentials.x,
+            status=potentials.status(self.rtol),
+            residual=potentials.relative,
             n_iter=0,
             preconditioner="elimination",
-            bound=found.bound,
+            bound=potentials.bound,
         )
 
-    def _tried(
+    def _try_preconditioners(
         self, rhs: RealArray, start: RealArray, max_iter: int, watch: Watch, phase: str
     ) -> LinearSolution:
         """Run PCG with one preconditioner after another, until one serves."""

@@ -43,7 +43,7 @@ class SpectralBounds:
     n_iter: int
 
     @property
-    def centre(self) -> float:
+    def center(self) -> float:
         """Middle of the interval."""
         return (self.highest + self.lowest) / 2
 
@@ -54,7 +54,7 @@ class SpectralBounds:
 
     def n_chebyshev_steps(self, rtol: float) -> int:
         """Steps after which Chebyshev iteration leaves less than ``rtol`` of any direction."""
-        return int(np.ceil(np.arccosh(1 / rtol) / np.arccosh(self.centre / self.half_width)))
+        return int(np.ceil(np.arccosh(1 / rtol) / np.arccosh(self.center / self.half_width)))
 
 
 @dataclass(slots=True, eq=False)
@@ -166,9 +166,9 @@ def certainty(lowest: float, highest: float, n_nodes: int, n_steps: int) -> floa
     less than 1 / (100 n_nodes), and a Chebyshev polynomial on the rest amplifies it.
     """
     below = lowest / 2
-    centre = (highest + below) / (highest - below)
+    center = (highest + below) / (highest - below)
     needed = 20 * np.sqrt(n_nodes * highest / lowest)
-    return float(n_steps * np.arccosh(centre) / np.arccosh(needed))
+    return float(n_steps * np.arccosh(center) / np.arccosh(needed))
 
 
 def _take_ritz_values(state: LanczosState) -> None:

@@ -192,10 +192,10 @@ class _Inner:
         graph, shift = system.sparsifier, system.shift
         if self._free is not None:
             rows = graph.adjacency[self._free]
-            kept = rows[:, self._free]
-            to_held = np.asarray(rows.sum(axis=1) - kept.sum(axis=1)).ravel()
+            inner = rows[:, self._free]
+            to_held = np.asarray(rows.sum(axis=1) - inner.sum(axis=1)).ravel()
             graph, shift = (
-                Graph.from_adjacency(kept),
+                Graph.from_adjacency(inner),
                 shift[self._free] + system.scale * np.maximum(to_held, 0.0),
             )
         self._solver = LaplacianSolver(
@@ -296,11 +296,11 @@ class _FullCG:
         product = self.product(np.concatenate([directions, probes], axis=1))
         state.n_passes += 1
         n_directions = directions.shape[1]
-        products = self._completed(directions, product[:, :n_directions])
+        products = self._complete(directions, product[:, :n_directions])
         self._project(products)
         if n_probes:
             state.diagonal = self._diagonal(probes, product[:, n_directions:])
-        own = self._completed(directions, self.system.sparsifier.laplacian_product(directions))
+        own = self._complete(directions, self.system.sparsifier.laplacian_product(directions))
         energy = float(column_dots(directions, products).sum())
         state.length = float(column_dots(directions, own).sum()) / energy if energy > 0 else None
         self._advance(state, directions, products)
@@ -358,10 +358,10 @@ class _FullCG:
             )
         state.n_passes = 1
         if self.system.known is not None:
-            state.residual -= self._completed(self.system.known, product[:, :n_known])
+            state.residual -= self._complete(self.system.known, product[:, :n_known])
         self._project(state.residual)
         state.norms = np.sqrt(column_dots(state.residual, state.residual))
-        products = self._completed(directions, product[:, n_known:-1])
+        products = self._complete(directions, product[:, n_known:-1])
         self._project(products)
         self._advance(state, directions, products)
         return state
@@ -369,7 +369,7 @@ class _FullCG:
     def _look(self, state: _State) -> _State:
         """Replace the residual by the true one, and drop the directions."""
         whole = state.unknown if self.system.known is None else state.unknown + self.system.known
-        residual = self.system.rhs - self._completed(whole, self.product(whole))
+        residual = self.system.rhs - self._complete(whole, self.product(whole))
         self._project(residual)
         state.n_passes += 1
         state.is_true = True
@@ -405,7 +405,7 @@ class _FullCG:
         diagonal = self.system.scale * np.maximum(degree, least) + self.system.shift
         return np.where(diagonal > 0, diagonal, 1.0)
 
-    def _completed(self, block: FloatArray, product: FloatArray) -> FloatArray:
+    def _complete(self, block: FloatArray, product: FloatArray) -> FloatArray:
         """M X from X and L_G X."""
         return self.system.scale * product + self.system.shift[:, None] * block
 
@@ -443,7 +443,7 @@ def _inverse_root(gram: FloatArray) -> FloatArray:
     used = np.flatnonzero(np.diag(gram) > 0)
     sizes = np.sqrt(np.diag(gram)[used])
     values, vectors = np.linalg.eigh(gram[np.ix_(used, used)] / np.outer(sizes, sizes))
-    kept = values > _RANK_RTOL * values.max(initial=0.0)
-    turn = np.zeros((len(gram), np.count_nonzero(kept)))
-    turn[used] = vectors[:, kept] / np.sqrt(values[kept]) / sizes[:, None]
+    is_kept = values > _RANK_RTOL * values.max(initial=0.0)
+    turn = np.zeros((len(gram), np.count_nonzero(is_kept)))
+    turn[used] = vectors[:, is_kept] / np.sqrt(values[is_kept]) / sizes[:, None]
     return turn

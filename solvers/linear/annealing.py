@@ -41,9 +41,9 @@ def anneal(
     share = task.n_positive / task.n_unlabeled  # beliefs can all be certain
     belief = np.full(task.n_unlabeled, share)
     if share in {0.0, 1.0}:
-        found = _trained(task, belief, start, RTOL)
-        return Transduced(point=found, objective=task.best_objective(found), status=found.status)
-    point = _trained(task, belief, start, LOOSE_RTOL)
+        final = _train(task, belief, start, RTOL)
+        return Transduced(point=final, objective=task.best_objective(final), status=final.status)
+    point = _train(task, belief, start, LOOSE_RTOL)
     best, best_belief, least = point, belief, task.best_objective(point)
     temperature, shift = schedule.first * task.unlabeled_weight, 0.0
     for step in range(schedule.max_steps):
@@ -52,7 +52,7 @@ def anneal(
             gain = loss_gain(point.outputs[task.unlabeled], task.unlabeled_weight)
             last = belief
             belief, shift = beliefs(gain, temperature, share, shift)
-            point = _trained(task, belief, point, LOOSE_RTOL)
+            point = _train(task, belief, point, LOOSE_RTOL)
             if divergence(belief, last) < schedule.divergence_tol:
                 break
         objective = task.best_objective(point)
@@ -61,11 +61,11 @@ def anneal(
         if entropy(belief) < schedule.entropy_tol:
             break
         temperature /= schedule.cooling
-    found = _trained(task, best_belief, best, RTOL)
-    objective = task.best_objective(found)
+    final = _train(task, best_belief, best, RTOL)
+    objective = task.best_objective(final)
     if objective > least:  # exact for the beliefs, but worse for J
-        found, objective = best, least
-    return Transduced(point=found, objective=objective, status=found.status)
+        final, objective = best, least
+    return Transduced(point=final, objective=objective, status=final.status)
 
 
 def loss_gain(outputs: FloatArray, weight: float) -> FloatArray:
@@ -134,9 +134,7 @@ def entropy(belief: FloatArray) -> float:
     return float((entr(belief) + entr(1.0 - belief)).mean())
 
 
-def _trained(
-    task: Transduction, belief: FloatArray, start: LinearPoint, rtol: float
-) -> LinearPoint:
+def _train(task: Transduction, belief: FloatArray, start: LinearPoint, rtol: float) -> LinearPoint:
     """The w-step: each unlabeled row once, with the costs of both labels."""
     cost = task.unlabeled_weight / task.n_unlabeled
     return task.trained(task.hinges(belief * cost, (1.0 - belief) * cost), start, rtol)

@@ -120,32 +120,32 @@ def minimize(
     search = _Search(problem, hinges, np.empty(problem.rows.n_rows), np.empty(problem.rows.n_rows))
     now = start
     is_cold = not start.weights.any()
-    own = max(rtol, ROUGH_RTOL)
+    accuracy = max(rtol, ROUGH_RTOL)
     value = problem.objective(hinges, now.weights, now.outputs)
     for step in range(_MAX_NEWTON):
         most = _FIRST_CONJUGATE if is_cold and step == 0 else _MAX_CONJUGATE
-        found, status = search.solved(now, own, most)
-        found.n_newton = step + 1
-        if stays(hinges.positive, hinges.negative, now.outputs, found.outputs, own):
+        minimum, status = search.solved(now, accuracy, most)
+        minimum.n_newton = step + 1
+        if stays(hinges.positive, hinges.negative, now.outputs, minimum.outputs, accuracy):
             # (F3): the same hinges stay active; after a short first system that says nothing
             is_right = most == _MAX_CONJUGATE
             if is_right and status is not Status.CONVERGED:
-                found.status = status
-                return found
-            now = found
+                minimum.status = status
+                return minimum
+            now = minimum
             value = problem.objective(hinges, now.weights, now.outputs)
-            if own <= rtol and is_right:
+            if accuracy <= rtol and is_right:
                 return now
-            own = rtol if is_right else own
+            accuracy = rtol if is_right else accuracy
             continue
-        now = search.on_line(now, found)
-        now.n_newton = found.n_newton
+        now = search.on_line(now, minimum)
+        now.n_newton = minimum.n_newton
         before, value = value, problem.objective(hinges, now.weights, now.outputs)
         if before - value < _LEAST_DECREASE * abs(before):
-            if own <= rtol:
+            if accuracy <= rtol:
                 now.status = Status.STAGNATED
                 return now
-            own = rtol
+            accuracy = rtol
     now.status = Status.MAX_ITER
     return now
 
@@ -210,10 +210,10 @@ class _Search:
         pulled = self.cost * products + problem.smoothness(products)
         return products, rows.adjoint(pulled) + ridge, pulled
 
-    def on_line(self, now: LinearPoint, found: LinearPoint) -> LinearPoint:
-        """The minimum of the objective on the line from ``now`` through ``found``."""
+    def on_line(self, now: LinearPoint, end: LinearPoint) -> LinearPoint:
+        """The minimum of the objective on the line from ``now`` through ``end``."""
         problem = self.problem
-        turn, steps = found.weights - now.weights, found.outputs - now.outputs
+        turn, steps = end.weights - now.weights, end.outputs - now.outputs
         # left + s slope: the derivative of all but the hinges, s from `now`
         left = problem.norm_penalty * float(now.weights @ turn)
         slope = problem.norm_penalty * float(turn @ turn)

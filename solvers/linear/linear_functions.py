@@ -42,8 +42,8 @@ class LinearFunctions:
             scale = self.form.scale(block)
             if self.form.center.size and sp.issparse(block):  # subtraction would fill sparse rows
                 weights, constant = self.weights[:-1], self.form.constant * self.weights[-1]
-                centred = block @ weights - self.form.center @ weights
-                values[place] = centred * scale[:, None] + constant
+                products = block @ weights - self.form.center @ weights
+                values[place] = products * scale[:, None] + constant
             else:
                 values[place] = rows_of(block, scale, self.form).values(self.weights)
         return values

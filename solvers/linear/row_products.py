@@ -72,7 +72,7 @@ class LinearRows(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HeldRows(LinearRows):
+class MatrixRows(LinearRows):
     """Rows of a matrix in memory or mapped, in parts; results do not depend on ``parallel``."""
 
     matrix: Any  # (n_rows, n_columns) csr_array or array, float32 or float64; not copied
@@ -86,21 +86,21 @@ class HeldRows(LinearRows):
     def outputs(self, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
         """Fill ``out`` with the products of the rows whose ``cost`` is 0."""
         self.passes.count += 1
-        self._each(lambda part: self._fill(part, weights, cost, out))
+        self._run_parts(lambda part: self._fill(part, weights, cost, out))
 
     def adjoint(self, residual: FloatArray) -> FloatArray:
         """Sum of the rows, each times its residual."""
         self.passes.count += 1
-        return _sum(self._each(lambda part: self._adjoint(part, residual)))
+        return _sum(self._run_parts(lambda part: self._adjoint(part, residual)))
 
     def normal(self, direction: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
         """X direction where there is a cost, and X' cost X direction."""
         self.passes.count += 1
         products = np.zeros(self.n_rows)
-        sums = self._each(lambda part: self._normal(part, direction, cost, products))
+        sums = self._run_parts(lambda part: self._normal(part, direction, cost, products))
         return products, _sum(sums)
 
-    def _each(self, task: Callable[[slice], Any]) -> list[Any]:
+    def _run_parts(self, task: Callable[[slice], Any]) -> list[Any]:
         """Results of a task for each part; a single part is not handed to a thread."""
         n_parts = max(1, min(_N_RANGES, self._most_parts()))
         cuts = [self.n_rows * r // n_parts for r in range(n_parts + 1)]
@@ -126,7 +126,7 @@ class HeldRows(LinearRows):
         """`normal` of one part, whose products are filled."""
 
 
-class SparseRows(HeldRows):
+class SparseRows(MatrixRows):
     """Rows of a CSR matrix, by kernels that do not copy it."""
 
     __slots__ = ()
@@ -136,7 +136,7 @@ class SparseRows(HeldRows):
         self.passes.count += 1
         products, everywhere = np.empty((weights.shape[1], self.n_rows)), np.zeros(self.n_rows)
         for own, out in zip(np.ascontiguousarray(weights.T), products, strict=True):
-            self._each(partial(self._fill, weights=own, cost=everywhere, out=out))
+            self._run_parts(partial(self._fill, weights=own, cost=everywhere, out=out))
         return np.ascontiguousarray(products.T)
 
     def _fill(self, part: slice, weights: FloatArray, cost: FloatArray, out: FloatArray) -> None:
@@ -166,7 +166,7 @@ class SparseRows(HeldRows):
         return int(self.matrix.indptr[-1]) // max(_LEAST_WORK, 4 * self.n_weights)
 
 
-class DenseRows(HeldRows):
+class DenseRows(MatrixRows):
     """Rows of an array, a few at a time as float64."""
 
     __slots__ = ()
@@ -180,7 +180,7 @@ class DenseRows(HeldRows):
             for place in self._chunks(part):
                 products[place] = self._chunk(place) @ weights[:-1]
 
-        self._each(fill)
+        self._run_parts(fill)
         products += self.form.constant * weights[-1]
         return products
 
@@ -275,12 +275,14 @@ class StreamedRows(LinearRows):
         return rows_of(block, self.scale[place], self.form)
 
 
-def some_of(rows: HeldRows, places: IntArray) -> HeldRows:
+def some_of(rows: MatrixRows, places: IntArray) -> MatrixRows:
     """A copy of some of the rows."""
     return replace(rows, matrix=rows.matrix[places], scale=rows.scale[places], passes=Passes())
 
 
-def rows_of(matrix: Any, scale: FloatArray, form: RowScaling, parallel: Parallel = map) -> HeldRows:
+def rows_of(
+    matrix: Any, scale: FloatArray, form: RowScaling, parallel: Parallel = map
+) -> MatrixRows:
     """Rows in memory or mapped."""
     if sp.issparse(matrix):
         return SparseRows(matrix=matrix, scale=scale, form=form, parallel=parallel)
@@ -290,6 +292,6 @@ def rows_of(matrix: Any, scale: FloatArray, form: RowScaling, parallel: Parallel
 def _sum(parts: list[FloatArray]) -> FloatArray:
     """Sum in the order of the parts."""
     total = parts[0]
-    for each in parts[1:]:
-        total += each
+    for part in parts[1:]:
+        total += part
     return total

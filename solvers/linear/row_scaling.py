@@ -49,13 +49,13 @@ class RowScaling:
         if not self.is_unit:
             return np.ones(block.shape[0])
         if self.center.size and (sp.issparse(block) or self.zeros_stay):
-            lengths = self._centred_lengths(block)
+            lengths = self._centered_lengths(block)
         else:
             lengths = _lengths(block - self.center if self.center.size else block)
         nothing = np.zeros_like(lengths) if self.zeros_stay else np.ones_like(lengths)
         return np.divide(1.0, lengths, out=nothing, where=lengths > 0)
 
-    def _centred_lengths(self, block: Any) -> FloatArray:
+    def _centered_lengths(self, block: Any) -> FloatArray:
         """(n_rows,) |x - center|; 0 if that is rounding beside |x|, or if x has to stay 0."""
         own, center = np.square(_lengths(block)), float(self.center @ self.center)
         if sp.issparse(block):

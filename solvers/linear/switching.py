@@ -59,7 +59,7 @@ def switch_labels(
         is_positive=_highest(start.outputs[task.unlabeled], task.n_positive),
         point=start,
     )
-    found, weight = [], rule.first_weight
+    results, weight = [], rule.first_weight
     for goal in weights:
         while weight < goal and not now.is_over:
             watch.step(phase, now.n_rounds, n_rounds)
@@ -69,8 +69,8 @@ def switch_labels(
         own = now.copy()
         own.settle(goal, LOOSE_RTOL)
         own.settle(goal, RTOL)
-        found.append(own.told(goal))
-    return found
+        results.append(own.result(goal))
+    return results
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -104,7 +104,7 @@ class _Labeling:
             if not n_switched:
                 return
 
-    def told(self, weight: float) -> Transduced:
+    def result(self, weight: float) -> Transduced:
         """The result for a weight."""
         hinges, point = self._hinges(weight), self.point
         return Transduced(

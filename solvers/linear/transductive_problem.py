@@ -68,10 +68,10 @@ class Transduction:
 
     def trained(self, hinges: Hinges, start: LinearPoint, rtol: float) -> LinearPoint:
         """The machine that minimizes the given costs."""
-        found = minimize(self.problem, hinges, start, rtol=rtol)
+        point = minimize(self.problem, hinges, start, rtol=rtol)
         self.figures.n_trainings += 1
-        self.figures.n_newton += found.n_newton
-        return found
+        self.figures.n_newton += point.n_newton
+        return point
 
     def best_objective(self, point: LinearPoint) -> float:
         """J: (F4) under the labels that suit the outputs best, whatever their share."""

@@ -70,11 +70,11 @@ class UnitRows:
     def at(self, nodes: Int64Array) -> FloatArray:
         """(n_some, n_features) dense rows of some nodes, which are increasing."""
         rows = np.zeros((nodes.size, self.n_columns))
-        places, found = nodes, np.ones(nodes.size, bool)
+        places, has_row = nodes, np.ones(nodes.size, bool)
         if self.rows.nodes is not None:
-            found = np.isin(nodes, self.rows.nodes, assume_unique=True)
-            places = np.searchsorted(self.rows.nodes, nodes[found])
+            has_row = np.isin(nodes, self.rows.nodes, assume_unique=True)
+            places = np.searchsorted(self.rows.nodes, nodes[has_row])
         some: Any = self.rows.take(places)
         dense = some.toarray() if sp.issparse(some) else some
-        rows[found] = (dense - self.form.center) * self.scale[places, None]
+        rows[has_row] = (dense - self.form.center) * self.scale[places, None]
         return rows

@@ -84,10 +84,10 @@ def neighbor_graph(
     own first neighbor; here it does not count). Heat: Melacci and Belkin, JMLR 2011, section 4.
     """
     rule = TieRule(weights=weights, symmetrize=symmetrize, width=width)
-    found = list(neighbor_lists(rows, n_neighbors, metric=metric))
+    blocks = list(neighbor_lists(rows, n_neighbors, metric=metric))
     lists = NeighborLists(
-        neighbors=np.concatenate([block for _, block, _ in found]),
-        distances=np.concatenate([block for _, _, block in found]),
+        neighbors=np.concatenate([block for _, block, _ in blocks]),
+        distances=np.concatenate([block for _, _, block in blocks]),
     )
     rule = with_width(rule, lists)
     edges = [edges_of(lists, place, rule) for place in lists.blocks()]

@@ -126,20 +126,18 @@ class PointSearch:
                 candidates, least_beyond = rounded.candidates(some, n_candidates)
             else:
                 candidates = self._among_all(some, n_candidates)
-            among = _measured(
-                some, self.points, candidates, None if own is None else own[open_rows]
-            )
-            found = cut_lists(*among, n_nearest)
-            ids[open_rows], distances[open_rows] = found
+            among = _measure(some, self.points, candidates, None if own is None else own[open_rows])
+            lists = cut_lists(*among, n_nearest)
+            ids[open_rows], distances[open_rows] = lists
             if n_candidates == n_points or n_candidates > _MOST_CANDIDATES:
                 break
             if rounded is not None:
-                open_rows = open_rows[least_beyond <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
+                open_rows = open_rows[least_beyond <= lists[1][:, -1] * (1 + _EQUALLY_FAR)]
                 rounded = None
                 continue
             # More rows may be as far as the last one: search again, until one is farther.
             farthest = last_finite(among[1])
-            open_rows = open_rows[farthest <= found[1][:, -1] * (1 + _EQUALLY_FAR)]
+            open_rows = open_rows[farthest <= lists[1][:, -1] * (1 + _EQUALLY_FAR)]
             n_candidates = min(n_candidates * _MORE_CANDIDATES, n_points)
         return ids, distances
 
@@ -151,8 +149,8 @@ class PointSearch:
         with config_context(assume_finite=True):
             if self._index is None:
                 self._index = NearestNeighbors(algorithm="brute").fit(self.points)
-            found: Int64Array = self._index.kneighbors(queries, n_candidates, return_distance=False)
-        return found
+            ids: Int64Array = self._index.kneighbors(queries, n_candidates, return_distance=False)
+        return ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -209,10 +207,10 @@ def ranked(
 
     Candidates, (n_queries, n_candidates), are distinct points for each query; -1 for none.
     """
-    return cut_lists(*_measured(queries, points, candidates, own), n_nearest)
+    return cut_lists(*_measure(queries, points, candidates, own), n_nearest)
 
 
-def _measured(
+def _measure(
     queries: Any, points: Any, candidates: Int64Array, own: Int64Array | None
 ) -> tuple[Int64Array, FloatArray]:
     """Candidates and their distances; -1 and inf for those left out."""
@@ -293,8 +291,8 @@ def _lengths(points: Any) -> RealArray:
 
 def last_finite(distances: RealArray) -> RealArray:
     """The largest finite distance of each list, 0 for an empty one."""
-    found: RealArray = np.where(np.isfinite(distances), distances, 0).max(axis=-1)
-    return found
+    largest: RealArray = np.where(np.isfinite(distances), distances, 0).max(axis=-1)
+    return largest
 
 
 def _squared_distances(queries: Any, points: Any, ids: Int64Array) -> FloatArray:

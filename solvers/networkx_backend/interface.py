@@ -22,7 +22,7 @@ from peewit.solvers.status import Status
 LEAST_EDGES: Final = 30_000
 """Number of edges from which a solve is faster than networkx's 30 steps (measured)."""
 
-_TOLD_APART: Final = 1e3
+_DISTINCT: Final = 1e3
 """Scores of harmonic functions are told apart if they differ by more than this times ``rtol``."""
 
 __all__ = [
@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 
-def convert_from_nx(graph: Any, **asked: Any) -> ConvertedGraph:
+def convert_from_nx(graph: Any, **options: Any) -> ConvertedGraph:
     """The graph with its matrix; all attributes are preserved, as the source graph is kept."""
-    del asked
+    del options
     return graph if isinstance(graph, ConvertedGraph) else ConvertedGraph(graph)
 
 
@@ -74,18 +74,18 @@ def harmonic_function(
     """
     _check(G, max_iter)
     nodes, codes, classes = G.labels(label_name)
-    given = _one_hot(nodes, codes, len(G), classes.size)
+    one_hot = _one_hot(nodes, codes, len(G), classes.size)
     graph = G.graph
     free = np.ones(graph.n_nodes, bool)
     free[nodes] = False
-    pull = (graph.adjacency @ given)[free]  # A_US y_S
-    scores = given.copy()
-    scores[free] = _solved(
+    pull = (graph.adjacency @ one_hot)[free]  # A_US y_S
+    scores = one_hot.copy()
+    scores[free] = _solve(
         graph.subgraph(np.flatnonzero(free)), 1.0, pull.sum(axis=1), pull, max_iter, rtol
     )
-    close = free & _are_close(scores, _TOLD_APART * rtol)
+    close = free & _are_close(scores, _DISTINCT * rtol)
     walk = sp.diags_array(free / G.degree) @ G.matrix
-    return _named(G, classes, scores, close, walk, given, max_iter)
+    return _name_nodes(G, classes, scores, close, walk, one_hot, max_iter)
 
 
 def local_and_global_consistency(
@@ -108,17 +108,17 @@ def local_and_global_consistency(
             "backend='networkx' takes steps of it all the same"
         )
     nodes, codes, classes = G.labels(label_name)
-    given = (1.0 - alpha) * _one_hot(nodes, codes, len(G), classes.size)
+    sources = (1.0 - alpha) * _one_hot(nodes, codes, len(G), classes.size)
     root = np.sqrt(G.degree)[:, None]
     halved = sp.diags_array(1.0 / root[:, 0])
     spread = alpha * (halved @ G.matrix @ halved)
-    scores = given.copy()
+    scores = sources.copy()
     if alpha > 0.0:  # (alpha L + (1 - alpha) D) x = sqrt(D) Y, and the scores are sqrt(D) x
         shift = (1.0 - alpha) * G.degree
-        scores = root * _solved(G.graph, alpha, shift, root * given, max_iter, rtol)
-    left = np.linalg.norm(given + spread @ scores - scores, axis=0).max()
+        scores = root * _solve(G.graph, alpha, shift, root * sources, max_iter, rtol)
+    left = np.linalg.norm(sources + spread @ scores - scores, axis=0).max()
     close = _are_close(scores, 2.0 * left / (1.0 - alpha))  # no eigenvalue is below 1 - alpha
-    return _named(G, classes, scores, close, spread, given, max_iter)
+    return _name_nodes(G, classes, scores, close, spread, sources, max_iter)
 
 
 def _check(G: ConvertedGraph, max_iter: int) -> None:
@@ -129,57 +129,57 @@ def _check(G: ConvertedGraph, max_iter: int) -> None:
 
 
 def _one_hot(nodes: IntArray, codes: IntArray, n_nodes: int, n_classes: int) -> FloatArray:
-    given = np.zeros((n_nodes, n_classes))
-    given[nodes, codes] = 1.0
-    return given
+    one_hot = np.zeros((n_nodes, n_classes))
+    one_hot[nodes, codes] = 1.0
+    return one_hot
 
 
-def _solved(
+def _solve(
     graph: Graph, scale: float, shift: FloatArray, rhs: FloatArray, max_iter: int, rtol: float
 ) -> FloatArray:
     """The solution x of (scale L + diag(shift)) x = rhs; warns if it did not converge."""
     if graph.n_nodes == 0:
         return rhs
     solver = LaplacianSolver(graph, scale=scale, shift=shift, rtol=rtol, max_iter=max_iter)
-    found = solver.solve(rhs)
-    if found.status is not Status.CONVERGED:
+    solution = solver.solve(rhs)
+    if solution.status is not Status.CONVERGED:
         warnings.warn(
-            f"{found.n_iter} iterations left a residual of {found.residual.max():.1e}, rtol asks "
-            f"for {rtol:.1e}; scores are those of the last iteration. Raise max_iter or "
-            f"rtol ({found.status.message})",
+            f"{solution.n_iter} iterations left a residual of {solution.residual.max():.1e}, rtol "
+            f"asks for {rtol:.1e}; scores are those of the last iteration. Raise max_iter or "
+            f"rtol ({solution.status.message})",
             ConvergenceWarning,
             stacklevel=3,
         )
-    return np.asarray(found.x, np.float64)
+    return np.asarray(solution.x, np.float64)
 
 
-def _are_close(scores: FloatArray, told_apart: float) -> BoolArray:
-    """Whether the two largest scores of each node differ by at most ``told_apart``."""
+def _are_close(scores: FloatArray, difference: float) -> BoolArray:
+    """Whether the two largest scores of each node differ by at most ``difference``."""
     if scores.shape[1] == 1:
         return np.zeros(scores.shape[0], bool)
     second, first = np.partition(scores, -2, axis=1)[:, -2:].T
-    return np.asarray(first - second <= told_apart)
+    return np.asarray(first - second <= difference)
 
 
-def _named(
+def _name_nodes(
     G: ConvertedGraph,
     classes: Any,
     scores: FloatArray,
     close: BoolArray,
     step: Any,
-    given: FloatArray,
+    sources: FloatArray,
     max_iter: int,
 ) -> list[Any]:
     """The class of each node; that of ``close`` nodes by steps F <- step F + given."""
     reached = np.zeros(G.graph.n_components, bool)
-    reached[G.graph.component[given.any(axis=1)]] = True
+    reached[G.graph.component[sources.any(axis=1)]] = True
     best = scores.argmax(axis=1)
     best[~reached[G.graph.component]] = 0  # argmax of zeros, as in networkx
     close &= reached[G.graph.component]
     if close.any():
-        iterated = np.zeros_like(given)
+        iterated = np.zeros_like(sources)
         for _ in range(max_iter):
-            iterated = step @ iterated + given
+            iterated = step @ iterated + sources
         best[close] = iterated[close].argmax(axis=1)
     named: list[Any] = classes[best].tolist()
     return named

@@ -14,7 +14,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, IntArray
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.svm.line_search import exact_step
-from peewit.solvers.svm.regularised_problem import Minimum, Problem
+from peewit.solvers.svm.regularized_problem import Minimum, Problem
 from peewit.solvers.svm.stopping import EarlyStop, MeasureName
 
 PHASE: Final = "conjugate gradients"
@@ -47,9 +47,9 @@ class _Columns:
     least: FloatArray
     least_at: FloatArray
 
-    def kept(self, mask: BoolArray) -> "_Columns":
+    def select(self, mask: BoolArray) -> "_Columns":
         """Some of the functions."""
-        arrays = {each.name: getattr(self, each.name)[..., mask] for each in fields(self)}
+        arrays = {field.name: getattr(self, field.name)[..., mask] for field in fields(self)}
         return _Columns(**arrays)
 
 
@@ -65,7 +65,7 @@ class DescentState:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Descent:
+class ConjugateGradients:
     """The iteration; see `descend`.
 
     Attributes
@@ -121,11 +121,11 @@ class Descent:
         live.scale = self._scale(live)
         self._evaluate(live)
         self._turn(live, np.zeros(n_functions))
-        live.measure = self._measured(live, np.full(n_functions, np.inf))
+        live.measure = self._measure(live, np.full(n_functions, np.inf))
         state = DescentState(live=live, coef=coef.copy(), intercept=intercept.copy())
         if self.early is not None:
             self.early.is_met(0, live.values + live.intercept)
-        return self._retired(state)
+        return self._retire(state)
 
     def step(self, state: DescentState) -> DescentState:
         """One exact step along the conjugate direction, and the next direction."""
@@ -148,14 +148,14 @@ class Descent:
         omega = np.divide(change, norm, out=np.zeros_like(norm), where=moves & (norm > 0))
         self._turn(live, np.maximum(omega, 0.0))
         state.n_iter += 1
-        live.measure = self._measured(live, before - live.objective)
+        live.measure = self._measure(live, before - live.objective)
         live.measure[~moves & (norm == 0)] = 0.0
         better = live.measure < live.least
         live.least_at[better] = state.n_iter
         live.least = np.minimum(live.measure, live.least)
         if self.early is not None and self.early.is_met(state.n_iter, live.values + live.intercept):
             state.status = Status.CONVERGED
-        return self._retired(state)
+        return self._retire(state)
 
     def terminate(self, state: DescentState) -> Status | None:
         """Converged once every function meets the measure, or the early rule holds."""
@@ -240,7 +240,7 @@ class Descent:
         problem = self.problem
         if self.measure == "objective":
             return np.asarray(0.5 * np.square(problem.targets).sum(axis=0))
-        zero = live.kept(np.ones(live.index.size, bool))
+        zero = live.select(np.ones(live.index.size, bool))
         zero.coef, zero.intercept = np.zeros_like(live.coef), np.zeros_like(live.intercept)
         zero.values = zero.energy_values = np.zeros_like(live.values)
         self._evaluate(zero)
@@ -256,11 +256,11 @@ class Descent:
             return np.asarray(np.sqrt(np.square(live.gradient).sum(axis=0) + intercept))
         return np.sqrt(np.maximum(self._squared_norm(live), 0.0))
 
-    def _measured(self, live: _Columns, decrease: FloatArray) -> FloatArray:
+    def _measure(self, live: _Columns, decrease: FloatArray) -> FloatArray:
         size = decrease if self.measure == "objective" else self._size(live)
         return np.asarray(size / live.scale)
 
-    def _retired(self, state: DescentState) -> DescentState:
+    def _retire(self, state: DescentState) -> DescentState:
         """Set aside the functions that are done; the rest share the products."""
         live = state.live
         state.coef[:, live.index], state.intercept[live.index] = live.coef, live.intercept
@@ -275,7 +275,7 @@ class Descent:
         if (stuck & ~done).any():
             state.status = Status.STAGNATED
         elif done.any():
-            state.live = live.kept(~done)
+            state.live = live.select(~done)
             if done.all():
                 state.status = Status.CONVERGED
         return state
@@ -294,7 +294,7 @@ def descend(
     """The minimum of a problem by conjugate gradients, (E9) to (E11).
 
     The problem has squared or squared hinge loss; a ``start`` of None is the zero function.
-    `Descent` explains ``measure``, ``rtol`` and ``early``.
+    `ConjugateGradients` explains ``measure``, ``rtol`` and ``early``.
 
     References
     ----------
@@ -302,7 +302,7 @@ def descend(
     """
     if start is None:
         start = np.zeros((problem.space.n_coef, problem.n_functions)), np.zeros(problem.n_functions)
-    method = Descent(problem, *start, measure=measure, rtol=rtol, early=early)
+    method = ConjugateGradients(problem, *start, measure=measure, rtol=rtol, early=early)
     outcome = watch.run(method, max_iter=max_iter, phase=PHASE)
     state = outcome.state
     is_early = early is not None and bool((state.live.measure > rtol).any())

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 from peewit.solvers.status import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem
 from peewit.solvers.svm.newton import LabeledMinimum
-from peewit.solvers.svm.regularised_problem import LossName
+from peewit.solvers.svm.regularized_problem import LossName
 
 MAX_STEPS: Final = 200
 """Most interior-point iterations of one function; a dozen suffice."""
@@ -38,7 +38,7 @@ def maximize(
     *,
     loss: LossName,
     max_iter: int = MAX_STEPS,
-    teller: Teller = untold,
+    on_step: OnStep = ignore_step,
 ) -> LabeledMinimum:
     """The minimum of the problem by its dual, a program for each function.
 
@@ -69,7 +69,7 @@ def maximize(
         free = float(answer.z[0]) if problem.has_free_bias else 0.0
         return dual, free, int(answer.iterations), _status_of(answer)
 
-    return LabeledMinimum.of_each(targets, solved, teller)
+    return LabeledMinimum.of_functions(targets, solved, on_step)
 
 
 def box_program(

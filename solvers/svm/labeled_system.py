@@ -16,9 +16,9 @@ from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.gram.feature_spaces import FeatureMap, symmetric
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.space_base import Space
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
-from peewit.solvers.svm.regularised_problem import BiasName
+from peewit.solvers.svm.regularized_problem import BiasName
 
 _CHUNK_COLUMNS: Final = 256
 _PRODUCT_ROWS: Final = 512
@@ -150,10 +150,10 @@ class FactoredInverse:
 
     @classmethod
     def of(
-        cls, space: FeatureMap, laplacian: IteratedLaplacian, teller: Teller = untold
+        cls, space: FeatureMap, laplacian: IteratedLaplacian, on_step: OnStep = ignore_step
     ) -> "FactoredInverse":
         """The eigenproblem solved, for penalties of 1 and 0; see `with_penalties`."""
-        matrix = space.penalty_matrix(laplacian.product, teller)
+        matrix = space.penalty_matrix(laplacian.product, on_step)
         values, vectors = sl.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
         return cls(
             space=space,
@@ -187,7 +187,7 @@ class DenseInverse:
     """On a Gram matrix in memory, by one LU factorization of I + ratio L^p K (E14).
 
     The factors are float32; their answers are refined in float64 by products, which need no n x n
-    array of their own. If that does not converge, the factors are made anew in float64. ``teller``
+    array of their own. If that does not converge, the factors are made anew in float64. ``on_step``
     is told of the parts of the matrix as it is filled.
     """
 
@@ -198,7 +198,7 @@ class DenseInverse:
         norm_penalty: float,
         graph_penalty: float,
         *,
-        teller: Teller = untold,
+        on_step: OnStep = ignore_step,
     ) -> None:
         self.space = space
         self._laplacian = laplacian
@@ -206,7 +206,7 @@ class DenseInverse:
         self._ratio = graph_penalty / norm_penalty
         self.is_accurate = True
         with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
-            self._factors = self._factored(np.float32, teller)
+            self._factors = self._factor(np.float32, on_step)
         self._at: tuple[bytes, FloatArray, bool] | None = None
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
@@ -235,31 +235,31 @@ class DenseInverse:
         values, ``is_accurate`` is False until the next labeled kernel is computed.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # the refinement will tell
-            return self._refined_or_refactored(residual / self._norm_penalty)
+            return self._refine_or_refactor(residual / self._norm_penalty)
 
-    def _refined_or_refactored(self, right: FloatArray) -> FloatArray:
-        coef, values, is_accurate = self._refined(right)
+    def _refine_or_refactor(self, right: FloatArray) -> FloatArray:
+        coef, values, is_accurate = self._refine(right)
         if not is_accurate and self._factors[0].dtype == np.float32:
             self._factors = (np.empty((0, 0)), np.empty(0, np.int32))  # not both in memory
-            self._factors = self._factored(np.float64)
-            coef, values, is_accurate = self._refined(right)
+            self._factors = self._factor(np.float64)
+            coef, values, is_accurate = self._refine(right)
         self.is_accurate &= is_accurate and self._survives_rounding(coef, values)
         if not np.isfinite(coef).all():  # no answer at all
             coef = np.zeros_like(coef)
         return coef
 
-    def _refined(self, right: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
+    def _refine(self, right: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
         """A refined solution, its values K coef, and whether the values have settled.
 
         Only the values must settle: if the penalties differ by orders of magnitude, the residual of
         the coefficients stays above rounding, and does not matter.
         """
-        coef, moved = self._solved(right), 1.0
+        coef, moved = self._solve(right), 1.0
         values = self._values(coef)
         for _ in range(_MAX_REFINEMENTS):
             # in float64 and by products, while the factors may be float32
             rest = right - coef - self._ratio * self._laplacian.product(values)
-            added = coef + self._solved(rest)
+            added = coef + self._solve(rest)
             now = self._values(added)
             change = _relative(now - values, now)
             if not change < moved:
@@ -287,7 +287,7 @@ class DenseInverse:
             np.matmul(gram[rows].astype(np.float64, copy=False), coef, out=values[rows])
         return values
 
-    def _solved(self, right: FloatArray) -> FloatArray:
+    def _solve(self, right: FloatArray) -> FloatArray:
         """Solve with the factors, which are those of the transposed matrix."""
         factors, _ = self._factors
         answer = sl.lu_solve(
@@ -295,8 +295,8 @@ class DenseInverse:
         )
         return np.asarray(answer, np.float64)
 
-    def _factored(
-        self, dtype: type[np.float32 | np.float64], teller: Teller = untold
+    def _factor(
+        self, dtype: type[np.float32 | np.float64], on_step: OnStep = ignore_step
     ) -> tuple[RealArray, RealArray]:
         """LU factors of the transpose: rows in memory are columns for LAPACK."""
         gram, n_rows = self.space.matrix, self.space.n_rows
@@ -310,7 +310,7 @@ class DenseInverse:
 
         starts = range(0, n_rows, _CHUNK_COLUMNS)
         for start, _ in zip(starts, self.space.parallel(fill, starts), strict=True):
-            teller(start, n_rows)
+            on_step(start, n_rows)
         matrix[np.diag_indices(n_rows)] += 1.0
         (factor,) = sl.get_lapack_funcs(("getrf",), (matrix,))
         factors, pivots, _ = factor(matrix.T, overwrite_a=True)  # refinement detects a pivot 0

@@ -8,11 +8,11 @@ import numpy as np
 import scipy.linalg as sl
 
 from peewit.solvers.arrays import BoolArray, FloatArray
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 from peewit.solvers.status import Status
 from peewit.solvers.svm.labeled_system import LabeledProblem, LabeledSystem
 from peewit.solvers.svm.line_search import exact_step
-from peewit.solvers.svm.regularised_problem import Minimum
+from peewit.solvers.svm.regularized_problem import Minimum
 
 PHASE: Final = "newton"
 
@@ -30,22 +30,22 @@ class LabeledMinimum:
     n_iter: int  # of the function with most steps
 
     @classmethod
-    def of_each(
+    def of_functions(
         cls,
         targets: FloatArray,
         solved: Callable[[FloatArray], tuple[FloatArray, float, int, Status]],
-        teller: Teller,
+        on_step: OnStep,
     ) -> "LabeledMinimum":
         """One function after another; ``solved`` gives dual, intercept, steps and status of one."""
         n_functions = targets.shape[1]
         dual, free = np.zeros_like(targets), np.zeros(n_functions)
         n_iter, status = 0, Status.CONVERGED
         for column in range(n_functions):
-            teller(column, n_functions)
+            on_step(column, n_functions)
             dual[:, column], free[column], n_own, ended = solved(targets[:, column])
             n_iter = max(n_iter, n_own)
             status = status if ended is Status.CONVERGED else ended
-        teller(n_functions, n_functions)
+        on_step(n_functions, n_functions)
         return cls(dual=dual, free=free, status=status, n_iter=n_iter)
 
     def lifted(self, system: LabeledSystem) -> Minimum:
@@ -64,7 +64,7 @@ def minimize(
     *,
     is_hinge: bool,
     max_iter: int = MAX_STEPS,
-    teller: Teller = untold,
+    on_step: OnStep = ignore_step,
 ) -> LabeledMinimum:
     """The exact minimum: for every function the set of active labels that reproduces itself.
 
@@ -82,7 +82,7 @@ def minimize(
         n_iter, status = method.run(max_iter)
         return method.dual, method.free, n_iter, status
 
-    return LabeledMinimum.of_each(targets, solved, teller)
+    return LabeledMinimum.of_functions(targets, solved, on_step)
 
 
 class _OneFunction:
@@ -127,7 +127,7 @@ class _OneFunction:
             return dual, self.free
         right = np.column_stack([self._target[own], np.ones(own.size)])
         # (K_EE + I) c = y - b 1, by (E13); b makes the sum of c 0
-        answer = _solved(self._kernel[np.ix_(own, own)], right)
+        answer = _solve(self._kernel[np.ix_(own, own)], right)
         free = 0.0
         if self._has_bias:
             free = float(answer[:, 0].sum() / answer[:, 1].sum())
@@ -162,7 +162,7 @@ class _OneFunction:
         return 0.5 * float(missed @ missed)
 
 
-def _solved(kernel: FloatArray, right: FloatArray) -> FloatArray:
+def _solve(kernel: FloatArray, right: FloatArray) -> FloatArray:
     """(kernel + I)^{-1} right; eigenvalues that rounding took below 0 count as 0."""
     matrix = kernel + np.eye(kernel.shape[0])
     try:

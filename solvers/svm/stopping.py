@@ -45,7 +45,7 @@ class EarlyStop:
     validation: Validation | None = None  # needed by the other two rules
     every: int = 0  # iterations between two checks: round(sqrt(n_nodes) / 2)
     share: float = STABLE_SHARE  # least share of changed nodes that is not stable
-    _decided: IntArray | None = field(default=None, init=False)
+    _decide: IntArray | None = field(default=None, init=False)
     _n_wrong: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -61,10 +61,10 @@ class EarlyStop:
         """
         if n_iter % self.every:
             return False
-        decided, earlier = decisions(scores), self._decided
+        decided, earlier = decisions(scores), self._decide
         n_wrong = 0 if self.validation is None else self.validation.n_wrong(decided)
         met = earlier is not None and self._holds(decided, earlier, n_wrong)
-        self._decided, self._n_wrong = decided, n_wrong
+        self._decide, self._n_wrong = decided, n_wrong
         return met
 
     def _holds(self, decided: IntArray, earlier: IntArray, n_wrong: int) -> bool:

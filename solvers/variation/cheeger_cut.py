@@ -35,7 +35,7 @@ _RACE: Final = ((2, 2), (3, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Descent:
+class SteepestDescent:
     """Result of a steepest descent.
 
     Converged when a step of a gap of 1e-4, or of 300 proximal steps if a small ratio makes the gap
@@ -57,7 +57,7 @@ def descend(
     parallel: Parallel = map,
     watch: Watch = UNWATCHED,
     max_iter: int = _MAX_STEPS,
-) -> Descent:
+) -> SteepestDescent:
     """Minimize TV(f) / sum_i w_i |f_i - med f| from several starts at once, w of mean 1.
 
     Raises `Stopped` when ``watch`` is cancelled.
@@ -74,14 +74,14 @@ def descend(
     weight = weight / weight.mean()
     unit = float(graph.degree.mean())
     variation = TotalVariation(graph, unit=unit, parallel=parallel)
-    functions = _normalized(starts, weight)
+    functions = _normalize(starts, weight)
     balances = Balances.of(functions, weight, 1.0)
     energies = ratio(variation.of(functions), balances.values)
     slopes, history = balances.slopes, [energies]
     rtol, n_proximal, status = _FIRST_RTOL, 0, Status.MAX_ITER
     penalty = np.ones(energies.size)
     for _ in range(max_iter):
-        found = variation.nearest(
+        step = variation.nearest(
             functions + slopes,
             penalty=penalty,
             pull=np.where(np.isfinite(energies), energies, 1.0),  # of a constant, anything
@@ -89,8 +89,8 @@ def descend(
             max_iter=_MAX_PROXIMAL,
             watch=watch,
         )
-        n_proximal += found.n_iter
-        moved = _normalized(found.values, weight)
+        n_proximal += step.n_iter
+        moved = _normalize(step.values, weight)
         balances = Balances.of(moved, weight, 1.0)
         after = ratio(variation.of(moved), balances.values)
         is_lower = after < energies * (1.0 - _LEAST_GAIN)
@@ -106,7 +106,7 @@ def descend(
             break
         if 2 * np.count_nonzero(is_lower) < energies.size:
             rtol = max(0.1 * rtol, _LAST_RTOL)
-    return Descent(
+    return SteepestDescent(
         functions=functions,
         energies=unit * energies,
         history=unit * np.array(history),
@@ -138,12 +138,12 @@ def best_cut(
     """
     functions = starts
     for n_steps, n_kept in _RACE:
-        found = descend(graph, functions, weight, parallel=parallel, watch=watch, max_iter=n_steps)
-        best = np.argsort(found.energies, kind="stable")[:n_kept]
-        functions = found.functions[:, best]
-    found = descend(graph, functions, weight, parallel=parallel, watch=watch)
-    above, least = best_threshold(graph, found.functions[:, 0], weight)
-    return Cut(above=above, ratio=least, status=found.status)
+        result = descend(graph, functions, weight, parallel=parallel, watch=watch, max_iter=n_steps)
+        best = np.argsort(result.energies, kind="stable")[:n_kept]
+        functions = result.functions[:, best]
+    result = descend(graph, functions, weight, parallel=parallel, watch=watch)
+    above, least = best_threshold(graph, result.functions[:, 0], weight)
+    return Cut(above=above, ratio=least, status=result.status)
 
 
 def best_threshold(
@@ -169,9 +169,9 @@ def best_threshold(
     return rank > place, float(ratios[place])
 
 
-def _normalized(functions: FloatArray, weight: FloatArray) -> FloatArray:
+def _normalize(functions: FloatArray, weight: FloatArray) -> FloatArray:
     """Median 0 and root mean square 1; zeros for a constant."""
-    centred = functions - Balances.of(functions, weight, 1.0).medians
-    size = np.sqrt(np.square(centred).mean(axis=0))
+    centered = functions - Balances.of(functions, weight, 1.0).medians
+    size = np.sqrt(np.square(centered).mean(axis=0))
     least = _FLAT * np.abs(functions).max(axis=0)
-    return np.asarray(centred / np.where(size > least, size, np.inf))
+    return np.asarray(centered / np.where(size > least, size, np.inf))

@@ -82,7 +82,7 @@ class PartitionDescent:
         target += reach * state.ratios / state.balances * state.slopes
         if self.smoothing is not None:
             target = self.smoothing.nearest(target)
-        found = self.variation.nearest(
+        step = self.variation.nearest(
             target,
             penalty=reach / state.balances,
             pull=np.ones(self.n_classes),
@@ -92,16 +92,16 @@ class PartitionDescent:
             max_iter=_MAX_PROXIMAL,
             watch=self.watch,
         )
-        classes = found.values.argmax(axis=1)
-        after = self._state(classes, found.values)
-        n_steps, n_proximal = state.n_steps + 1, state.n_proximal + found.n_iter
+        classes = step.values.argmax(axis=1)
+        after = self._state(classes, step.values)
+        n_steps, n_proximal = state.n_steps + 1, state.n_proximal + step.n_iter
         if not after.energy < state.energy * (1.0 - _LEAST_GAIN):
             state.place += 1
             after = state
         else:
             after.place, after.history = state.place, [*state.history, *after.history]
         after.n_steps, after.n_proximal = n_steps, n_proximal
-        after.proximal = found.status
+        after.proximal = step.status
         return after
 
     def terminate(self, state: PartitionState) -> Status | None:

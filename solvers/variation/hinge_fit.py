@@ -7,7 +7,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import symmetric
-from peewit.solvers.iteration_loop import Teller, untold
+from peewit.solvers.iteration_loop import OnStep, ignore_step
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.svm.dual import box_program
 from peewit.solvers.variation.penalty_inverses import PenaltyInverse
@@ -36,17 +36,17 @@ class HingeFit:
         *,
         label_weight: float,
         margin: float = 1.0,
-        teller: Teller = untold,
+        on_step: OnStep = ignore_step,
     ) -> "HingeFit":
         """The fit, prepared with one solve for each label, some at a time."""
         kernel = np.empty((nodes.size, nodes.size))
         for start in range(0, nodes.size, _CHUNK_COLUMNS):
-            teller(start, nodes.size)
+            on_step(start, nodes.size)
             some = nodes[start : start + _CHUNK_COLUMNS]
             unit = np.zeros((n_nodes, some.size))
             unit[some, np.arange(some.size)] = 1.0
             kernel[:, start : start + some.size] = inverse.apply(unit)[nodes]
-        teller(nodes.size, nodes.size)
+        on_step(nodes.size, nodes.size)
         return cls(
             inverse=inverse,
             nodes=nodes,

@@ -13,7 +13,7 @@ import scipy.linalg as sl
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import FeatureMap
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Teller, Watch, untold
+from peewit.solvers.iteration_loop import UNWATCHED, OnStep, Stopped, Watch, ignore_step
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status, first_failure
@@ -74,7 +74,7 @@ class SpaceInverse:
         norm_penalty: float,
         graph_penalty: float,
         pull: float,
-        teller: Teller = untold,
+        on_step: OnStep = ignore_step,
     ) -> Self:
         """The inverse for ``norm_penalty`` > 0, the others >= 0, with L the combinatorial one."""
 
@@ -84,12 +84,12 @@ class SpaceInverse:
                 smooth = smooth + graph_penalty * graph.laplacian_product(block)
             return smooth
 
-        matrix = space.penalty_matrix(product, teller)
+        matrix = space.penalty_matrix(product, on_step)
         matrix[np.diag_indices_from(matrix)] += norm_penalty
-        return cls._factored(space, matrix, pull)
+        return cls._factor(space, matrix, pull)
 
     @classmethod
-    def _factored(cls, space: FeatureMap, matrix: FloatArray, pull: float) -> Self:
+    def _factor(cls, space: FeatureMap, matrix: FloatArray, pull: float) -> Self:
         factor = sl.cho_factor(matrix, check_finite=False)
         return cls(space=space, matrix=matrix, factor=factor, pull=pull)
 
@@ -105,7 +105,7 @@ class SpaceInverse:
     def with_squares(self, nodes: Int64Array, weight: float) -> Self:
         """A + weight Phi_S' Phi_S, factored."""
         some = self.space.features(nodes)
-        return self._factored(self.space, self.matrix + weight * (some.T @ some), self.pull)
+        return self._factor(self.space, self.matrix + weight * (some.T @ some), self.pull)
 
 
 class GraphInverse:

@@ -208,8 +208,8 @@ class _Step:
     ) -> None:
         """Fill ``out`` with the primal point of the dual extrapolated by momentum."""
         ahead = momentum.astype(self.target.dtype)
-        given = self.target, divergence, last, ahead, self.pull, self.on_simplex, self.fixed, out
-        self.ranges.run(lambda a, b: primal_rows(*given, a, b))
+        inputs = self.target, divergence, last, ahead, self.pull, self.on_simplex, self.fixed, out
+        self.ranges.run(lambda a, b: primal_rows(*inputs, a, b))
 
     def ascend(
         self,
@@ -221,6 +221,6 @@ class _Step:
     ) -> FloatArray:
         """Move the dual and fill its divergence; with the simplex all columns share the sums."""
         ahead = momentum.astype(self.target.dtype)
-        given = (*self.rows, self.penalty, self.pull, point, ahead, dual, before, divergence)
-        turned = np.sum(self.ranges.run(lambda a, b: ascend_rows(*given, a, b)), axis=0)
+        inputs = (*self.rows, self.penalty, self.pull, point, ahead, dual, before, divergence)
+        turned = np.sum(self.ranges.run(lambda a, b: ascend_rows(*inputs, a, b)), axis=0)
         return np.full_like(turned, turned.sum()) if self.on_simplex else np.asarray(turned)

@@ -85,7 +85,7 @@ class VariationSplitting:
 
     def init(self) -> SplitState:
         """The first values, normalized, with duals of 0."""
-        values = self._normalized(self.first)
+        values = self._normalize(self.first)
         return SplitState(
             values=values,
             norm_dual=np.zeros_like(values),
@@ -104,7 +104,7 @@ class VariationSplitting:
             smooth = base + self.smoothing.nearest(values - state.norm_dual / pull - base)
             target, n_blocks = 0.5 * (target + smooth + state.norm_dual / pull), 2
         n_columns = values.shape[1]
-        found = self.variation.nearest(
+        step = self.variation.nearest(
             target,
             penalty=np.full(n_columns, self.penalty),
             pull=np.full(n_columns, n_blocks * pull),
@@ -113,7 +113,7 @@ class VariationSplitting:
             max_iter=_MAX_PROXIMAL,
             watch=self.watch,
         )
-        state.values = self._normalized(found.values)
+        state.values = self._normalize(step.values)
         state.n_steps += 1
         reach = pull * self._dual_step(state.n_steps)
         state.label_dual += reach * (labeled - state.values)
@@ -129,8 +129,8 @@ class VariationSplitting:
         is_still = state.n_moved <= self.rtol * np.count_nonzero(self.contested)
         state.n_still = state.n_still + 1 if is_still else 0
         state.classes = classes
-        state.n_proximal += found.n_iter
-        state.is_accurate = found.status is Status.CONVERGED
+        state.n_proximal += step.n_iter
+        state.is_accurate = step.status is Status.CONVERGED
         return state
 
     def terminate(self, state: SplitState) -> Status | None:
@@ -159,7 +159,7 @@ class VariationSplitting:
             return np.asarray(values.argmax(axis=1))
         return np.asarray(values[:, 0] + intercepts[0] > 0, np.int64)
 
-    def _normalized(self, values: FloatArray) -> FloatArray:
+    def _normalize(self, values: FloatArray) -> FloatArray:
         """The contested rows rescaled, the others as they are."""
         if self.normalization == "none" or not self.contested.any():
             return values

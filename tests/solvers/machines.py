@@ -9,7 +9,7 @@ from peewit.solvers.gram.kernel_functions import KernelFunction
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
-from peewit.solvers.svm.regularised_problem import Problem
+from peewit.solvers.svm.regularized_problem import Problem
 from tests.reference.kernel_machines import DenseProblem, laplacian_power
 
 WIDTH = 2.0

@@ -70,7 +70,7 @@ def test_least_variance_takes_one_of_each_group_before_a_second() -> None:
     assert group[after].tolist() == [1, 2, 3]
 
 
-def test_points_at_the_centre_are_chosen_last() -> None:
+def test_points_at_the_center_are_chosen_last() -> None:
     points = points_of(10)
     points[4] = 0.0
     chosen = least_variance(points, points[:0], np.ones(10, np.float32), np.ones(10, bool), 10)
@@ -91,13 +91,13 @@ def test_least_margins_are_the_least_of_the_free_ones_in_order() -> None:
 def test_coverage_takes_the_middle_of_each_cluster_heaviest_first() -> None:
     sizes = [50, 40, 30, 20]
     group = np.repeat(np.arange(4), sizes)
-    centres = 10 * np.eye(4)
-    points = (centres[group] + 0.1 * points_of(140, 4)).astype(np.float32)
+    centers = 10 * np.eye(4)
+    points = (centers[group] + 0.1 * points_of(140, 4)).astype(np.float32)
     starts = np.cumsum([0, *sizes[:-1]])
-    points[starts] = centres  # the mean of its cluster, nearly
+    points[starts] = centers  # the mean of its cluster, nearly
     chosen = coverage(points, np.zeros(140), np.ones(140, bool), 4, seed=0)
     assert group[chosen].tolist() == [0, 1, 2, 3]
-    offset = np.linalg.norm(points[chosen] - centres, axis=1)
+    offset = np.linalg.norm(points[chosen] - centers, axis=1)
     assert offset.max() < 0.15
 
 

@@ -15,7 +15,7 @@ from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
-from peewit.solvers.svm.regularised_problem import BiasName, LossName, Problem
+from peewit.solvers.svm.regularized_problem import BiasName, LossName, Problem
 from peewit.solvers.svm.stopping import decisions
 
 PARTS: Final = ("unlabeled", "validation", "test")

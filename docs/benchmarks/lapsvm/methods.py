@@ -12,9 +12,9 @@ from docs.benchmarks.lapsvm.cases import Case, Joined
 from docs.benchmarks.lapsvm.penalties import NEWTON_STEPS, Pair, system_of, trained
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.status import Status
-from peewit.solvers.svm.conjugate_gradients import Descent, DescentState, descend
+from peewit.solvers.svm.conjugate_gradients import ConjugateGradients, DescentState, descend
 from peewit.solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
-from peewit.solvers.svm.regularised_problem import BiasName, Minimum, Problem
+from peewit.solvers.svm.regularized_problem import BiasName, Minimum, Problem
 from peewit.solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation
 
 Result = TypeVar("Result")
@@ -184,11 +184,13 @@ def _stopped(case: Case, joined: Joined, problem: Problem, rule: StopName) -> Mi
     )
 
 
-def _descent(case: Case, problem: Problem) -> Descent:
+def _descent(case: Case, problem: Problem) -> ConjugateGradients:
     """The iteration with all functions to the end: a rule that never holds."""
     start = np.zeros((problem.space.n_coef, problem.n_functions)), np.zeros(problem.n_functions)
     never = EarlyStop(rule="stability", unlabeled=_unlabeled(case), share=0.0)
-    return Descent(problem, *start, measure="gradient", rtol=RTOL["gradient"], early=never)
+    return ConjugateGradients(
+        problem, *start, measure="gradient", rtol=RTOL["gradient"], early=never
+    )
 
 
 def _held_values(joined: Joined, state: DescentState, n_held: int | None = None) -> FloatArray:

@@ -21,7 +21,7 @@ from peewit.solvers.svm.labeled_system import (
     PenaltyInverse,
 )
 from peewit.solvers.svm.newton import minimize
-from peewit.solvers.svm.regularised_problem import BiasName, Minimum
+from peewit.solvers.svm.regularized_problem import BiasName, Minimum
 
 Pair = tuple[float, float]
 """norm_penalty, graph_penalty."""

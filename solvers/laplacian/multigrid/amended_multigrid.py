@@ -90,14 +90,14 @@ class AmendedCycle:
     def apply(self, residual: RealArray, out: RealArray) -> None:
         """Fill ``out`` with the amended cycle's answer."""
         self.cycle.apply(residual, out)
-        held = self._core @ out[self._nodes]
+        amendment = self._core @ out[self._nodes]
         columns = self._columns
 
         def amend(start: int, stop: int) -> None:
-            out[start:stop] -= columns[start:stop] @ held
+            out[start:stop] -= columns[start:stop] @ amendment
 
         self.cycle.operator.ranges.run(amend)
-        out[self._nodes] = held / self._growth[:, None]  # the same, exact for a large growth
+        out[self._nodes] = amendment / self._growth[:, None]  # the same, exact for a large growth
 
     def rest(self) -> None:
         """Release the vectors of the cycle until it is applied again."""

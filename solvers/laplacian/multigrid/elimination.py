@@ -61,7 +61,7 @@ class Potentials:
     @property
     def relative(self) -> FloatArray:
         """(k,) largest bound of each column over its largest entry; 0 if both are."""
-        worst, largest = (np.abs(each).max(axis=0, initial=0.0) for each in (self.bound, self.x))
+        worst, largest = (np.abs(part).max(axis=0, initial=0.0) for part in (self.bound, self.x))
         none = np.where(worst > 0, np.inf, 0.0)
         return np.asarray(np.divide(worst, largest, out=none, where=largest > 0))
 
@@ -83,7 +83,7 @@ class Elimination:
         self._shape = graph.n_nodes
         self._zero_mean = zero_mean
         self._parts = [
-            (nodes, _Network.each(graph, nodes, scale, shift[nodes], zero_mean)) for nodes in parts
+            (nodes, _Network.of(graph, nodes, scale, shift[nodes], zero_mean)) for nodes in parts
         ]
 
     def solve(self, rhs: FloatArray, mass: FloatArray | None = None) -> Potentials:
@@ -98,28 +98,28 @@ class Elimination:
             On components without shift, and with zero sums, x has the mean 0 under these weights;
             None for equal ones.
         """
-        found = Potentials(x=np.zeros_like(rhs), bound=np.full_like(rhs, np.inf))
+        potentials = Potentials(x=np.zeros_like(rhs), bound=np.full_like(rhs, np.inf))
         for nodes, networks in self._parts:
             own = np.ones(nodes.size) if mass is None else mass[nodes]
             for network in networks:
                 if not network.is_whole:
                     continue
                 with np.errstate(over="ignore", invalid="ignore"):  # then no bound is better
-                    x, size = self._solved(network, rhs[nodes], own)
+                    x, size = self._solve(network, rhs[nodes], own)
                     bound = network.rounding * size
-                is_better = bound < found.bound[nodes]
-                found.x[nodes] = np.where(is_better, x, found.x[nodes])
-                found.bound[nodes] = np.where(is_better, bound, found.bound[nodes])
-        return found
+                is_better = bound < potentials.bound[nodes]
+                potentials.x[nodes] = np.where(is_better, x, potentials.x[nodes])
+                potentials.bound[nodes] = np.where(is_better, bound, potentials.bound[nodes])
+        return potentials
 
-    def _solved(
+    def _solve(
         self, network: "_Network", rhs: FloatArray, mass: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """A component's solution, and the sum of the sizes of its positive and negative part."""
         if not network.has_ground:
             total, size = rhs.sum(axis=0), np.abs(rhs).sum(axis=0)
             is_off = np.abs(total) > _BALANCED * size
-            return _centred(*network.potentials(rhs - np.where(is_off, total / len(rhs), 0)), mass)
+            return _center(*network.potentials(rhs - np.where(is_off, total / len(rhs), 0)), mass)
         value, size = network.potentials(rhs)
         if not self._zero_mean:
             return value[:-1] - value[-1], size[:-1] + size[-1]
@@ -129,7 +129,7 @@ class Elimination:
         c = (value[:-1].mean(axis=0) - value[-1]) / slope
         c_size = size[:-1].mean(axis=0) + size[-1]
         c_size += np.abs(c) * (one_size[:-1].mean() + one_size[-1])
-        x, size = _centred(value[:-1] - c * one[:-1], size[:-1] + np.abs(c) * one_size[:-1], mass)
+        x, size = _center(value[:-1] - c * one[:-1], size[:-1] + np.abs(c) * one_size[:-1], mass)
         return x, size + c_size / slope * np.abs(one[:-1] - one[:-1].mean())
 
 
@@ -148,7 +148,7 @@ class _Network:
     has_ground: bool
 
     @classmethod
-    def each(
+    def of(
         cls, graph: Graph, nodes: IntArray, scale: float, shift: FloatArray, zero_mean: bool
     ) -> list[Self]:
         """The network of these nodes: above the ground and, for zero mean, the heaviest node."""
@@ -167,14 +167,14 @@ class _Network:
         if has_ground:
             ground = size - 1
             orders.append(np.append(order[order != ground], ground))
-        made = []
-        for each in orders:
-            share, pivot = np.ascontiguousarray(weight[np.ix_(each, each)]), np.empty(size)
+        networks = []
+        for order in orders:
+            share, pivot = np.ascontiguousarray(weight[np.ix_(order, order)]), np.empty(size)
             eliminate(share, pivot)
-            made.append(
-                cls(order=each, share=share, pivot=pivot, unit=int(unit), has_ground=has_ground)
+            networks.append(
+                cls(order=order, share=share, pivot=pivot, unit=int(unit), has_ground=has_ground)
             )
-        return made
+        return networks
 
     @property
     def is_whole(self) -> bool:
@@ -203,9 +203,7 @@ class _Network:
         return positive - negative, positive + negative
 
 
-def _centred(
-    value: FloatArray, size: FloatArray, mass: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _center(value: FloatArray, size: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Minus the mean under ``mass``; 0 at an isolated node."""
     share = mass / (mass.sum() or 1.0)
     return value - share @ value, size + share @ size

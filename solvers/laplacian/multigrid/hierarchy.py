@@ -75,7 +75,7 @@ class Hierarchy:
         fine = Rows(indptr=adjacency.indptr, indices=adjacency.indices, weight=adjacency.data)
         rows, parents = [], []
         while fine.n_nodes > MAX_DENSE_NODES:
-            parent, coarse = _contracted(fine)
+            parent, coarse = _contract(fine)
             if coarse.n_nodes == 0 or coarse.n_nodes > _LEAST_SHRINKING * fine.n_nodes:
                 break
             rows.append(coarse)
@@ -92,7 +92,7 @@ class Hierarchy:
             first_child = np.searchsorted(
                 np.sort(above), np.arange(order.size + 1)
             )  # nodes without a parent come last
-            levels.append(_renumbered(rows[depth], order, rank, first_child, dtype))
+            levels.append(_renumber(rows[depth], order, rank, first_child, dtype))
             order = np.argsort(above, kind="stable")
         return cls(
             graph=graph.renumbered(order) if levels else graph,
@@ -101,7 +101,7 @@ class Hierarchy:
         )
 
 
-def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
+def _contract(fine: Rows) -> tuple[IntArray, Rows]:
     """The parent of every node (-1 without edges) and the graph of a few rounds of pairing."""
     parent = np.arange(fine.n_nodes)
     rows = fine
@@ -132,7 +132,7 @@ def _contracted(fine: Rows) -> tuple[IntArray, Rows]:
     return parent, rows
 
 
-def _renumbered(
+def _renumber(
     rows: Rows, order: IntArray, rank: IntArray, first_child: IntArray, dtype: "np.dtype[Any]"
 ) -> Level:
     """The rows in the numbering ``order``, with weights in ``dtype``."""

@@ -74,7 +74,7 @@ def layout(
             points = moves.step(points, rate, _key(seed, depth, step))
         n_done += work[depth]
     placed = np.empty((graph.n_nodes, 2), np.float32)
-    placed[hierarchy.order] = _placed(points, hierarchy.graph)
+    placed[hierarchy.order] = _place_components(points, hierarchy.graph)
     return placed
 
 
@@ -91,9 +91,9 @@ def _levels(hierarchy: Hierarchy) -> list[_Level]:
     adjacency = hierarchy.graph.adjacency
     first = Rows(indptr=adjacency.indptr, indices=adjacency.indices, weight=adjacency.data)
     levels = [_Level(rows=first, component=hierarchy.graph.component, first_child=_CHILDLESS)]
-    for each in hierarchy.levels:
-        above = levels[-1].component[each.first_child[:-1]]
-        levels.append(_Level(rows=each, component=above, first_child=each.first_child))
+    for rows in hierarchy.levels:
+        above = levels[-1].component[rows.first_child[:-1]]
+        levels.append(_Level(rows=rows, component=above, first_child=rows.first_child))
     return levels
 
 
@@ -211,7 +211,7 @@ def _taken_apart(
     return fine
 
 
-def _placed(points: Float32Array, graph: Graph) -> Float32Array:
+def _place_components(points: Float32Array, graph: Graph) -> Float32Array:
     """The points with each component in its own disc, in the unit square (A7)."""
     component, size = graph.component, graph.component_sizes()
     order = np.argsort(-size, kind="stable")

@@ -80,7 +80,7 @@ class Multigrid:
         shifts = [operator.shift.astype(np.float64)]
         beside = above = _beside_held(operator, self._held)
         for level in hierarchy.levels:
-            above = _summed(above, level.first_child)
+            above = _sum_children(above, level.first_child)
             shifts.append(above)
         self._dtype = _cycle_dtype(operator, self._held, shifts, beside)
         single = operator.in_single() if self._dtype == np.float32 else None
@@ -95,11 +95,11 @@ class Multigrid:
         )
         self._memory: list[RealArray] = []
         is_free = not operator.shift.any()
-        self._gains = hierarchy.gains if is_free and hierarchy.gains else self._found_gains()
+        self._gains = hierarchy.gains if is_free and hierarchy.gains else self._compute_gains()
         if is_free:
             hierarchy.gains[:] = self._gains
 
-    def _found_gains(self) -> list[float]:
+    def _compute_gains(self) -> list[float]:
         """Factor by which the correction of each level is enlarged."""
         self._gains = [OVERCORRECTION] * len(self._levels)
         for depth in range(len(self._levels) - 1, 0, -1):  # the last level is solved exactly
@@ -116,8 +116,8 @@ class Multigrid:
         size = largest if largest > 0 else 1.0  # so that no residual leaves the range of float32
         work = 2 * residual.size
         ranges.run(lambda a, b: resize_rows(residual[a:b], 1.0, size, rhs[a:b]), work)
-        found = self._cycle(0, rooms)
-        ranges.run(lambda a, b: resize_rows(found[a:b], size, 1.0, out[a:b]), work)
+        answer = self._cycle(0, rooms)
+        ranges.run(lambda a, b: resize_rows(answer[a:b], size, 1.0, out[a:b]), work)
         if self.operator.projects_products:
             self.operator.project(out)
 
@@ -129,7 +129,7 @@ class Multigrid:
         """Vectors for a cycle, in the same memory from cycle to cycle."""
         needed = 3 * n_columns
         if not self._memory or len(self._memory[0]) < needed * self._sweeps[0].n_nodes:
-            self._memory = [np.empty(needed * each.n_nodes, self._dtype) for each in self._sweeps]
+            self._memory = [np.empty(needed * sweep.n_nodes, self._dtype) for sweep in self._sweeps]
         rooms = []
         for sweep, memory in zip(self._sweeps, self._memory, strict=True):
             room = memory[: needed * sweep.n_nodes].reshape(3, sweep.n_nodes, n_columns)
@@ -149,9 +149,9 @@ class Multigrid:
         room.other[held], values = 0.0, room.block[held]
         work = 2 * room.other.size
         below.run(lambda a, b: restrict_rows(room.other, first_child, coarse, a, b), work)
-        found = self._cycle(depth + 1, rooms)
+        correction = self._cycle(depth + 1, rooms)
         gain = self._dtype.type(self._gains[depth])
-        below.run(lambda a, b: prolong_rows(found, first_child, gain, room.block, a, b), work)
+        below.run(lambda a, b: prolong_rows(correction, first_child, gain, room.block, a, b), work)
         room.block[held] = values
         sweep.relaxed(room.block, room.rhs, room.other)  # and one after: the cycle is symmetric
         return room.other
@@ -162,11 +162,11 @@ class Multigrid:
             sweep.ranges.run(lambda a, b: dense_rows(self._inverse, room.rhs, room.block, a, b))
             return room.block
         sweep.start(room.rhs, room.block)
-        found, other = room.block, room.other
+        block, other = room.block, room.other
         for _ in range(_LAST_SWEEPS - 1):
-            sweep.relaxed(found, room.rhs, other)
-            found, other = other, found
-        return found
+            sweep.relaxed(block, room.rhs, other)
+            block, other = other, block
+        return block
 
     def _largest_eigenvalue(self, depth: int) -> float:
         """Of the cycle from ``depth`` on times its matrix, by the power method, rounded up."""
@@ -224,7 +224,7 @@ def _damped_sweep(
     )
 
 
-def _summed(shift: FloatArray, first_child: IntArray) -> FloatArray:
+def _sum_children(shift: FloatArray, first_child: IntArray) -> FloatArray:
     """Sums over the children of every node."""
     return np.add.reduceat(shift[: first_child[-1]], first_child[:-1])
 

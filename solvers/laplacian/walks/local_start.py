@@ -53,18 +53,18 @@ def correct_near(
     product = np.empty(rows.size, np.float32)
     local_matrix(indptr, indices, weight, diagonal, iterate, rows, place, *local, product)
     left = rhs[rows] - product
-    found = _conjugate_gradients(local, diagonal[rows], left, _ENOUGH * enough)
-    iterate[rows] += found
+    correction = _conjugate_gradients(local, diagonal[rows], left, _ENOUGH * enough)
+    iterate[rows] += correction
 
 
 def _near(indptr: IntArray, indices: IntArray, nodes: Int64Array) -> tuple[Int64Array, IntArray]:
     """The nearest rows, and the place of each row among them, or -1."""
     n_nodes = indptr.size - 1
     place = np.empty(n_nodes, np.int32)
-    found = np.empty(n_nodes, np.int64)
-    found[: nodes.size] = nodes
-    n_found = near_rows(indptr, indices, place, found, nodes.size, indices.size // _PART)
-    return found[:n_found].copy(), place
+    rows = np.empty(n_nodes, np.int64)
+    rows[: nodes.size] = nodes
+    n_rows = near_rows(indptr, indices, place, rows, nodes.size, indices.size // _PART)
+    return rows[:n_rows].copy(), place
 
 
 def _conjugate_gradients(
@@ -75,7 +75,7 @@ def _conjugate_gradients(
 ) -> Float32Array:
     """A solution for the right-hand side ``left``, which is overwritten (Saad, Algorithm 9.1)."""
     inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
-    found, product = np.zeros_like(left), np.empty_like(left)
+    solution, product = np.zeros_like(left), np.empty_like(left)
     direction = left * inverse
     energy = float(left @ direction)
     matrix: tuple[Any, Any, Any, Any] = frozen_all(*local, diagonal)
@@ -87,10 +87,10 @@ def _conjugate_gradients(
         if curvature <= 0:
             break
         length = np.float32(energy / curvature)
-        found += length * direction
+        solution += length * direction
         left -= length * product
         scaled = left * inverse
         before, energy = energy, float(left @ scaled)
         direction *= np.float32(energy / before)
         direction += scaled
-    return found
+    return solution

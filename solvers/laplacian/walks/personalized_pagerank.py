@@ -141,8 +141,8 @@ class PersonalizedPageRank:
         root = np.sqrt(self.degree)[:, None]
         left *= root
         # divided by 1 - a, so that all a share the matrix: spectrum 1 / (1 - a) -+ 1
-        centre = 1.0 / (1.0 - teleport)
-        diagonal = frozen(np.float32(centre) * self.degree - self.loop)
+        center = 1.0 / (1.0 - teleport)
+        diagonal = frozen(np.float32(center) * self.degree - self.loop)
         matrix = self.indptr, self.indices, self.weight, diagonal
         inverse = frozen(1.0 / self.degree)
         product = np.empty_like(left)
@@ -153,7 +153,7 @@ class PersonalizedPageRank:
             filtered = np.zeros_like(left)
         else:
             filtered = self._in_order(start)
-            filtered /= np.float32(teleport * centre) * root
+            filtered /= np.float32(teleport * center) * root
             self._correct(diagonal, left, filtered, changed, np.sqrt(enough))
             self.rows.run(partial(diagonal_rows, *matrix, filtered, product))
             left -= product
@@ -166,12 +166,12 @@ class PersonalizedPageRank:
             self.rows.run(partial(diagonal_rows, *matrix, direction, product))
             length = _quotient(squares, self._dots(direction, product))  # Saad, Algorithm 9.1
             parts = self.rows.run(
-                partial(_advanced, filtered, left, direction, product, length, inverse)
+                partial(_advance_rows, filtered, left, direction, product, length, inverse)
             )
             before, squares = squares, np.add.reduce(parts)
             factor = _quotient(squares, before)
-            self.rows.run(partial(_turned, direction, left, inverse, factor))
-        filtered *= np.float32(teleport * centre)
+            self.rows.run(partial(_turn_rows, direction, left, inverse, factor))
+        filtered *= np.float32(teleport * center)
         filtered *= root
         if self.order is not None:
             product[self.order] = filtered
@@ -226,7 +226,7 @@ def _quotient(above: FloatArray, below: FloatArray) -> Float32Array:
     return quotient.astype(np.float32)
 
 
-def _advanced(
+def _advance_rows(
     filtered: Float32Array,
     left: Float32Array,
     direction: Float32Array,
@@ -244,7 +244,7 @@ def _advanced(
     return squares
 
 
-def _turned(
+def _turn_rows(
     direction: Float32Array,
     left: Float32Array,
     inverse: Float32Array,

@@ -79,7 +79,7 @@ class RandomWalk:
         estimate the excess over 1 to about a quarter.
         """
         rng = np.random.default_rng(seed)
-        before, after = _aligned(self.n_nodes), _aligned(self.n_nodes)
+        before, after = _allocate_aligned(self.n_nodes), _allocate_aligned(self.n_nodes)
         before[:] = rng.integers(0, 2, before.shape, np.int8)
         before *= np.int8(2 * UNIT)
         before -= np.int8(UNIT)
@@ -201,7 +201,7 @@ def _float32(values: FloatArray) -> Float32Array:
     return values.astype(np.float32)
 
 
-def _aligned(n_nodes: int) -> AnyArray:
+def _allocate_aligned(n_nodes: int) -> AnyArray:
     """New (n_nodes, 32) int8, so that two rows lie in each cache line."""
     memory = np.empty(n_nodes * _N_VECTORS + _CACHE_LINE, np.int8)
     first = -memory.ctypes.data % _CACHE_LINE
@@ -233,7 +233,7 @@ def _take_ritz_values(state: WalkLanczosState, least_part: float) -> None:
         lowest.append(float(ritz[0]))
         highest.append(float(ritz[-1]))
         left = abs(couplings[-1, column] * state.last[column])
-        kept = np.prod(1.0 - ritz[0] / (2.0 * ritz)) if ritz[0] > 0 else 0.0
-        certain.append(bool(left < least_part * kept))
+        amplified = np.prod(1.0 - ritz[0] / (2.0 * ritz)) if ritz[0] > 0 else 0.0
+        certain.append(bool(left < least_part * amplified))
     state.lowest, state.highest = max(min(lowest), 0.0), max(highest)
     state.is_certain = all(certain)

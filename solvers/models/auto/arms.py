@@ -15,7 +15,7 @@ from peewit.solvers.models.auto.preparation import (
     without_mean,
 )
 from peewit.solvers.models.auto.stacking import StackedArm
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.left_out.label_groups import LabelGroups, Maker, Starts
 from peewit.solvers.row_ranges import row_blocks
 
@@ -54,11 +54,11 @@ class Densities:
             scores=_densities(columns, groups.class_sums(), _counts(groups.labels)),
         )
 
-    def without(self, fold: int) -> tuple[CentredLabels, Float32Array]:
+    def without(self, fold: int) -> tuple[CenteredLabels, Float32Array]:
         """The labels of the other folds, and their scores."""
         others = self.groups.without(fold)
         sums = self.groups.class_sums(self.groups.fold != fold)
-        task = CentredLabels.of(others, self.component)
+        task = CenteredLabels.of(others, self.component)
         return task, _densities(self.columns, sums, np.maximum(_counts(others), 1))
 
     def of_classes(self) -> Float32Array:
@@ -69,20 +69,20 @@ class Densities:
     def arm(self) -> StackedArm:
         """The densities as an arm."""
         groups, labels, columns = self.groups, self.groups.labels, self.columns
-        asked, asked_fold = groups.asked, groups.asked_fold
-        left_out = np.zeros((asked.size, labels.n_classes))
+        nodes, folds = groups.left_out_nodes, groups.left_out_folds
+        left_out = np.zeros((nodes.size, labels.n_classes))
         if groups.is_single:
-            others = columns[:, asked].astype(np.float64)
+            others = columns[:, nodes].astype(np.float64)
             np.fill_diagonal(others, 0.0)
-            remaining = np.tile(_counts(labels), (asked.size, 1))
+            remaining = np.tile(_counts(labels), (nodes.size, 1))
             remaining[: labels.n_labeled] -= labels.classes[:, None] == np.arange(labels.n_classes)
             left_out = (others.T @ labels.targets()) / np.maximum(remaining, 1)
         for fold in range(0 if groups.is_single else groups.n_folds):
-            at = np.flatnonzero(asked_fold == fold)
-            kept = groups.fold != fold
-            remaining = np.bincount(labels.classes[kept], minlength=labels.n_classes)
-            own = columns[:, asked[at]].astype(np.float64)
-            left_out[at] = (groups.class_sums(kept) @ own).T / remaining
+            at = np.flatnonzero(folds == fold)
+            is_other = groups.fold != fold
+            remaining = np.bincount(labels.classes[is_other], minlength=labels.n_classes)
+            own = columns[:, nodes[at]].astype(np.float64)
+            left_out[at] = (groups.class_sums(is_other) @ own).T / remaining
         return StackedArm(values=self.scores, left_out=np.asarray(log_odds(left_out, _EVERYWHERE)))
 
 
@@ -115,10 +115,10 @@ def density_maker(prepared: PreparedAuto, watch: Watch) -> Maker:
             if starts is not None:
                 begun = (starts.columns[first : first + len(some)] / unit).T
                 changed = starts.changed[first : first + len(some)]
-            found = pagerank.filtered(
+            filtered = pagerank.filtered(
                 block, TELEPORT, rtol=DENSITY_RTOL, start=begun, changed=changed, watch=watch
             )
-            columns[first : first + len(some)] = np.minimum(found.T * unit, LARGEST)
+            columns[first : first + len(some)] = np.minimum(filtered.T * unit, LARGEST)
         return columns
 
     return make
@@ -132,7 +132,7 @@ def is_better(arm: StackedArm, other: StackedArm, groups: LabelGroups, *, n_erro
     """
     used, classes = groups.usable, groups.labels.classes
     right, other_right = (
-        each.left_out[used].argmax(axis=1) == classes[used] for each in (arm, other)
+        side.left_out[used].argmax(axis=1) == classes[used] for side in (arm, other)
     )
     alone, other_alone = (right & ~other_right).sum(), (other_right & ~right).sum()
     return bool(alone - other_alone > n_errors * np.sqrt(alone + other_alone))

@@ -31,7 +31,7 @@ from peewit.solvers.models.auto.arms import (
     density_maker,
 )
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
-from peewit.solvers.models.auto.potentials import Potentials, centred, mean_degree, scaled
+from peewit.solvers.models.auto.potentials import Potentials, center, mean_degree, scaled
 from peewit.solvers.models.auto.preparation import (
     LARGEST,
     PreparedAuto,
@@ -185,10 +185,10 @@ class Auto(FeatureModel, Refinable):
         solving = _SOLVED_BYTES * width + 4 * n_groups
         walking = 2 * 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
         filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
-        kept = _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
+        keeping = _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
         standing = _STAND_IN_BYTES * (n_groups + n_classes)
         share = most_stand_ins(n_nodes, n_classes) / max(n_nodes, 1)
-        return max(solving, walking, filtering) + kept + int(share * standing)
+        return max(solving, walking, filtering) + keeping + int(share * standing)
 
     @one_blas_thread
     def prepare(
@@ -228,9 +228,9 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """Scores of every node; see `Model.solve`."""
         check_labels(labels, prepared.graph)
-        return self._solved(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
+        return self._solve(prepared, LabelGroups.of(labels, prepared.graph.n_nodes), watch)
 
-    def _solved(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+    def _solve(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms or, once stopped, scores that prefer no class."""
         try:
             return self._solution(prepared, groups, watch)
@@ -257,7 +257,7 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """From columns that all folds share, if these fit; see `Model.solve_without`."""
         watch = Watch(progress=progress, cancelled=cancelled)
-        kept = prepared.walks, prepared.harmonic
+        caches = prepared.walks, prepared.harmonic
         prepared.walks = prepared.harmonic = None  # they may have seen the labels left out
         groups = _groups_of_folds(prepared, as_classes(labels), fold)
         try:
@@ -276,9 +276,9 @@ class Auto(FeatureModel, Refinable):
                 with suppress(Stopped):  # the solve then stops, too
                     self._potentials(prepared, groups, watch)
                     prepared.densities.of(groups, density_maker(prepared, watch))
-            return self._solved(prepared, groups.rest(fold == number), watch)
+            return self._solve(prepared, groups.rest(fold == number), watch)
         finally:
-            prepared.walks, prepared.harmonic = kept
+            prepared.walks, prepared.harmonic = caches
 
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms; raises `Stopped`."""
@@ -305,14 +305,14 @@ class Auto(FeatureModel, Refinable):
             arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
             warnings += filtered.warnings
-            told = ("input", "n_without_features", "teleport")
-            stats |= {name: filtered.stats[name] for name in told if name in filtered.stats}
-        asked = np.flatnonzero(groups.stand_in_fold >= 0)
-        nodes, places = groups.stand_ins[asked], labels.n_labeled + asked
+            names = ("input", "n_without_features", "teleport")
+            stats |= {name: filtered.stats[name] for name in names if name in filtered.stats}
+        predicted = np.flatnonzero(groups.stand_in_fold >= 0)
+        nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
         arms = {name: arm.with_scale_of(nodes, places) for name, arm in arms.items()}
         coverage = LabelCoverage.of(densities.columns, groups)
-        covariate = _standardised_degrees(prepared.graph, groups)
-        stack = _stacked(groups, arms, covariate, coverage)
+        covariate = _standardized_degrees(prepared.graph, groups)
+        stack = _stack(groups, arms, covariate, coverage)
         probabilities = stack.probabilities(arms, covariate)
         shares = np.exp(stack.far.shares.of_all)
         shares /= shares.sum()
@@ -322,7 +322,7 @@ class Auto(FeatureModel, Refinable):
         reached, left_out = has_others[groups.usable], stack.left_out
         if not coverage.is_spread:
             judged = places[has_others[places]]
-            of_nodes = stack.left_out_of(arms, judged, covariate[groups.asked])
+            of_nodes = stack.left_out_of(arms, judged, covariate[groups.left_out_nodes])
             sample = LabelSample.of(of_nodes, left_out[reached], shares)
             sample = replace(
                 sample,
@@ -349,7 +349,7 @@ class Auto(FeatureModel, Refinable):
             scores=probabilities,
             reachable=reachable,
             status=poisson.status,
-            stats={**stats, **_told(groups, arms, stack, sample)},
+            stats={**stats, **_arm_stats(groups, arms, stack, sample)},
             warnings=(*warnings, *_warnings(labels, sample, coverage)),
             densities=of_classes,
             decisive=decisive,
@@ -367,15 +367,13 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """The stack of arms whose columns are those of the full graph; see `Refinable`."""
         groups = LabelGroups.of(as_classes(labels), prepared.graph.n_nodes)
-        refined = self._refined(prepared, groups, full)
-        found = self._solution(refined, groups, full.watch)
-        kept = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
+        refined = self._refine(prepared, groups, full)
+        answer = self._solution(refined, groups, full.watch)
+        solver_stats = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
         # no densities: reasons follow walks on the sparsifier
-        return replace(found, stats={**found.stats, **kept}, densities=None)
+        return replace(answer, stats={**answer.stats, **solver_stats}, densities=None)
 
-    def _refined(
-        self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
-    ) -> PreparedAuto:
+    def _refine(self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph) -> PreparedAuto:
         """``prepared`` with the columns of the full graph; raises `Stopped`."""
         graph, watch = prepared.graph, full.watch
         sources: FloatArray = np.asarray(
@@ -409,7 +407,7 @@ class Auto(FeatureModel, Refinable):
         whole = replace(graph, degree=degree)
         return replace(
             prepared,
-            potentials=GroupColumns.holding(groups, centred(potentials, whole, mean_degree(whole))),
+            potentials=GroupColumns.holding(groups, center(potentials, whole, mean_degree(whole))),
             densities=GroupColumns.holding(groups, densities.astype(np.float32)),
             walks=None,
         )
@@ -442,7 +440,7 @@ def _groups_of_folds(
     return groups if fits else None
 
 
-def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
+def _standardized_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
     """(n_nodes,) standardized log degrees, clipped to the range of the labels (K7)."""
     mean = float(graph.degree.mean()) or 1.0
     covariate: FloatArray = np.log1p(graph.degree / mean)
@@ -454,7 +452,7 @@ def _standardised_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
     return np.asarray(covariate)
 
 
-def _stacked(
+def _stack(
     groups: LabelGroups,
     arms: dict[str, StackedArm],
     covariate: FloatArray,
@@ -484,15 +482,15 @@ def _stacked(
     )
 
 
-def _told(
+def _arm_stats(
     groups: LabelGroups, arms: dict[str, StackedArm], stack: StratifiedStack, sample: LabelSample
 ) -> dict[str, float | int | str]:
     """Stats of how the arms were judged."""
     used, classes, counted = groups.usable, groups.labels.classes, stack.belief_weights
-    told: dict[str, float | int | str] = {"belief": max(counted, key=lambda name: counted[name])}
-    told |= {f"belief_{name}": round(share, 4) for name, share in counted.items()}
+    stats: dict[str, float | int | str] = {"belief": max(counted, key=lambda name: counted[name])}
+    stats |= {f"belief_{name}": round(share, 4) for name, share in counted.items()}
     if used.size == 0:
-        return told
+        return stats
     known = classes[used]
 
     def right(scores: FloatArray) -> float:
@@ -502,22 +500,22 @@ def _told(
     whole = stack.left_out
     best = whole >= whole.max(axis=1, keepdims=True) - _TOSS_UP
     accuracy = float((best[np.arange(known.size), known] / best.sum(axis=1)).mean())
-    told |= {"loo_accuracy": accuracy, "loo_labels": int(used.size)}
-    told |= {f"loo_{name}": right(arm.left_out[used]) for name, arm in arms.items()}
-    told["majority"] = float(np.bincount(classes).max() / classes.size)
-    told |= sample.told
+    stats |= {"loo_accuracy": accuracy, "loo_labels": int(used.size)}
+    stats |= {f"loo_{name}": right(arm.left_out[used]) for name, arm in arms.items()}
+    stats["majority"] = float(np.bincount(classes).max() / classes.size)
+    stats |= sample.stats
     if stack.coverage.is_spread:
-        told["unjudged_share"] = stack.coverage.near_share
-    return told
+        stats["unjudged_share"] = stack.coverage.near_share
+    return stats
 
 
 def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> tuple[str, ...]:
     if coverage.is_spread:
-        told = (
+        text = (
             f"the labels are spread out, so that {coverage.near_share:.0%} of the nodes are nearer "
             "to labels than labels left out are to others: these say little of how right "
             "predictions are there, and loo_accuracy may be far below it; label some nodes drawn "
             "at random to see it"
         )
-        return (Advised(told, "label random"),)
+        return (Advised(text, "label random"),)
     return sample.warnings(labels)

@@ -21,13 +21,13 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
 from peewit.solvers.models.auto.arms import share_arm
-from peewit.solvers.models.auto.kept_harmonic import KeptHarmonic
+from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.potentials import Potentials, mean_degree
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.models.auto.stacking import StackedArm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
-from peewit.solvers.models.left_out.kept_left_out import in_parts
 from peewit.solvers.models.left_out.label_groups import LabelGroups
+from peewit.solvers.models.left_out.left_out_cache import in_parts
 from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.status import Status
 
@@ -68,8 +68,8 @@ class _Limits:
     @classmethod
     def of(cls, graph: Graph, rtol: float, least: float, max_iter: int) -> "_Limits":
         """With ``rtol`` no finer than ``least`` on large graphs."""
-        asked = rtol if graph.n_nodes < _LARGE else max(rtol, least)
-        return cls(rtol=asked, max_iter=max_iter)
+        accuracy = rtol if graph.n_nodes < _LARGE else max(rtol, least)
+        return cls(rtol=accuracy, max_iter=max_iter)
 
 
 def screening(poisson: Potentials) -> float:
@@ -78,7 +78,7 @@ def screening(poisson: Potentials) -> float:
     own = columns[groups.group, groups.labels.nodes].astype(np.float64).mean()
     if own <= 0:
         return 0.0
-    return float(sum(np.square(each, dtype=np.float64).mean() for each in columns) / own**2)
+    return float(sum(np.square(column, dtype=np.float64).mean() for column in columns) / own**2)
 
 
 def harmonic_arm(
@@ -88,40 +88,40 @@ def harmonic_arm(
 
     It is left out if no label can be left out to judge it, or if residuals are blind to its errors.
     """
-    groups, base, kept = poisson.groups, prepared.base, prepared.harmonic
-    if kept is not None and not kept.serve(groups):
-        kept = None
-    solver, told = base.kernel.solver, screening(poisson) if kept is None else kept.screening
+    groups, base, cache = poisson.groups, prepared.base, prepared.harmonic
+    if cache is not None and not cache.serve(groups):
+        cache = None
+    solver, share = base.kernel.solver, screening(poisson) if cache is None else cache.screening
     is_blind = solver.eliminates or solver.is_blind
-    stats: dict[str, float | str] = {"screening": told, "harmonic": "left out"}
-    if told < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
+    stats: dict[str, float | str] = {"screening": share, "harmonic": "left out"}
+    if share < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
         prepared.harmonic = None
         return HarmonicArm(arm=None, stats=stats)
     prepared.harmonic, made = None, "anew"
-    if kept is not None:
+    if cache is not None:
         limits = _Limits.of(base.graph, rtol, _LARGE_CHANGE_RTOL, max_iter)
-        kept, made = _amended(base, kept, groups.labels, watch, limits), "repeated"
-    if kept is None:
+        cache, made = _amend(base, cache, groups.labels, watch, limits), "repeated"
+    if cache is None:
         limits = _Limits.of(base.graph, rtol, _LARGE_RTOL, max_iter)
-        kept, made = _anew(prepared, groups, told, watch, limits), "anew"
-    if kept is None:
+        cache, made = _anew(prepared, groups, share, watch, limits), "anew"
+    if cache is None:
         stats["harmonic"] = "not converged"
         return HarmonicArm(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
-    if kept.nbytes <= prepared.densities.kept_bytes:
-        prepared.harmonic = kept
-    shares = _normalised(kept.last_shares)
+    if cache.nbytes <= prepared.densities.kept_bytes:
+        prepared.harmonic = cache
+    shares = _normalize(cache.last_shares)
     shares[~poisson.task.reachable] = 1.0
-    arm = share_arm(shares, kept.left_out_of(groups))
+    arm = share_arm(shares, cache.left_out_of(groups))
     return HarmonicArm(arm=arm, stats={**stats, "harmonic": made})
 
 
 def _anew(
-    prepared: PreparedAuto, groups: LabelGroups, told: float, watch: Watch, limits: _Limits
-) -> KeptHarmonic | None:
+    prepared: PreparedAuto, groups: LabelGroups, share: float, watch: Watch, limits: _Limits
+) -> HarmonicCache | None:
     """From the columns of all groups; None if they did not converge."""
     base, labels = prepared.base, groups.labels
     shares = np.zeros((base.graph.n_nodes, labels.n_classes), np.float32)
-    beside = np.empty((groups.asked.size, groups.n_groups), np.float32)
+    beside = np.empty((groups.left_out_nodes.size, groups.n_groups), np.float32)
     rows, sums = _neighbor_means(base.graph, labels.nodes), groups.class_sums()
     for first in range(0, groups.n_groups, prepared.width):
         some = slice(first, min(first + prepared.width, groups.n_groups))
@@ -132,36 +132,36 @@ def _anew(
         beside[: labels.n_labeled, some] = rows @ x
         beside[labels.n_labeled :, some] = x[groups.stand_ins]
         shares += x @ sums[:, some].T.astype(np.float32)
-    return KeptHarmonic(
+    return HarmonicCache(
         labels=labels,
-        was_left_out=groups.asked_fold >= 0,
+        was_left_out=groups.left_out_folds >= 0,
         left_out=_left_out(beside, groups),
-        shares=in_parts(_normalised(shares)),
+        shares=in_parts(_normalize(shares)),
         last=labels,
         last_shares=shares,
-        screening=told,
+        screening=share,
     )
 
 
 def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:
-    """(n_asked, n_classes) shares of the walks that end at another fold, or label (K15)."""
-    asked_fold = groups.asked_fold
-    left_out = np.zeros((asked_fold.size, groups.labels.n_classes))
+    """(n_left_out, n_classes) shares of the walks that end at another fold, or label (K15)."""
+    folds = groups.left_out_folds
+    left_out = np.zeros((folds.size, groups.labels.n_classes))
     ends = np.maximum(beside, 0.0)
     if groups.is_single:
         ends[np.arange(groups.n_groups), groups.group] = 0.0
         left_out = ends @ groups.class_sums().T
     for fold in range(0 if groups.is_single else groups.n_folds):
-        is_out = asked_fold == fold
+        is_out = folds == fold
         left_out[is_out] = ends[is_out] @ groups.class_sums(groups.fold != fold).T  # (K15)
-    return _normalised(left_out).astype(np.float64, copy=False)
+    return _normalize(left_out).astype(np.float64, copy=False)
 
 
-def _amended(
-    base: PreparedGraph, kept: KeptHarmonic, labels: Labels, watch: Watch, limits: _Limits
-) -> KeptHarmonic | None:
+def _amend(
+    base: PreparedGraph, cache: HarmonicCache, labels: Labels, watch: Watch, limits: _Limits
+) -> HarmonicCache | None:
     """The functions of nearly the same labels (K15); None if too many changed, or it failed."""
-    before, graph = kept.last, base.graph
+    before, graph = cache.last, base.graph
     same = np.intersect1d(before.nodes, labels.nodes, assume_unique=True)
     is_same = (
         before.classes[np.isin(before.nodes, same)] == labels.classes[np.isin(labels.nodes, same)]
@@ -169,11 +169,11 @@ def _amended(
     came = np.setdiff1d(labels.nodes, same[is_same], assume_unique=True)
     went = np.setdiff1d(before.nodes, same, assume_unique=True)
     if came.size + went.size == 0:
-        return kept
+        return cache
     if came.size + went.size > MAX_AMENDED:
         return None
     changed = np.concatenate([came, went])
-    shares, targets = kept.last_shares, labels.targets().astype(np.float32)
+    shares, targets = cache.last_shares, labels.targets().astype(np.float32)
     growth = targets[np.searchsorted(labels.nodes, came)] - shares[came]
     # a label that goes was held against the mean of its neighbors
     pull = _neighbor_means(graph, went) @ shares - shares[went]
@@ -184,7 +184,7 @@ def _amended(
         return None
     amended = shares + x @ np.concatenate([growth, pull])  # h' of (K15)
     amended[labels.nodes] = targets
-    return replace(kept, last=labels, last_shares=amended)
+    return replace(cache, last=labels, last_shares=amended)
 
 
 def _harmonic(
@@ -233,12 +233,12 @@ def _neighbor_means(graph: Graph, nodes: Int64Array) -> sp.csr_array:
     return (sp.diags_array(share) @ rows).tocsr().astype(np.float32)
 
 
-def _normalised(shares: RealArray) -> RealArray:
+def _normalize(shares: RealArray) -> RealArray:
     """Rows of sum 1; even ones where all are 0."""
-    told = np.empty_like(shares)
+    normalized = np.empty_like(shares)
     for rows in row_blocks(len(shares)):
         some = np.maximum(shares[rows], 0.0)
         total = some.sum(axis=1, keepdims=True)
         some[total[:, 0] <= 0] = 1.0
-        told[rows] = some / some.sum(axis=1, keepdims=True)
-    return told
+        normalized[rows] = some / some.sum(axis=1, keepdims=True)
+    return normalized

@@ -23,7 +23,7 @@ from peewit.solvers.models.auto.preparation import (
     without_mean,
 )
 from peewit.solvers.models.auto.stacking import StackedArm
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.left_out.label_groups import LabelGroups, Starts
 from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.row_ranges import row_blocks
@@ -39,7 +39,7 @@ class Potentials:
 
     groups: LabelGroups
     graph: Graph
-    task: CentredLabels
+    task: CenteredLabels
     columns: Float32Array  # (n_groups, n_nodes)
     scores: FloatArray  # (n_nodes, n_classes), with all labels
     status: Status
@@ -60,12 +60,12 @@ class Potentials:
         made = _Made(prepared=prepared, watch=watch, rtol=rtol, max_iter=max_iter)
         columns = prepared.potentials.of(groups, made.columns)
         if made.status is not Status.CONVERGED:
-            prepared.potentials.kept.clear()
+            prepared.potentials.by_nodes.clear()
         if solver.eliminates or solver.is_blind:  # only bounds tell whether rounding decides
             bounded = Poisson(rtol=rtol, max_iter=max_iter)
             _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
             made.status = first_failure(made.status, solution.status)
-        task = CentredLabels.of(groups.labels, graph.component)
+        task = CenteredLabels.of(groups.labels, graph.component)
         return cls(
             groups=groups,
             graph=graph,
@@ -80,31 +80,31 @@ class Potentials:
             },
         )
 
-    def without(self, fold: int) -> tuple[CentredLabels, FloatArray]:
+    def without(self, fold: int) -> tuple[CenteredLabels, FloatArray]:
         """The labels of the other folds, and their scores."""
-        task = CentredLabels.of(self.groups.without(fold), self.graph.component)
+        task = CenteredLabels.of(self.groups.without(fold), self.graph.component)
         sums = self.groups.class_sums(self.groups.fold != fold)
         return task, _potential(self.columns, sums, task, task.component)
 
     def arm(self) -> StackedArm:
         """Poisson learning as an arm."""
         groups, labels = self.groups, self.groups.labels
-        asked, asked_fold = groups.asked, groups.asked_fold
-        left_out = np.zeros((asked.size, labels.n_classes))
+        left_out_nodes, folds = groups.left_out_nodes, groups.left_out_folds
+        left_out = np.zeros((left_out_nodes.size, labels.n_classes))
         if groups.is_single:
-            left_out[groups.usable] = self._each_without()
+            left_out[groups.usable] = self._left_out_scores()
             left_out[labels.n_labeled :] = self.scores[groups.stand_ins]
         else:
             for fold in range(groups.n_folds):
-                is_out = asked_fold == fold
-                nodes, sums = asked[is_out], groups.class_sums(groups.fold != fold)
-                task = CentredLabels.of(groups.without(fold), self.graph.component)
+                is_out = folds == fold
+                nodes, sums = left_out_nodes[is_out], groups.class_sums(groups.fold != fold)
+                task = CenteredLabels.of(groups.without(fold), self.graph.component)
                 own = task.component[nodes]
                 scores = _potential(self.columns[:, nodes], sums, task, own)
                 left_out[is_out] = np.where(task.counts[own, None] > 0, scores, 0.0)
-        return _compressed(self.scores, left_out, self.task.reachable)
+        return _compress(self.scores, left_out, self.task.reachable)
 
-    def _each_without(self) -> FloatArray:
+    def _left_out_scores(self) -> FloatArray:
         """(n_usable, n_classes) scores of every label by all the others."""
         labels, component = self.groups.labels, self.graph.component
         at_labels = self.columns[:, labels.nodes].astype(np.float64)
@@ -116,9 +116,9 @@ class Potentials:
         means = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
         scores = at_labels.T @ targets - means * at_labels.sum(axis=0)[:, None]
         lowest = np.where(counts > 0, scores, np.inf).min(axis=1, keepdims=True)
-        found = np.where(counts > 0, scores, lowest)
-        found[counts.sum(axis=1) == 0] = 0.0
-        return np.asarray(found[self.groups.usable])
+        scores = np.where(counts > 0, scores, lowest)
+        scores[counts.sum(axis=1) == 0] = 0.0
+        return np.asarray(scores[self.groups.usable])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -159,7 +159,7 @@ class _Made:
             self.status = first_failure(self.status, solution.status)
             self.n_iter += solution.n_iter
             self.residual = max(self.residual, float(solution.residual.max(initial=0.0)))
-            columns[first : first + len(some)] = centred(solution.x, graph, unit)
+            columns[first : first + len(some)] = center(solution.x, graph, unit)
         kernel.learn(solver.hierarchy)
         return columns
 
@@ -210,7 +210,7 @@ def mean_degree(graph: Graph) -> float:
     return float(graph.degree.mean()) or 1.0
 
 
-def centred(block: RealArray, graph: Graph, unit: float) -> Float32Array:
+def center(block: RealArray, graph: Graph, unit: float) -> Float32Array:
     """(k, n_nodes) columns of L^+ times ``unit``, of mean 0 by degree."""
     total = np.bincount(graph.component, graph.degree, graph.n_components)
     by_degree = graph.degree / np.where(total > 0, total, 1.0)[graph.component]
@@ -223,7 +223,7 @@ def centred(block: RealArray, graph: Graph, unit: float) -> Float32Array:
 
 
 def _potential(
-    columns: Float32Array, sums: FloatArray, task: CentredLabels, component: IntArray
+    columns: Float32Array, sums: FloatArray, task: CenteredLabels, component: IntArray
 ) -> FloatArray:
     """(n_some, n_classes) Poisson learning (H1) at some nodes, from the columns of groups.
 
@@ -234,41 +234,41 @@ def _potential(
     lacks_any = np.asarray(lacks.any(axis=1))
     scores = np.empty((columns.shape[1], len(sums)))
     for rows in row_blocks(len(scores)):
-        found, own = scores[rows], component[rows]
+        block, own = scores[rows], component[rows]
         of_class = (single @ columns[:, rows]).T.astype(np.float64)
-        found[...] = of_class - task.means[own] * (of_class @ np.ones((len(sums), 1)))
+        block[...] = of_class - task.means[own] * (of_class @ np.ones((len(sums), 1)))
         lacking = np.flatnonzero(lacks_any[own])
-        absent, raised = lacks[own[lacking]], found[lacking]
+        absent, raised = lacks[own[lacking]], block[lacking]
         lowest = np.where(absent, np.inf, raised).min(axis=1, keepdims=True)
-        found[lacking] = np.where(absent & np.isfinite(lowest), lowest, raised)
+        block[lacking] = np.where(absent & np.isfinite(lowest), lowest, raised)
     return scores
 
 
-def _compressed(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
+def _compress(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) -> StackedArm:
     """Potentials as an arm, compressed: they have spikes at labels, which a fit must not follow."""
-    centred = _of_reached(scores, asked)
-    typical = float(np.median(np.abs(centred[asked]))) or 1.0
-    values = without_mean(np.arcsinh(centred / np.float32(typical), out=centred))
+    centered = _subtract_means(scores, reachable)
+    typical = float(np.median(np.abs(centered[reachable]))) or 1.0
+    values = without_mean(np.arcsinh(centered / np.float32(typical), out=centered))
     bent = np.arcsinh((left_out - left_out.mean(axis=1, keepdims=True)) / typical)
-    size = _size(values[asked])
+    size = _size(values[reachable])
     values /= np.float32(size)
     return StackedArm(values=values, left_out=(bent - bent.mean(axis=1, keepdims=True)) / size)
 
 
-def scaled(scores: FloatArray, left_out: FloatArray, asked: BoolArray) -> StackedArm:
+def scaled(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) -> StackedArm:
     """Class scores as an arm, of root mean square 1."""
-    values = _of_reached(scores, asked)
-    size = _size(values[asked])
+    values = _subtract_means(scores, reachable)
+    size = _size(values[reachable])
     values /= np.float32(size)
     away = left_out - left_out.mean(axis=1, keepdims=True)
     return StackedArm(values=values, left_out=away / size)
 
 
-def _of_reached(scores: FloatArray, asked: BoolArray) -> Float32Array:
+def _subtract_means(scores: FloatArray, reachable: BoolArray) -> Float32Array:
     """Rows of mean 0; zeros where nothing is asked."""
     values = np.zeros(scores.shape, np.float32)
     for rows in row_blocks(len(scores)):
-        np.multiply(without_mean(scores[rows]), asked[rows, None], out=values[rows])
+        np.multiply(without_mean(scores[rows]), reachable[rows, None], out=values[rows])
     return values
 
 

@@ -10,8 +10,8 @@ from peewit.solvers.arrays import Int64Array, RealArray
 from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.models.auto.kept_harmonic import KeptHarmonic
-from peewit.solvers.models.auto.kept_walks import KeptWalks
+from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
+from peewit.solvers.models.auto.walk_cache import WalkCache
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import GroupColumns
 from peewit.solvers.models.linear.filtered_ridge import FilteredFeatures
@@ -31,8 +31,8 @@ class PreparedAuto:
     potentials: GroupColumns  # columns of the last labels
     densities: GroupColumns  # columns of the last labels
     features: FilteredFeatures | None = None  # of filtered ridge, where nodes have features
-    walks: KeptWalks | None = None  # of the last labels whose walks began anew
-    harmonic: KeptHarmonic | None = None  # of the last labels
+    walks: WalkCache | None = None  # of the last labels whose walks began anew
+    harmonic: HarmonicCache | None = None  # of the last labels
 
     @property
     def graph(self) -> Graph:

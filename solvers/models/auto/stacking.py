@@ -42,7 +42,7 @@ class StackedArm:
     """Scores of one predictor, as log odds up to a scale."""
 
     values: RealArray  # (n_nodes, n_classes); rows sum to 0
-    left_out: FloatArray  # (n_asked, n_classes) of labels, then stand-in nodes, without a fold
+    left_out: FloatArray  # (n_left_out, n_classes) of labels, then stand-in nodes, without a fold
     scale: float = 1.0  # of ``values``, for weights that fit ``left_out`` (K18)
 
     def with_scale_of(self, nodes: Int64Array, places: Int64Array) -> "StackedArm":
@@ -96,8 +96,8 @@ class SharePrior:
         def shares(known: FloatArray) -> FloatArray:
             n_known = known.sum(axis=-1, keepdims=True)
             whole = sum(
-                weight * (known + each) / (n_known + n_classes * each)
-                for weight, each in zip(weights, CONCENTRATIONS, strict=True)
+                weight * (known + concentration) / (n_known + n_classes * concentration)
+                for weight, concentration in zip(weights, CONCENTRATIONS, strict=True)
             )
             logs: FloatArray = np.log(whole)
             return logs
@@ -196,9 +196,9 @@ class StratifiedStack:
         if not self.coverage.is_spread:
             return self.far.left_out
         is_near = self.coverage.is_left_near
-        told = np.empty((is_near.size, self.far.shares.of_all.size))
-        told[~is_near], told[is_near] = self.far.left_out, self.near.left_out
-        return told
+        probabilities = np.empty((is_near.size, self.far.shares.of_all.size))
+        probabilities[~is_near], probabilities[is_near] = self.far.left_out, self.near.left_out
+        return probabilities
 
     @property
     def belief_weights(self) -> dict[str, float]:
@@ -214,32 +214,33 @@ class StratifiedStack:
         self, arms: Mapping[str, StackedArm], places: Int64Array, covariate: FloatArray
     ) -> FloatArray:
         """(n_places, n_classes) of nodes predicted without a fold, where none is near."""
-        told = {
+        left_out_arms = {
             name: StackedArm(values=arm.left_out, left_out=arm.left_out)
             for name, arm in arms.items()
         }
-        return self.far.probabilities(told, covariate, places)
+        return self.far.probabilities(left_out_arms, covariate, places)
 
     def probabilities(self, arms: Mapping[str, StackedArm], covariate: FloatArray) -> FloatArray:
         """(n_nodes, n_classes) probabilities of all nodes; ``covariate`` as in `fitted_stack`."""
-        told = np.empty((covariate.size, self.far.shares.of_all.size))
+        probabilities = np.empty((covariate.size, self.far.shares.of_all.size))
         for rows in row_blocks(covariate.size):
-            told[rows] = self.far.probabilities(arms, covariate, rows)
+            probabilities[rows] = self.far.probabilities(arms, covariate, rows)
             near = rows.start + np.flatnonzero(self.coverage.is_near[rows])
             if near.size:
-                told[near] = self.near.probabilities(arms, covariate, near)
-        return told
+                probabilities[near] = self.near.probabilities(arms, covariate, near)
+        return probabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Problem:
     """Minus log posterior of a belief's weights, and its derivatives (K7), (K8).
 
-    ``said`` is (n_arms, n_used, n_classes), ``covariates`` (n_covariates, n_used) with a first row
-    of ones. Parameters are the weights of the arms, then a row of classes for each covariate.
+    ``arm_values`` is (n_arms, n_used, n_classes), ``covariates`` (n_covariates, n_used) with a
+    first row of ones. Parameters are the weights of the arms, then a row of classes for each
+    covariate.
     """
 
-    said: FloatArray
+    arm_values: FloatArray
     offset: FloatArray
     classes: Int64Array
     covariates: FloatArray
@@ -248,38 +249,38 @@ class _Problem:
 
     @property
     def n_arms(self) -> int:
-        return len(self.said)
+        return len(self.arm_values)
 
     def logits(self, parameters: FloatArray) -> FloatArray:
         weights, rows = self._parts(parameters)
-        total: FloatArray = np.tensordot(weights, self.said, 1) + self.offset
+        total: FloatArray = np.tensordot(weights, self.arm_values, 1) + self.offset
         return total + self.covariates.T @ rows  # (K7)
 
     def loss(self, parameters: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Minus log posterior up to a constant, its gradient, and the labels' probabilities."""
         logits = self.logits(parameters)
-        each = np.arange(self.classes.size)
+        rows = np.arange(self.classes.size)
         logs = log_softmax(logits, axis=1)
         probabilities = np.exp(logs)
         left = probabilities.copy()
-        left[each, self.classes] -= 1.0
+        left[rows, self.classes] -= 1.0
         away = parameters - self.mean
         pull = self.precision @ away
-        value = 0.5 * float(away @ pull) - float(logs[each, self.classes].sum())
+        value = 0.5 * float(away @ pull) - float(logs[rows, self.classes].sum())
         gradient = np.concatenate(
-            [np.tensordot(self.said, left, 2), (self.covariates @ left).ravel()]
+            [np.tensordot(self.arm_values, left, 2), (self.covariates @ left).ravel()]
         )
         return value, gradient + pull, probabilities
 
     def curvature(self, probabilities: FloatArray) -> FloatArray:
         """Second derivatives of the loss without its prior."""
         n_arms, n_classes = self.n_arms, probabilities.shape[1]
-        mean = np.einsum("alk,lk->al", self.said, probabilities)
-        away = (self.said - mean[:, :, None]) * probabilities
+        mean = np.einsum("alk,lk->al", self.arm_values, probabilities)
+        away = (self.arm_values - mean[:, :, None]) * probabilities
         n_rows = len(self.covariates)
         size = n_arms + n_rows * n_classes
         whole = np.zeros((size, size))
-        flat = away.reshape(n_arms, -1), self.said.reshape(n_arms, -1)
+        flat = away.reshape(n_arms, -1), self.arm_values.reshape(n_arms, -1)
         whole[:n_arms, :n_arms] = flat[0] @ flat[1].T
         for first in range(n_rows):
             at = slice(n_arms + first * n_classes, n_arms + (first + 1) * n_classes)
@@ -330,7 +331,7 @@ def fitted_stack(
     mean 0 and the belief's variance. The evidence is Laplace's approximation at the mode, over the
     parameters that are not 0 (K8), (K9).
     """
-    said = {name: arm.left_out[used] for name, arm in arms.items()}
+    arm_values = {name: arm.left_out[used] for name, arm in arms.items()}
     left_out = shares.left_out[used]
     known = classes[used]
     n_classes = shares.of_all.size
@@ -340,7 +341,7 @@ def fitted_stack(
     for name, belief in beliefs.items():
         if not set(belief.weights) <= set(arms):
             continue
-        names = [each for each in arms if each not in belief.ignores]
+        names = [arm for arm in arms if arm not in belief.ignores]
         offset = left_out if belief.uses_shares else np.zeros_like(left_out)
         if not belief.weights:
             fits.append(_shares_alone(name, belief, left_out, known))
@@ -350,13 +351,13 @@ def fitted_stack(
         if covariate is not None:
             columns_too = [*columns, covariate[used]]
             variants = [(columns, 1.0 - covariate_mass), (columns_too, covariate_mass)]
-        for given, mass in variants:
-            mean, precision = _prior(belief, names, len(given) * n_classes)
+        for covariates, mass in variants:
+            mean, precision = _prior(belief, names, len(covariates) * n_classes)
             problem = _Problem(
-                said=np.stack([said[each] for each in names]),
+                arm_values=np.stack([arm_values[arm] for arm in names]),
                 offset=offset,
                 classes=known,
-                covariates=np.stack(given),
+                covariates=np.stack(covariates),
                 mean=mean,
                 precision=precision,
             )
@@ -368,7 +369,7 @@ def fitted_stack(
 def _shares_alone(name: str, belief: Belief, left_out: FloatArray, classes: Int64Array) -> Fit:
     """The fit of the belief that the class shares answer."""
     probabilities = softmax(left_out, axis=1)
-    told = np.log(probabilities[np.arange(classes.size), classes]).sum()
+    log_likelihood = np.log(probabilities[np.arange(classes.size), classes]).sum()
     zero = np.zeros(left_out.shape[1])
     return Fit(
         name=name,
@@ -376,7 +377,7 @@ def _shares_alone(name: str, belief: Belief, left_out: FloatArray, classes: Int6
         weights={},
         intercept=zero,
         slope=zero,
-        log_evidence=float(np.log(belief.mass) + told),
+        log_evidence=float(np.log(belief.mass) + log_likelihood),
         left_out=probabilities,
     )
 
@@ -424,15 +425,15 @@ def _mode(problem: _Problem) -> tuple[FloatArray, float]:
             tried = parameters - step
             tried[is_weight] = tried[is_weight].clip(min=0.0)
             promised = float(gradient @ (parameters - tried))
-            found = problem.loss(tried)
+            candidate_loss = problem.loss(tried)
             is_last = abs(promised) <= _FITTED * (1.0 + abs(loss))
-            if is_last or (promised > 0 and loss - found[0] >= _SUFFICIENT * promised):
+            if is_last or (promised > 0 and loss - candidate_loss[0] >= _SUFFICIENT * promised):
                 break
             step *= 0.5
         else:
             return parameters, loss
-        if found[0] <= loss:
-            parameters, (loss, gradient, probabilities) = tried, found
+        if candidate_loss[0] <= loss:
+            parameters, (loss, gradient, probabilities) = tried, candidate_loss
         if is_last:
             break
     return parameters, loss

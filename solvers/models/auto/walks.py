@@ -9,11 +9,11 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.arms import Densities, is_better, share_arm
-from peewit.solvers.models.auto.kept_walks import KeptWalks
 from peewit.solvers.models.auto.potentials import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.models.auto.stacking import StackedArm
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.auto.walk_cache import WalkCache
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.class_mixing import Mixing, agreement
 from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO, WalkStart
 from peewit.solvers.models.harmonic.threshold_dynamics import Walk
@@ -45,13 +45,13 @@ def walks(
 
     ``arms`` are those of potentials and densities; raises `Stopped`.
     """
-    kept = prepared.walks
+    cache = prepared.walks
     groups, walks_from = poisson.groups, "poisson"
-    if kept is not None and kept.serve(groups) and not _tries_even(groups):
-        from_density = kept.walks_from == "density"
-        arm = _repeated(prepared, kept, poisson, densities if from_density else poisson, watch)
+    if cache is not None and cache.serve(groups) and not _tries_even(groups):
+        from_density = cache.walks_from == "density"
+        arm = _repeat(prepared, cache, poisson, densities if from_density else poisson, watch)
         if from_density or not is_better(arms["density"], arm, groups, n_errors=CLEARLY):
-            return arm, {"class_sizes": "free", "walks_from": kept.walks_from, "walks": "repeated"}
+            return arm, {"class_sizes": "free", "walks_from": cache.walks_from, "walks": "repeated"}
     prepared.walks = None
     if is_better(arms["density"], arms["poisson"], groups, n_errors=BY_FAR):
         walks_from = "density"
@@ -66,7 +66,7 @@ def walks(
 
 def walk_shares(
     prepared: PreparedAuto, poisson: Potentials, begun: Potentials | Densities, watch: Watch
-) -> tuple[StackedArm, str, KeptWalks | None]:
+) -> tuple[StackedArm, str, WalkCache | None]:
     """The arm of threshold dynamics from the classes of ``begun``; raises `Stopped`.
 
     With few labels walks also start from a cut of nearly even sizes, by the potentials of
@@ -75,54 +75,54 @@ def walk_shares(
     """
     groups, base = begun.groups, prepared.base
     labels, task, potential = groups.labels, poisson.task, poisson.scores
-    asked, asked_fold = groups.asked, groups.asked_fold
+    nodes, folds = groups.left_out_nodes, groups.left_out_folds
     starts = []
     for fold in range(groups.n_folds):
         others, scores = begun.without(fold)
-        left = asked[asked_fold == fold]
+        left = nodes[folds == fold]
         starts.append(_start(others, groups.without(fold), scores, left))
     starts.append(_start(task, labels, begun.scores))
     tries_even = _tries_even(groups)
     if tries_even:
         even = PoissonMBO().nearly_even(base, task, labels, potential, watch)
         starts.append(WalkStart(task=task, labels=labels, first=even))
-    outcome, found = HarmonicMBO().walked(base, starts, watch)
+    outcome, shares_of_starts = HarmonicMBO().walked(base, starts, watch)
     if outcome.status is Status.CANCELLED:
         raise Stopped
-    for start, shares in zip(starts, found, strict=True):
+    for start, shares in zip(starts, shares_of_starts, strict=True):
         reachable = start.task.reachable
-        shares[~(reachable if start.asked is None else reachable[start.asked])] = 1.0
-    left_out = np.ones((asked.size, labels.n_classes))
+        shares[~(reachable if start.nodes is None else reachable[start.nodes])] = 1.0
+    left_out = np.ones((nodes.size, labels.n_classes))
     for fold in range(groups.n_folds):
-        left_out[asked_fold == fold] = found[fold]
-    values, sizes = found[groups.n_folds], "free"
-    if tries_even and _is_better_cut(prepared.graph, poisson, found[-1], values):
-        values, sizes = found[-1], "nearly even"
-    kept, walk = None, outcome.state.parts[-1].kept_walk
+        left_out[folds == fold] = shares_of_starts[fold]
+    values, sizes = shares_of_starts[groups.n_folds], "free"
+    if tries_even and _is_better_cut(prepared.graph, poisson, shares_of_starts[-1], values):
+        values, sizes = shares_of_starts[-1], "nearly even"
+    cache, walk = None, outcome.state.parts[-1].best_walk
     if walk is not None and not tries_even:
         _, order = base.near_in_memory()
         classes = np.empty_like(walk.classes)
         classes[order] = walk.classes
         walk = Walk(classes=classes, n_steps=walk.n_steps)
         walks_from = "density" if isinstance(begun, Densities) else "poisson"
-        kept = KeptWalks.of(groups, walks_from, starts[-1], walk, left_out, values)
-        if kept.nbytes > prepared.densities.kept_bytes:
-            kept = None
-    return share_arm(values, left_out), sizes, kept
+        cache = WalkCache.of(groups, walks_from, starts[-1], walk, left_out, values)
+        if cache.nbytes > prepared.densities.kept_bytes:
+            cache = None
+    return share_arm(values, left_out), sizes, cache
 
 
-def _repeated(
+def _repeat(
     prepared: PreparedAuto,
-    kept: KeptWalks,
+    cache: WalkCache,
     poisson: Potentials,
     begun: Potentials | Densities,
     watch: Watch,
 ) -> StackedArm:
     """The arm of the last walk, repeated (K13); raises `Stopped`."""
     groups, task = poisson.groups, poisson.task
-    values = kept.repeated(prepared.base, _start(task, groups.labels, begun.scores), watch)
+    values = cache.repeated(prepared.base, _start(task, groups.labels, begun.scores), watch)
     values[~task.reachable] = 1.0
-    return share_arm(values, kept.left_out_of(groups))
+    return share_arm(values, cache.left_out_of(groups))
 
 
 def _tries_even(groups: LabelGroups) -> bool:
@@ -130,24 +130,24 @@ def _tries_even(groups: LabelGroups) -> bool:
 
 
 def _start(
-    task: CentredLabels, labels: Labels, scores: RealArray, asked: Int64Array | None = None
+    task: CenteredLabels, labels: Labels, scores: RealArray, nodes: Int64Array | None = None
 ) -> WalkStart:
-    """Walks from the classes of the largest scores; ``asked`` are nodes whose shares are needed."""
+    """Walks from the classes of the largest scores; ``nodes`` are those whose shares are needed."""
     first = np.empty(len(scores), np.min_scalar_type(labels.n_classes))
     for rows in row_blocks(first.size):
         absent = task.lacks[task.component[rows]]
         first[rows] = np.where(absent, -np.inf, scores[rows]).argmax(axis=1)
-    return WalkStart(task=task, labels=labels, first=first, asked=asked)
+    return WalkStart(task=task, labels=labels, first=first, nodes=nodes)
 
 
-def _is_better_cut(graph: Graph, poisson: Potentials, found: FloatArray, best: FloatArray) -> bool:
-    """Whether the classes of shares ``found`` cut the graph better than those of ``best`` (H4)."""
-    asked = poisson.task.reachable
-    weight = np.where(asked, graph.degree, 0.0)
-    told = []
-    for shares in (found, best):
+def _is_better_cut(graph: Graph, poisson: Potentials, other: FloatArray, best: FloatArray) -> bool:
+    """Whether the classes of shares ``other`` cut the graph better than those of ``best`` (H4)."""
+    reachable = poisson.task.reachable
+    weight = np.where(reachable, graph.degree, 0.0)
+    cuts = []
+    for shares in (other, best):
         classes = shares.argmax(axis=1)
-        mixing = Mixing.of(graph, classes, asked, shares.shape[1])
-        told.append((mixing, agreement(poisson.scores, classes, weight)))
-    (mixing, fit), (best_mixing, best_fit) = told
+        mixing = Mixing.of(graph, classes, reachable, shares.shape[1])
+        cuts.append((mixing, agreement(poisson.scores, classes, weight)))
+    (mixing, fit), (best_mixing, best_fit) = cuts
     return mixing.beats(best_mixing, fit, best_fit)

@@ -25,37 +25,37 @@ _LARGE_MISS = 0.02
 _NEXT_TO_NOTHING = 1e-200
 
 
-def asked_shares(name: str, asked: ClassShares, labels: Labels) -> FloatArray | None:
+def read_class_shares(name: str, setting: ClassShares, labels: Labels) -> FloatArray | None:
     """(n_classes,) requested shares of the nodes, with sum 1; None where sizes are free.
 
     Classes are compared as text, since JSON has no other keys. Shares of classes without label are
     left out. ``name`` is the hyperparameter's, for the error. Raises ValueError if a labeled class
     has no share.
     """
-    if not isinstance(asked, Mapping):
-        return labels.class_prior() if asked == "labels" else None
-    by_class = {class_text(each): share for each, share in asked.items()}
-    for each in labels.class_names:
-        if str(each) not in by_class:
+    if not isinstance(setting, Mapping):
+        return labels.class_prior() if setting == "labels" else None
+    by_class = {class_text(label): share for label, share in setting.items()}
+    for label in labels.class_names:
+        if str(label) not in by_class:
             raise ValueError(
-                f"{name} must name every class that is labeled, got no share for {each!r}, but "
+                f"{name} must name every class that is labeled, got no share for {label!r}, but "
                 f"for {', '.join(by_class)}"
             )
-    shares = np.array([by_class[str(each)] for each in labels.class_names], dtype=np.float64)
+    shares = np.array([by_class[str(label)] for label in labels.class_names], dtype=np.float64)
     shares /= shares.max()  # so that their sum is finite
     shares = np.maximum(shares, _NEXT_TO_NOTHING)
     return shares / float(shares.sum())
 
 
-def unknown_classes(name: str, asked: object, labels: Labels) -> str | None:
+def unknown_classes(name: str, setting: object, labels: Labels) -> str | None:
     """A warning about requested classes that no label has, or None.
 
     ``name`` is the hyperparameter's.
     """
-    if not isinstance(asked, Mapping):
+    if not isinstance(setting, Mapping):
         return None
-    known = {str(each) for each in labels.class_names}
-    unknown = sorted({class_text(each) for each in asked} - known)
+    known = {str(label) for label in labels.class_names}
+    unknown = sorted({class_text(label) for label in setting} - known)
     if not unknown:
         return None
     return f"{name} names {', '.join(map(repr, unknown))}, which no label has; it was left out"
@@ -73,21 +73,21 @@ def share_miss(scores: RealArray, shares: FloatArray) -> float:
 
 
 def balance_warnings(
-    asked: ClassShares, labels: Labels, stats: Mapping[str, float | int | str]
+    setting: ClassShares, labels: Labels, stats: Mapping[str, float | int | str]
 ) -> tuple[str, ...]:
     """Warnings about ``class_balance`` after a solve with these ``stats``."""
-    told = []
-    unknown = unknown_classes("class_balance", asked, labels)
+    messages = []
+    unknown = unknown_classes("class_balance", setting, labels)
     if unknown is not None:
-        told.append(unknown)
+        messages.append(unknown)
     miss = float(stats.get("share_miss", 0.0))
     if miss > _LARGE_MISS:
-        told.append(
+        messages.append(
             f"class_balance is missed by {miss:.2f} of the nodes for one class: its labels reach "
             "no more, or nodes are too much alike to tell which to move; label more nodes, or ask "
             "for other shares"
         )
-    return tuple(told)
+    return tuple(messages)
 
 
 def class_offsets(
@@ -127,7 +127,7 @@ def class_offsets(
     offsets = np.zeros(n_classes) if first is None else first.copy()
     best, best_miss, since = offsets, np.inf, 0
     for _ in range(_MAX_CYCLES):
-        won = np.bincount(_shifted(columns, offsets).argmax(axis=0), minlength=n_classes)
+        won = np.bincount(_shift(columns, offsets).argmax(axis=0), minlength=n_classes)
         lacks = np.where(offsets < 0, most, least) - won
         excess = won - np.where(offsets > 0, least, most)
         off = np.maximum(lacks, excess) / n_nodes
@@ -157,7 +157,7 @@ def _moved_as_one(offsets: FloatArray, lower: FloatArray, upper: FloatArray) -> 
 def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, most: int) -> float:
     """The offset nearest to 0 with which class ``k`` wins ``least`` to ``most`` nodes (H3)."""
     others = np.arange(len(columns)) != k
-    lack = _shifted(columns[others], offsets[others]).max(axis=0) - columns[k]
+    lack = _shift(columns[others], offsets[others]).max(axis=0) - columns[k]
     n_always = int(np.count_nonzero(lack == -np.inf))
     lack = lack[np.isfinite(lack)]
     n_won = n_always + int(np.count_nonzero(lack < 0))
@@ -170,7 +170,7 @@ def _own_offset(columns: RealArray, offsets: FloatArray, k: int, least: int, mos
     return float(np.partition(lack, ends)[ends].mean())
 
 
-def _shifted(columns: RealArray, offsets: FloatArray) -> RealArray:
+def _shift(columns: RealArray, offsets: FloatArray) -> RealArray:
     return np.asarray(columns + offsets[:, None].astype(columns.dtype))
 
 

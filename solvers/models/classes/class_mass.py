@@ -21,7 +21,7 @@ _NEARLY_ALL: Final = 1.0 - 1e-6
 digits are lost beside 1."""
 
 
-def label_shares(labels: Labels, graph: Graph) -> FloatArray:
+def class_priors(labels: Labels, graph: Graph) -> FloatArray:
     """(n_components, n_classes) pi_k = (l_k + 1) / (l + c), of the labels of each component."""
     counts = np.zeros((graph.n_components, labels.n_classes))
     np.add.at(counts, (graph.component[labels.nodes], labels.classes), 1.0)
@@ -36,7 +36,7 @@ def normalized_masses(
 
     ``scores`` are f >= 0 up to rounding, with rows of sum 1; a class without label in a component
     keeps scores of 0 there. ``shares``, (n_classes,), are pi_k of every component; None stands for
-    `label_shares`.
+    `class_priors`.
 
     Notes
     -----
@@ -52,7 +52,7 @@ def normalized_masses(
     component_sums(positive, graph.component, masses)
     factors = np.zeros_like(masses)
     wanted = (
-        label_shares(labels, graph) if shares is None else np.broadcast_to(shares, masses.shape)
+        class_priors(labels, graph) if shares is None else np.broadcast_to(shares, masses.shape)
     )
     is_there = np.zeros(masses.shape, bool)  # what else has mass is rounding, and would be blown up
     is_there[graph.component[labels.nodes], labels.classes] = True
@@ -102,8 +102,8 @@ def contrast_shares(scores: FloatArray, labels: Labels, graph: Graph) -> FloatAr
     shares = np.maximum(parts.share[component] * parts.leaning + least[component], 0.0)
     shares[parts.mean[component] == 0] = 0.0
     sums = shares.sum(axis=1, keepdims=True)
-    found: FloatArray = np.divide(shares, sums, out=np.array(scores), where=sums > 0)
-    return found
+    normalized: FloatArray = np.divide(shares, sums, out=np.array(scores), where=sums > 0)
+    return normalized
 
 
 def contrast_bounds(
@@ -127,7 +127,7 @@ def contrast_bounds(
     np.divide(missed, spread, out=off_decided, where=missed < spread)
     off_decided[missed == 0] = 0.0
     off_decided = off_decided[:, None]
-    off_share = np.abs(mean - label_shares(labels, graph)) * off_decided + off_mean
+    off_share = np.abs(mean - class_priors(labels, graph)) * off_decided + off_mean
     off_leaning = np.zeros_like(scores)
     np.divide(off_deviation, own, out=off_leaning, where=own > 0)
     relative = np.divide(off_mean, mean, out=np.zeros_like(mean), where=mean > 0)
@@ -166,7 +166,7 @@ def _parts(scores: FloatArray, labels: Labels, graph: Graph) -> _Parts:
     decided = np.ones_like(spread)
     np.divide(variance, spread, out=decided, where=spread > 0)
     decided = np.clip(decided, 0.0, 1.0)[:, None]  # r
-    share = decided * mean + (1.0 - decided) * label_shares(labels, graph)  # p_k
+    share = decided * mean + (1.0 - decided) * class_priors(labels, graph)  # p_k
     leaning = np.full_like(scores, -1.0)
     np.divide(deviation, own, out=leaning, where=own > 0)
     leaning += decided[component]

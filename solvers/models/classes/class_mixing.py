@@ -34,10 +34,10 @@ class Mixing:
     weight: FloatArray
 
     @classmethod
-    def of(cls, graph: Graph, classes: Int64Array, asked: BoolArray, n_classes: int) -> "Mixing":
-        """Of a partition of the nodes ``asked``, which are whole components."""
+    def of(cls, graph: Graph, classes: Int64Array, mask: BoolArray, n_classes: int) -> "Mixing":
+        """Of a partition of the nodes in ``mask``, which are whole components."""
         adjacency = graph.adjacency
-        known = np.where(asked, classes, n_classes)
+        known = np.where(mask, classes, n_classes)
         sums = np.zeros((n_classes + 1) ** 2)
         for rows in row_blocks(known.size):
             starts = adjacency.indptr[rows.start : rows.stop + 1]
@@ -64,8 +64,8 @@ class Mixing:
     def retention(self) -> float:
         """Sum over classes of the chance that a step stays (H4): n_classes - normalized cut."""
         volumes = self.weight.sum(axis=1)
-        kept = np.diagonal(self.weight)
-        return float(np.divide(kept, volumes, out=np.zeros(volumes.size), where=volumes > 0).sum())
+        stay = np.diagonal(self.weight)
+        return float(np.divide(stay, volumes, out=np.zeros(volumes.size), where=volumes > 0).sum())
 
     def cut_ratio(self, other: "Mixing") -> float:
         """The weight left between classes, relative to chance, over that of another partition."""
@@ -119,11 +119,11 @@ def slow_functions(graph: Graph, walk: NeighborMeans, n_functions: int) -> Float
         walk.step(block, spare)
         block = (block + spare) / np.float32(2)
         if (number + 1) % _STEPS_APART == 0:
-            block = _told_apart(block, weight)
+            block = _orthonormalize(block, weight)
     return block[:, :n_functions]
 
 
-def _told_apart(block: Float32Array, weight: FloatArray) -> Float32Array:
+def _orthonormalize(block: Float32Array, weight: FloatArray) -> Float32Array:
     """Orthonormal columns of mean 0 with the same span, slowest first."""
     exact = np.where(weight[:, None] > 0, block, 0.0)
     exact -= weight @ exact

@@ -40,27 +40,27 @@ class Calibration:
         unit = float(known.std()) or 1.0 if known.size else 1.0
         if not known.size:
             return cls(factor=0.0, added=np.zeros(n_classes))
-        said = known / unit
-        one_hot = np.zeros(said.shape)
+        scaled = known / unit
+        one_hot = np.zeros(scaled.shape)
         one_hot[np.arange(true.size), true] = 1.0
 
         def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
             log_factor, added = parameters[0], parameters[1:]
             factor = np.exp(log_factor)
-            logs = special.log_softmax(factor * said + added, axis=1)
+            logs = special.log_softmax(factor * scaled + added, axis=1)
             away = np.exp(logs) - one_hot
             value = -float((logs * one_hot).sum())
             value += 0.5 * (log_factor**2 / _WIDE + float(added @ added) / _VARIANCE)
             gradient = np.concatenate(
-                [[factor * float((away * said).sum()) + log_factor / _WIDE], away.sum(axis=0)]
+                [[factor * float((away * scaled).sum()) + log_factor / _WIDE], away.sum(axis=0)]
             )
             gradient[1:] += added / _VARIANCE
             return value, gradient
 
         start = np.zeros(1 + n_classes)
         bounds = [(-20.0, 20.0)] + [(None, None)] * n_classes
-        found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-        return cls(factor=float(np.exp(found[0])) / unit, added=found[1:])
+        mode = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        return cls(factor=float(np.exp(mode[0])) / unit, added=mode[1:])
 
     @property
     def stored(self) -> dict[str, Any]:
@@ -75,8 +75,7 @@ class Calibration:
     def probabilities(self, scores: RealArray) -> FloatArray:
         """(n, n_classes) probabilities of finite scores of that shape."""
         logits: FloatArray = self.factor * scores + self.added
-        told: FloatArray = special.softmax(logits, axis=1)
-        return told
+        return np.asarray(special.softmax(logits, axis=1))
 
 
 def fitted_without_fold(scores: RealArray, classes: Int64Array, fold: Int64Array) -> FloatArray:
@@ -85,8 +84,9 @@ def fitted_without_fold(scores: RealArray, classes: Int64Array, fold: Int64Array
     ``scores`` and ``classes`` are those of `Calibration.fitted`; ``fold`` is where each was left
     out.
     """
-    told = np.empty(scores.shape)
+    probabilities = np.empty(scores.shape)
     for number in np.unique(fold):
         own = fold == number
-        told[own] = Calibration.fitted(scores[~own], classes[~own]).probabilities(scores[own])
-    return told
+        calibration = Calibration.fitted(scores[~own], classes[~own])
+        probabilities[own] = calibration.probabilities(scores[own])
+    return probabilities

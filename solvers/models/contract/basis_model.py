@@ -23,7 +23,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasisModel(ScoringModel):
-    """Labels, centred with their component's mean, fitted by the functions of a basis.
+    """Labels, centered with their component's mean, fitted by the functions of a basis.
 
     With features all nodes form one component. Without them the graph's components count, since the
     embedding's eigenvectors say nothing of a component as a whole.
@@ -37,11 +37,11 @@ class BasisModel(ScoringModel):
         prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         watch.step("basis", 0, 2)
         points, status = self._points(prepared, watch)
-        n_kept = self._n_kept(labels)
-        basis = prepared.latest("basis", (self, n_kept), lambda: self._basis(points, n_kept, watch))
+        size = self._basis_size(labels)
+        basis = prepared.latest("basis", (self, size), lambda: self._basis(points, size, watch))
         problem.stats.update(basis.stats)
         watch.step("fit", 1, 2)
-        function = self._fitted(basis, labels, problem.task.values, problem.stats)
+        function = self._fit(basis, labels, problem.task.values, problem.stats)
         watch.step("fit", 2, 2)
         return function + problem.task.baseline, status
 
@@ -56,19 +56,19 @@ class BasisModel(ScoringModel):
         )
 
     @abstractmethod
-    def _n_kept(self, labels: Labels) -> int:
+    def _basis_size(self, labels: Labels) -> int:
         """Functions to make for these labels; few distinct values, as each makes a basis."""
 
     @abstractmethod
-    def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
-        """At most ``n_kept`` functions on these points."""
+    def _basis(self, points: Any, n_functions: int, watch: Watch) -> Basis:
+        """At most ``n_functions`` functions on these points."""
 
     @abstractmethod
-    def _fitted(
+    def _fit(
         self,
         basis: Basis,
         labels: Labels,
-        centred: FloatArray,
+        centered: FloatArray,
         stats: Stats,
     ) -> FloatArray:
         """(n_nodes, n_classes) values of the fit; writes its choices into ``stats``."""

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from peewit.solvers.models.contract.model import Model
 
-GIVEN = "features"
+FEATURES = "features"
 """Stats entry ``input`` of a solve with features."""
 
 _ROW_COPIES = 2

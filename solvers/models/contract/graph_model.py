@@ -170,7 +170,7 @@ class GraphModel(Model):
         if bequest is None:
             return
         graph = prepared.graph
-        prepared.last = {kind: grown(each, graph.adjacency) for kind, each in bequest.last.items()}
+        prepared.last = {kind: grown(last, graph.adjacency) for kind, last in bequest.last.items()}
         if bequest.needs_hierarchy:
             prepared.kernel.solver = LaplacianSolver(
                 graph, hierarchy=Hierarchy.of_graph(graph), parallel=prepared.parallel

@@ -114,11 +114,11 @@ class KernelSpaceModel(EmbeddedModel):
 
         def made() -> Space:
             prepared.forget(*OF_SPACE)
-            return self._made_space(prepared, kernel, rows, plan, watch)
+            return self._make_space(prepared, kernel, rows, plan, watch)
 
         return prepared.latest("space", space_key, made)
 
-    def _made_space(
+    def _make_space(
         self,
         prepared: Points,
         kernel: KernelFunction,
@@ -126,13 +126,13 @@ class KernelSpaceModel(EmbeddedModel):
         plan: GramPlan,
         watch: Watch,
     ) -> Space:
-        parallel, teller = prepared.parallel, watch.teller("gram matrix")
+        parallel, on_step = prepared.parallel, watch.step_of("gram matrix")
         if plan.form == "linear":
             return LinearMap(kernel, rows, plan.dtype)
         if plan.form == "blocked":
             return BlockedGram.of(kernel, rows, plan.dtype, parallel)
         if plan.form == "dense":
-            return DenseGram.of(kernel, rows, plan.dtype, parallel, teller)
+            return DenseGram.of(kernel, rows, plan.dtype, parallel, on_step)
         rng = np.random.default_rng(self.seed)
         n_landmarks = min(self.n_landmarks, rows.n_rows)
         chosen = np.sort(rng.choice(rows.n_rows, n_landmarks, replace=False))
@@ -143,5 +143,5 @@ class KernelSpaceModel(EmbeddedModel):
             plan.dtype,
             kept_bytes=max(0, prepared.kept_bytes - plan.n_bytes),
             parallel=parallel,
-            teller=teller,
+            on_step=on_step,
         )

@@ -18,7 +18,7 @@ from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.models.contract.model import KEPT_BYTES
 from peewit.solvers.status import Status
 
-KEPT_RTOL = 1e-8
+COLUMN_RTOL = 1e-8
 """Residual of kept columns: answers made of them meet 1e-6 without more work."""
 
 ENTRIES_RTOL = 1e-4
@@ -59,7 +59,7 @@ class LabeledKernel:
     """
 
     solver: LaplacianSolver
-    rtol: float = KEPT_RTOL
+    rtol: float = COLUMN_RTOL
     column_bytes: int = KEPT_BYTES
     nodes: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     entries: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -89,14 +89,14 @@ class LabeledKernel:
         What is known of ``nodes`` changes only if all solves converge. Columns of other nodes are
         kept while there is room.
         """
-        asked, both = nodes, np.union1d(self.nodes, nodes)
+        requested, both = nodes, np.union1d(self.nodes, nodes)
         if self.slots is not None and self.fits(both.size):
             nodes = both
         keeps = self.fits(nodes.size)
         in_single = 4 * self.solver.graph.n_nodes * nodes.size
         is_all_new = not np.isin(nodes, self.nodes).any()
         if not keeps and is_all_new and in_single <= self.column_bytes:
-            return self._corrected(nodes, progress, cancelled)
+            return self._correct(nodes, progress, cancelled)
         known = np.isin(nodes, self.nodes) & (not keeps or self.slots is not None)
         place = np.searchsorted(self.nodes, nodes[known])
         kernel = np.zeros((nodes.size, nodes.size))
@@ -108,9 +108,9 @@ class LabeledKernel:
         itemsize = 8 if keeps else 4
         for chosen in self._blocks(fresh, itemsize):
             solver = self._fine_solver() if keeps else self._rough_solver(ENTRIES_RTOL)
-            solution = self._solved(solver, nodes[chosen], progress, cancelled)
+            solution = self._solve(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
-                at = np.searchsorted(nodes, asked)
+                at = np.searchsorted(nodes, requested)
                 return kernel[np.ix_(at, at)], solution.status
             residuals[chosen] = solution.residual
             if slots is not None:
@@ -121,10 +121,10 @@ class LabeledKernel:
         self.nodes, self.entries, self.residuals, self.slots = nodes, kernel, residuals, slots
         if slots is None:
             self.rows = np.zeros((0, 0))
-        at = np.searchsorted(nodes, asked)
+        at = np.searchsorted(nodes, requested)
         return kernel[np.ix_(at, at)], Status.CONVERGED
 
-    def _corrected(
+    def _correct(
         self, nodes: Int64Array, progress: Progress | None, cancelled: Cancelled | None
     ) -> tuple[FloatArray, Status]:
         """Entries between ``nodes``, none of them known, from rough columns (D11)."""
@@ -135,7 +135,7 @@ class LabeledKernel:
         residuals = np.empty(nodes.size)
         for chosen in self._blocks(np.arange(nodes.size), rows.itemsize):
             solver = self._rough_solver(CORRECTED_RTOL)
-            solution = self._solved(solver, nodes[chosen], progress, cancelled)
+            solution = self._solve(solver, nodes[chosen], progress, cancelled)
             if solution.status is not Status.CONVERGED:
                 return np.zeros((nodes.size, nodes.size)), solution.status
             at_labels[:, chosen], residuals[chosen] = solution.x[nodes], solution.residual
@@ -157,7 +157,7 @@ class LabeledKernel:
         for first in range(0, places.size, width):
             yield places[first : first + width]
 
-    def _solved(
+    def _solve(
         self,
         solver: LaplacianSolver,
         nodes: Int64Array,
@@ -242,10 +242,10 @@ class LabeledKernel:
         *,
         zero_mean: bool,
     ) -> "KernelFunction | None":
-        """The soft harmonic function (C1) of centred targets; None if it cannot be made.
+        """The soft harmonic function (C1) of centered targets; None if it cannot be made.
 
         That is if columns are not known, or if ``kappa`` is lost beside a singular kernel.
-        ``nodes`` are increasing, and ``targets`` are centred per component. ``kappa`` 0 gives the
+        ``nodes`` are increasing, and ``targets`` are centered per component. ``kappa`` 0 gives the
         hard harmonic function (D1). With ``zero_mean`` f sums to zero on each component
         (Stable-HFS); without, a constant on each component is free (HFS).
         """
@@ -265,7 +265,7 @@ class LabeledKernel:
                 )
             except np.linalg.LinAlgError:
                 return None
-        values = self._combined(place, weights)  # G alpha of (D9)
+        values = self._combine(place, weights)  # G alpha of (D9)
         if not zero_mean:
             values += constants[component]
         # not zero, as columns and symmetrized entries differ slightly
@@ -282,12 +282,12 @@ class LabeledKernel:
             return None
         place = np.searchsorted(self.nodes, nodes)
         return KernelFunction(
-            values=self._combined(place, sources),
+            values=self._combine(place, sources),
             residual=self.residuals[place] @ np.abs(sources),
             off_labels=np.zeros(sources.shape[1]),
         )
 
-    def _combined(self, place: Int64Array, weights: FloatArray) -> FloatArray:
+    def _combine(self, place: Int64Array, weights: FloatArray) -> FloatArray:
         """(n_nodes, k) weighted sum of the columns at these places."""
         by_slot = np.zeros((len(self.rows), weights.shape[1]))
         if self.slots is not None:

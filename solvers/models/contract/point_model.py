@@ -14,9 +14,9 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.elimination import BLIND_RATIO
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.certainty import TIE
-from peewit.solvers.models.contract.feature_model import GIVEN, FeatureModel
+from peewit.solvers.models.contract.feature_model import FEATURES, FeatureModel
 from peewit.solvers.models.contract.model import KEPT_BYTES, check_labels
 from peewit.solvers.models.contract.spectral_embedding import EMBEDDED
 from peewit.solvers.row_ranges import Parallel
@@ -58,12 +58,12 @@ class Points:
         for name in names:
             self._made.pop(name, None)
 
-    def centred(self, labels: Labels) -> CentredLabels:
-        """Centred labels: a label reaches every node with features, only its component without."""
+    def center_labels(self, labels: Labels) -> CenteredLabels:
+        """Centered labels: a label reaches every node with features, only its component without."""
         component = self.graph.component
         if self.rows is not None:
             component = np.zeros_like(component)
-        return CentredLabels.of(labels, component)
+        return CenteredLabels.of(labels, component)
 
     def have_features(self, labels: Labels) -> BoolArray:
         """(n_labeled,) whether each labeled node has features, or needs none."""
@@ -78,17 +78,17 @@ class Points:
         """
         if self.nodes is None:
             return labels
-        found = self.have_features(labels)
+        has_features = self.have_features(labels)
         places = np.searchsorted(self.nodes, labels.nodes)
-        counts = np.bincount(labels.classes[found], minlength=labels.n_classes)
+        counts = np.bincount(labels.classes[has_features], minlength=labels.n_classes)
         if (counts == 0).any():
             name = labels.class_names[int(np.argmin(counts))]
             raise ValueError(
                 f"class {name!r} has no labeled node with features ({self.nodes.size} of "
                 f"{self.whole.n_nodes} nodes have some); label one, or add features"
             )
-        nodes = frozen(places[found].astype(np.int64))
-        return replace(labels, nodes=nodes, classes=frozen(labels.classes[found]))
+        nodes = frozen(places[has_features].astype(np.int64))
+        return replace(labels, nodes=nodes, classes=frozen(labels.classes[has_features]))
 
     def narrowed(self, solution: Solution | None) -> Solution | None:
         """A solution of all nodes, restricted to those with features."""
@@ -118,7 +118,7 @@ class PointProblem:
     """What one solve is given, all of it at the nodes of ``prepared.graph``."""
 
     prepared: Points
-    task: CentredLabels
+    task: CenteredLabels
     labels: Labels
     start: Solution | None  # ignored if its shape differs
     watch: Watch
@@ -166,14 +166,14 @@ class PointModel(FeatureModel):
         """Scores of every node; see `Model.solve`."""
         check_labels(labels, prepared.whole)
         own = prepared.with_features(labels)
-        task = prepared.centred(own)
+        task = prepared.center_labels(own)
         problem = PointProblem(
             prepared=prepared,
             task=task,
             labels=own,
             start=prepared.narrowed(start),
             watch=watch,
-            stats={"input": self.of_graph if prepared.rows is None else GIVEN},
+            stats={"input": self.of_graph if prepared.rows is None else FEATURES},
         )
         try:
             solution = self._solution(problem)
@@ -181,7 +181,7 @@ class PointModel(FeatureModel):
             solution = task.solution(task.baseline, Status.CANCELLED, problem.stats)
         is_embedded = prepared.rows is None and self.of_graph == EMBEDDED
         if is_embedded and prepared.graph.weight_spread >= BLIND_RATIO:
-            solution = _checked(solution)
+            solution = _check_ties(solution)
         return prepared.widened(solution, labels)
 
     @abstractmethod
@@ -189,7 +189,7 @@ class PointModel(FeatureModel):
         """The solution at the nodes of ``prepared.graph``; fills ``stats``."""
 
 
-def _checked(solution: Solution) -> Solution:
+def _check_ties(solution: Solution) -> Solution:
     """The solution, ill-conditioned if two classes tie at a node.
 
     Points of an embedding that heavy edges join are one point beside the farthest of them.

@@ -112,18 +112,18 @@ def refine(
         watch=Watch(progress=progress, cancelled=cancelled),
     )
     try:
-        found = model.full_solution(prepared, labels, solution, full)
+        refined = model.full_solution(prepared, labels, solution, full)
     except Stopped:
         return replace(solution, status=Status.CANCELLED)
     return replace(
-        found,
+        refined,
         status=solution.status if full.status is Status.CONVERGED else full.status,
         stats={
-            **found.stats,
+            **refined.stats,
             "refined": 1,
             "passes": full.n_passes,
             "residual": full.residual,
-            **_change(labels, solution, found.scores),
+            **_change(labels, solution, refined.scores),
         },
     )
 

@@ -83,7 +83,7 @@ def _largest_of_inverse(
     basis = min(graph.n_nodes, max(2 * wanted + 1, 20))
     n_products, ended = 0, Status.CONVERGED
 
-    def centred(vector: FloatArray) -> FloatArray:
+    def center(vector: FloatArray) -> FloatArray:
         sums = np.bincount(graph.component, root * vector, graph.n_components) / volume
         return vector - root * sums[graph.component]
 
@@ -91,10 +91,10 @@ def _largest_of_inverse(
         nonlocal n_products, ended
         watch.step(EMBEDDED, n_products, 3 * basis)
         n_products += 1
-        answer = solver.solve(root * centred(vector.ravel()), project=True)
+        answer = solver.solve(root * center(vector.ravel()), project=True)
         if answer.status is not Status.CONVERGED:
             ended = answer.status
-        return centred(root * answer.x)
+        return center(root * answer.x)
 
     operator = LinearOperator((graph.n_nodes, graph.n_nodes), product, dtype=np.float64)
     first = np.random.default_rng(0).standard_normal(graph.n_nodes)
@@ -103,7 +103,7 @@ def _largest_of_inverse(
             operator,
             wanted,
             which="LA",
-            v0=centred(first),
+            v0=center(first),
             ncv=basis,
             tol=_TOLERANCE,
             maxiter=_MAX_RESTARTS,

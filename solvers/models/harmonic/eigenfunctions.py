@@ -62,10 +62,10 @@ class EigFun(BasisModel):
         100.0, Rule(doc="Weight of a label against smoothness.", above=0.0)
     )
 
-    def _n_kept(self, labels: Labels) -> int:  # noqa: ARG002 - any labels take as many
+    def _basis_size(self, labels: Labels) -> int:  # noqa: ARG002 - any labels take as many
         return self.n_functions
 
-    def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
+    def _basis(self, points: Any, n_functions: int, watch: Watch) -> Basis:
         watch.step("principal directions", 0, 1)
         rotated = principal_coordinates(points, self.n_dimensions)
         spread = rotated.std(axis=0)
@@ -79,7 +79,7 @@ class EigFun(BasisModel):
             watch.step("eigenfunctions", direction, n_directions)
             along.append(bin_eigenfunctions(rotated[:, direction], self.n_bins, width))
         roughness = np.concatenate([values for values, _, _ in along])
-        chosen = np.argsort(roughness, kind="stable")[:n_kept]
+        chosen = np.argsort(roughness, kind="stable")[:n_functions]
         functions = np.empty((n_nodes, chosen.size))
         for column, (direction, number) in enumerate(
             zip(*divmod(chosen, self.n_bins - 1), strict=True)
@@ -95,37 +95,37 @@ class EigFun(BasisModel):
             stats={"width": width, "n_directions": n_directions, "n_functions": chosen.size},
         )
 
-    def _fitted(
+    def _fit(
         self,
         basis: Basis,
         labels: Labels,
-        centred: FloatArray,
+        centered: FloatArray,
         stats: Stats,  # noqa: ARG002 - nothing is chosen here
     ) -> FloatArray:
         known = basis.functions[labels.nodes]
         matrix = np.diag(basis.eigenvalues) + self.label_weight * known.T @ known  # section D.5
-        coefficients = np.linalg.solve(matrix, self.label_weight * known.T @ centred)
+        coefficients = np.linalg.solve(matrix, self.label_weight * known.T @ centered)
         return basis.functions @ coefficients
 
 
 def principal_coordinates(points: Any, n_dimensions: int) -> FloatArray:
-    """Centred ``points``, dense or CSR, along their leading principal directions."""
+    """Centered ``points``, dense or CSR, along their leading principal directions."""
     largest, least = points.max(axis=0), points.min(axis=0)
     if sp.issparse(points):
         largest, least = largest.toarray(), least.toarray()
     if np.array_equal(largest, least):
         return np.zeros((points.shape[0], 1))
     n_rows, n_columns = points.shape
-    n_kept = min(n_dimensions, n_rows, n_columns)
-    if sp.issparse(points) and n_kept >= min(n_rows, n_columns):
+    n_axes = min(n_dimensions, n_rows, n_columns)
+    if sp.issparse(points) and n_axes >= min(n_rows, n_columns):
         points = points.toarray()
-    if sp.issparse(points) or (n_columns > _COVARIANCE_COLUMNS and n_kept < min(n_rows, n_columns)):
+    if sp.issparse(points) or (n_columns > _COVARIANCE_COLUMNS and n_axes < min(n_rows, n_columns)):
         method = "arpack"
     else:
         method = "covariance_eigh" if n_columns <= _COVARIANCE_COLUMNS else "full"
     from sklearn.decomposition import PCA  # noqa: PLC0415 - slow, see peewit.solvers.neighbors.distances
 
-    pca = PCA(n_components=n_kept, svd_solver=method, random_state=0)
+    pca = PCA(n_components=n_axes, svd_solver=method, random_state=0)
     return np.asarray(pca.fit_transform(points), dtype=np.float64)
 
 

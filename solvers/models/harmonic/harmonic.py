@@ -1,6 +1,6 @@
 """Harmonic functions: HFS (hard and soft) and Stable-HFS, of classes or numbers, on any graph.
 
-Labels are centred with the mean of their component, which is added to the scores again. So one
+Labels are centered with the mean of their component, which is added to the scores again. So one
 linear system serves both models, with or without the zero-sum constraint.
 """
 
@@ -18,9 +18,9 @@ from peewit.solvers.kernels.laplacian_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets, deal_folds
 from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.certainty import uncertain
-from peewit.solvers.models.classes.class_balance import ClassShares, asked_shares
+from peewit.solvers.models.classes.class_balance import ClassShares, read_class_shares
 from peewit.solvers.models.classes.class_mass import (
     contrast_bounds,
     contrast_shares,
@@ -77,10 +77,10 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         labels' component means.
         """
         check_targets(labels, prepared.graph)
-        task = CentredLabels.of(labels, prepared.graph.component)
+        task = CenteredLabels.of(labels, prepared.graph.component)
         prepared.kernel.solver.max_iter = self.max_iter
         if isinstance(labels, Labels) and not self.is_stable and prepared.kernel.solver.eliminates:
-            task = task.uncentred()  # sums of positive numbers: each score is exact by itself
+            task = task.uncentered()  # sums of positive numbers: each score is exact by itself
         component, offset = prepared.graph.component, self._offset(task)
         shape = prepared.graph.n_nodes, offset.shape[1]
         first = None
@@ -117,7 +117,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
             reading, figures, read_status = self._reading(prepared, labels, penalty, watch)
             stats |= figures
             status = first_failure(status, read_status)
-        scores = self._weighed(function, labels, prepared.graph, reading)
+        scores = self._weigh(function, labels, prepared.graph, reading)
         scores[~task.reachable] = labels.mean_target()
         if bound is not None:
             # weighed scores: their bounds are weighed by the same factors
@@ -165,7 +165,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
         """The system of the full graph: (D1), or (C1) with the penalty that was used."""
-        task = CentredLabels.of(labels, prepared.graph.component)
+        task = CenteredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
         function[~task.reachable] = 0.0
@@ -202,25 +202,25 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     def full_solution(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
     ) -> Solution:
-        """Scores from the harmonic function of the centred labels; see `Refinable`."""
+        """Scores from the harmonic function of the centered labels; see `Refinable`."""
         x = full.solve(self._full_system(prepared, labels, solution))
-        task = CentredLabels.of(labels, prepared.graph.component)
-        reading, graph = self._asked_reading(labels), prepared.graph
+        task = CenteredLabels.of(labels, prepared.graph.component)
+        reading, graph = self._reading_or_auto(labels), prepared.graph
         if reading == "auto":
             reading = "none" if solution.stats["class_mass"] == "none" else "contrasts"
         if reading == "contrasts":
             graph = replace(graph, degree=full.degrees().weight)
         function = x + self._offset(task)[graph.component]
-        scores = self._weighed(function, labels, graph, reading)
+        scores = self._weigh(function, labels, graph, reading)
         scores[~task.reachable] = labels.mean_target()
         return replace(solution, scores=scores)
 
-    def _offset(self, task: CentredLabels) -> FloatArray:
+    def _offset(self, task: CenteredLabels) -> FloatArray:
         """(n_components, n_classes) what scores are above the harmonic function."""
         shows_class_scores = self.is_stable and isinstance(task.labels, Labels)
         return task.means - task.labels.mean_target() if shows_class_scores else task.means
 
-    def _asked_reading(self, labels: Targets) -> ClassMass:  # noqa: ARG002 - for HFS
+    def _reading_or_auto(self, labels: Targets) -> ClassMass:  # noqa: ARG002 - for HFS
         """How scores are to be read; 'auto' is still to be chosen."""
         return "none"
 
@@ -232,9 +232,9 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         watch: Watch,  # noqa: ARG002 - for HFS
     ) -> tuple[ClassMass, dict[str, float | int | str], Status]:
         """How scores are read, stats of that choice, and its status."""
-        return self._asked_reading(labels), {}, Status.CONVERGED
+        return self._reading_or_auto(labels), {}, Status.CONVERGED
 
-    def _weighed(
+    def _weigh(
         self,
         scores: FloatArray,
         labels: Targets,  # noqa: ARG002 - for HFS
@@ -247,7 +247,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     def _kernel_function(
         self,
         prepared: PreparedGraph,
-        task: CentredLabels,
+        task: CenteredLabels,
         penalty: float,
         is_warm: bool,
         watch: Watch,
@@ -273,13 +273,13 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     def _soft(
         self,
         prepared: PreparedGraph,
-        task: CentredLabels,
+        task: CenteredLabels,
         penalty: float,
         first: FloatArray | None,
         made: KernelFunction | None,
         watch: Watch,
     ) -> tuple[LinearSolution, FloatArray]:
-        """Solve M f = centred labels, M = kappa L + I_S (C1), with zero sums for Stable-HFS (D4).
+        """Solve M f = centered labels, M = kappa L + I_S (C1), with zero sums for Stable-HFS (D4).
 
         ``first`` may be overwritten. With a small kappa f nearly equals the labels on S, and a
         residual measured against them would not see the other nodes. Then the unknown is f minus
@@ -325,7 +325,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
     def _hard(
         self,
         prepared: PreparedGraph,
-        task: CentredLabels,
+        task: CenteredLabels,
         first: FloatArray | None,
         made: KernelFunction | None,
         watch: Watch,
@@ -442,7 +442,7 @@ class HFS(_Harmonic):
             return solution.stats["class_mass"] == "none"
         return self.class_mass in ("auto", "none")
 
-    def _asked_reading(self, labels: Targets) -> ClassMass:
+    def _reading_or_auto(self, labels: Targets) -> ClassMass:
         if not isinstance(labels, Labels):
             return "none"
         if self.class_mass == "auto" and self.graph_penalty != "auto":
@@ -452,7 +452,7 @@ class HFS(_Harmonic):
     def _reading(
         self, prepared: PreparedGraph, labels: Targets, penalty: float, watch: Watch
     ) -> tuple[ClassMass, dict[str, float | int | str], Status]:
-        reading = self._asked_reading(labels)
+        reading = self._reading_or_auto(labels)
         if reading != "auto" or not isinstance(labels, Labels):
             return reading, {}, Status.CONVERGED
         n_folds = min(_MAX_FOLDS, labels.n_usable)
@@ -463,14 +463,14 @@ class HFS(_Harmonic):
         plain = replace(self, graph_penalty=penalty, class_mass="none", rtol=rtol)
         is_right = np.zeros((labels.n_labeled, 2), bool)  # as values, as contrasts
         for number in range(n_folds):
-            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-            others, nodes = labels.subset(kept), labels.nodes[held]
-            solution = plain.solve_watched(prepared, others, None, watch.silent())
+            others, places = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            rest, nodes = labels.subset(others), labels.nodes[places]
+            solution = plain.solve_watched(prepared, rest, None, watch.silent())
             if solution.status is Status.CANCELLED:
                 return "contrasts", {"class_mass": "contrasts"}, Status.CANCELLED
-            leaning = contrasts(solution.scores, others, prepared.graph)
+            leaning = contrasts(solution.scores, rest, prepared.graph)
             for way, scores in enumerate((solution.scores, leaning)):
-                is_right[held, way] = scores[nodes].argmax(axis=1) == labels.classes[held]
+                is_right[places, way] = scores[nodes].argmax(axis=1) == labels.classes[places]
         left_out = is_right[fold >= 0]
         n_values, n_contrasts = left_out.sum(axis=0)
         n_differing = np.count_nonzero(left_out[:, 0] != left_out[:, 1])
@@ -483,7 +483,7 @@ class HFS(_Harmonic):
         }
         return name, figures, Status.CONVERGED
 
-    def _weighed(
+    def _weigh(
         self, scores: FloatArray, labels: Targets, graph: Graph, reading: ClassMass
     ) -> FloatArray:
         if reading in ("auto", "none") or not isinstance(labels, Labels):
@@ -492,15 +492,15 @@ class HFS(_Harmonic):
             return contrast_shares(scores, labels, graph)
         shares = None  # the labels', in each component
         if not isinstance(reading, str):
-            shares = asked_shares("class_mass", reading, labels)
+            shares = read_class_shares("class_mass", reading, labels)
         return normalized_masses(scores, labels, graph, shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StableHFS(_Harmonic):
-    """Stable-HFS of Belkin, Matveeva and Niyogi (2004): soft, centred, zero sum (D3).
+    """Stable-HFS of Belkin, Matveeva and Niyogi (2004): soft, centered, zero sum (D3).
 
-    On each component the labels are centred with that component's mean, f sums to zero, and the
+    On each component the labels are centered with that component's mean, f sums to zero, and the
     component's scores are f + (its label mean - the mean of all labels): on a connected graph
     exactly (D3). So a component whose labels agree predicts their class. Scores are class
     scores around 0, not probabilities; numbers are f + the component's label mean.
@@ -509,7 +509,7 @@ class StableHFS(_Harmonic):
     graph_penalty: float | Literal["auto"] = hyperparameter("auto", SOFT_PENALTY)
 
     is_stable: ClassVar[bool] = True
-    is_centred: ClassVar[bool] = True
+    is_centered: ClassVar[bool] = True
 
     def as_chosen(self, solution: Solution) -> "StableHFS":
         """With the penalty that was chosen."""
@@ -531,9 +531,9 @@ def even_penalty(labels: Labels, graph: Graph) -> float:
 
 
 def _pull_of_labels(
-    graph: Graph, task: CentredLabels, factor: float
+    graph: Graph, task: CenteredLabels, factor: float
 ) -> tuple[Int64Array, FloatArray]:
-    """``factor`` times L times the centred labels: nonzero nodes, increasing, and values."""
+    """``factor`` times L times the centered labels: nonzero nodes, increasing, and values."""
     nodes, values = task.labels.nodes, factor * task.values
     near = graph.adjacency[nodes]
     is_pulled = np.zeros(graph.n_nodes, dtype=bool)
@@ -546,7 +546,7 @@ def _pull_of_labels(
     return pulled, pull
 
 
-def _missing_constants(task: CentredLabels, function: FloatArray) -> FloatArray:
+def _missing_constants(task: CenteredLabels, function: FloatArray) -> FloatArray:
     """(n_nodes, n_columns) what to add on each component so that labels are missed by 0 on average.
 
     At the solution of (C1) that is exactly 0, whatever kappa, where a residual measured against the

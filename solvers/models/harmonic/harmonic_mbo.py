@@ -21,7 +21,7 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Outcome, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.neighbor_means import NeighborMeans
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.certainty import uncertain
 from peewit.solvers.models.classes.class_mass import contrast_bounds, contrasts
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
@@ -47,10 +47,10 @@ for one."""
 class WalkStart:
     """What walks start from."""
 
-    task: CentredLabels  # ``labels`` on the components
+    task: CenteredLabels  # ``labels`` on the components
     labels: Labels  # where walks stop
     first: IntArray  # (n_nodes,) a class for each node; labels keep theirs
-    asked: Int64Array | None = None  # (n_asked,) nodes whose shares are needed; None: all
+    nodes: Int64Array | None = None  # (n_some,) nodes whose shares are needed; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +119,12 @@ class HarmonicMBO(GraphModel):
         harmonic solve starts from that of the labels before, which ``prepared`` keeps.
         """
         check_labels(labels, prepared.graph)
-        held = HFS(
+        model = HFS(
             graph_penalty=even_penalty(labels, prepared.graph),
             rtol=self.rtol,
             max_iter=self.max_iter,
         )
-        harmonic = held.solve_watched(prepared, labels, prepared.last.get(HFS), watch)
+        harmonic = model.solve_watched(prepared, labels, prepared.last.get(HFS), watch)
         if harmonic.status is Status.CANCELLED:
             return harmonic
         prepared.last[HFS] = harmonic
@@ -138,9 +138,9 @@ class HarmonicMBO(GraphModel):
             is_uncertain[labels.nodes] = False
             stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
             ended = Status.CONVERGED if status is Status.ILL_CONDITIONED else status
-            found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
-            status = first_failure(ended, found)
-        task = CentredLabels.of(labels, prepared.graph.component)
+            certainty = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            status = first_failure(ended, certainty)
+        task = CenteredLabels.of(labels, prepared.graph.component)
         start_of_walks = WalkStart(task=task, labels=labels, first=first)
         outcome, (scores,) = self.walked(prepared, [start_of_walks], watch)
         (state,) = outcome.state.parts
@@ -165,7 +165,7 @@ class HarmonicMBO(GraphModel):
         """Outcome of threshold dynamics from several partitions, and the shares of each.
 
         Starts are walked in batches, joined as far as memory goes. The outcome is that of the last
-        batch; shares, (n_asked, n_classes) float64 each, are fewer than ``starts`` if cancelled.
+        batch; shares, (n_some, n_classes) float64 each, are fewer than ``starts`` if cancelled.
         """
         graph, order = prepared.near_in_memory()
         rank = np.empty_like(order)
@@ -177,9 +177,9 @@ class HarmonicMBO(GraphModel):
         for some in _batches(starts, joined_columns(graph.n_nodes)):
             dynamics = []
             for start in some:
-                nodes = Nodes.of(order, rank, start.task, start.labels, walk)
-                told = rank if start.asked is None else rank[start.asked]
-                dynamics.append(self._dynamics(start, nodes, order, degree, told))
+                placed = Nodes.of(order, rank, start.task, start.labels, walk)
+                places = rank if start.nodes is None else rank[start.nodes]
+                dynamics.append(self._dynamics(start, placed, order, degree, places))
             outcome = watch.run(JoinedWalks(parts=tuple(dynamics)), max_iter=most, phase="walks")
             for part, state in zip(dynamics, outcome.state.parts, strict=True):
                 shares.append(_shares(part, state))
@@ -220,7 +220,7 @@ class HarmonicMBO(GraphModel):
         nodes: Nodes,
         order: IntArray,
         degree: FloatArray,
-        told: IntArray,
+        places: IntArray,
     ) -> ThresholdDynamics:
         smallest = np.min_scalar_type(nodes.n_classes)
         first = start.first[order].astype(smallest, copy=False)
@@ -232,7 +232,7 @@ class HarmonicMBO(GraphModel):
             lengths=self._lengths(),
             min_kept=self.min_kept,
             degree=degree,
-            told=told,
+            shares_at=places,
         )
 
     def _lengths(self) -> tuple[int, ...]:
@@ -260,8 +260,8 @@ def _batches(starts: Sequence[WalkStart], most: int) -> Iterator[list[WalkStart]
 
 
 def _shares(part: ThresholdDynamics, state: CutState) -> FloatArray:
-    """(n_told, n_classes) shares of the last round that was kept."""
-    kept = state.shares[part.told] if state.kept is None else state.kept
-    shares = np.maximum(kept.astype(np.float64), 0.0)  # rounding goes below
+    """(n_some, n_classes) shares of the last round that was kept."""
+    last = state.shares[part.shares_at] if state.best_shares is None else state.best_shares
+    shares = np.maximum(last.astype(np.float64), 0.0)  # rounding goes below
     shares /= shares.sum(axis=1, keepdims=True)
     return shares

@@ -25,16 +25,16 @@ class JoinedState:
     def narrow(self, going: list[int]) -> None:
         """Keep only ``going``, side by side in the same memory."""
         self.going = going
-        kept = [self.parts[place] for place in going]
-        widths = [state.shares.shape[1] for state in kept]
+        states = [self.parts[place] for place in going]
+        widths = [state.shares.shape[1] for state in states]
         shape = len(self.before), sum(widths)
         after, before = (
             room.ravel()[: shape[0] * shape[1]].reshape(shape) for room in (self.before, self.after)
         )
-        for state, columns in zip(kept, _columns(before, widths), strict=True):
+        for state, columns in zip(states, _columns(before, widths), strict=True):
             columns[...] = state.shares
             state.shares = columns
-        for state, columns in zip(kept, _columns(after, widths), strict=True):
+        for state, columns in zip(states, _columns(after, widths), strict=True):
             state.spare = columns
         self.before, self.after = before, after
 

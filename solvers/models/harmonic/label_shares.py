@@ -29,7 +29,7 @@ _SOLVED_BYTES: Final = 112
 class LinearModel(GraphModel):
     """A model whose scores, before any other reading, are sums over the labels."""
 
-    is_centred: ClassVar[bool] = False
+    is_centered: ClassVar[bool] = False
     """Whether labels out of reach score below 0, by the mean of all labels."""
 
     @abstractmethod
@@ -80,15 +80,15 @@ def label_shares(
     status = Status.CONVERGED
     for first in range(0, labels.n_labeled, _WIDTH):
         places = np.arange(first, min(first + _WIDTH, labels.n_labeled))
-        found = chosen.solve_watched(prepared, _each_by_itself(labels, places), None, watch)
-        if found.status is Status.CANCELLED:
+        answer = chosen.solve_watched(prepared, _one_class_per_label(labels, places), None, watch)
+        if answer.status is Status.CANCELLED:
             raise Stopped
-        status = first_failure(status, found.status)
-        elsewhere = -1.0 / labels.n_labeled if model.is_centred else 0.0
+        status = first_failure(status, answer.status)
+        elsewhere = -1.0 / labels.n_labeled if model.is_centered else 0.0
         at = component[labels.nodes[places]]
         for rows in row_blocks(len(shares)):
             is_joined: BoolArray = component[rows, None] == at
-            columns: FloatArray = np.where(is_joined, found.scores[rows, : places.size], elsewhere)
+            columns: FloatArray = np.where(is_joined, answer.scores[rows, : places.size], elsewhere)
             shares[rows, places[0] : places[-1] + 1] = columns
     miss = None
     if model.reads_as_they_are(solution):
@@ -108,15 +108,15 @@ def _largest_miss(
     has_label[component[labels.nodes], labels.classes] = True
     most, scale = 0.0, 0.0
     for rows in row_blocks(len(shares)):
-        told = np.where(has_label[component[rows]], solution.scores[rows], 0.0)
-        away = shares[rows] @ targets - told
+        scores = np.where(has_label[component[rows]], solution.scores[rows], 0.0)
+        away = shares[rows] @ targets - scores
         away[~has_label[component[rows]]] = 0.0
         most = max(most, float(np.abs(away).max(initial=0.0)))
-        scale = max(scale, float(np.abs(told).max(initial=0.0)))
+        scale = max(scale, float(np.abs(scores).max(initial=0.0)))
     return most / scale if scale else 0.0
 
 
-def _each_by_itself(labels: Labels, places: Int64Array) -> Labels:
+def _one_class_per_label(labels: Labels, places: Int64Array) -> Labels:
     """The labels at ``places`` as classes of their own, in order, and all others as one more."""
     classes = np.full(labels.n_labeled, places.size)
     classes[places] = np.arange(places.size)

@@ -16,6 +16,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.models.contract.laplacian_kernel import LabeledKernel
+from peewit.solvers.models.left_out.label_groups import node_hash
 from peewit.solvers.status import Status
 
 MAX_KERNEL_NODES = 200
@@ -28,7 +29,6 @@ nearly the next one."""
 
 UNITS_PER_DECADE = 8
 
-_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _N_NUMBER_GROUPS = 10
 _INVERSE_TEMPERATURES = 2.0 ** np.arange(-3.0, 6.0, 0.5)
 
@@ -134,9 +134,7 @@ def stratified_sample(labels: Targets, size: int) -> Int64Array:
         rank = np.empty(n_labeled, np.int64)
         rank[np.argsort(labels.targets()[:, 0], kind="stable")] = np.arange(n_labeled)
         groups = rank * _N_NUMBER_GROUPS // n_labeled
-    hashed = labels.nodes.astype(np.uint64) * _HASH_FACTOR
-    hashed ^= hashed >> np.uint64(29)
-    order = np.lexsort((hashed * _HASH_FACTOR, groups))
+    order = np.lexsort((node_hash(labels.nodes), groups))
     counts = np.bincount(groups)
     starts = np.cumsum(counts) - counts
     place = np.arange(n_labeled) - starts[groups[order]]
@@ -216,7 +214,7 @@ def _has_peers(groups: IntArray) -> BoolArray:
 
 def _best_of(scores: list[FloatArray], classes: IntArray) -> int:
     """Place in the grid of the mean penalty, by the log losses of classes."""
-    return _weighed([_log_losses(one, classes).sum() for one in scores])
+    return _weighted_place([_log_losses(one, classes).sum() for one in scores])
 
 
 def _best_of_numbers(predicted: list[FloatArray], targets: FloatArray) -> int:
@@ -227,11 +225,11 @@ def _best_of_numbers(predicted: list[FloatArray], targets: FloatArray) -> int:
     least = np.square(1e-9 * np.ptp(targets))
     means = np.array([np.square(one - targets).mean() for one in predicted])
     if least == 0:
-        return _weighed(list(np.zeros(len(predicted))))
-    return _weighed(list(targets.size / 2 * np.log(np.maximum(means, least))))
+        return _weighted_place(list(np.zeros(len(predicted))))
+    return _weighted_place(list(targets.size / 2 * np.log(np.maximum(means, least))))
 
 
-def _weighed(losses: list[float]) -> int:
+def _weighted_place(losses: list[float]) -> int:
     """Mean place in the grid, weighted by likelihood."""
     likelihood = np.exp(min(losses) - np.array(losses))
     return round(float(np.average(np.arange(len(losses)), weights=likelihood)))
@@ -239,13 +237,13 @@ def _weighed(losses: list[float]) -> int:
 
 def _log_losses(scores: FloatArray, classes: IntArray) -> FloatArray:
     """Log loss of each row's softmax, at the temperature that makes their mean lowest."""
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    size = np.abs(centred).mean()
+    centered = scores - scores.mean(axis=1, keepdims=True)
+    size = np.abs(centered).mean()
     if size == 0:
         return np.full(classes.size, np.log(scores.shape[1]))
     candidates = []
     for sharpness in _INVERSE_TEMPERATURES / size:
-        logits = sharpness * centred
+        logits = sharpness * centered
         top = logits.max(axis=1, keepdims=True)
         total = np.log(np.exp(logits - top).sum(axis=1)) + top[:, 0]
         candidates.append(total - logits[np.arange(classes.size), classes])

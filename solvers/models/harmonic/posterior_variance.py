@@ -97,18 +97,18 @@ def posterior_variance(
     kappa = graph_penalty * labels.n_labeled
     is_far = kappa > 0 and _within_reach(kappa, graph) != kappa
     if is_eliminated(graph) or (is_far and can_be_eliminated(graph)):
-        return _eliminated(graph, labels, kappa)
+        return _eliminate(graph, labels, kappa)
     grounded = _Grounded.of(graph, labels, kappa)
     n_rounds = int(np.ceil(2.0 / relative_error**2 / _PROBES_AT_ONCE))
     total, status = np.zeros(graph.n_nodes), Status.CONVERGED
-    told = Watch(progress=progress, cancelled=None)  # solves ask themselves
+    watch = Watch(progress=progress, cancelled=None)  # solves ask themselves
     for done in range(n_rounds):
         variance, ended = grounded.estimate(seed + done, cancelled)
         total += variance
         status = status if ended is Status.CONVERGED else ended
         if ended is Status.CANCELLED:
             break
-        told.step("variance", done + 1, n_rounds)
+        watch.step("variance", done + 1, n_rounds)
     if graph.weight_spread >= BLIND_RATIO:
         status = first_failure(status, Status.ILL_CONDITIONED)
     n_probes = n_rounds * _PROBES_AT_ONCE
@@ -120,7 +120,7 @@ def posterior_variance(
     )
 
 
-def _eliminated(graph: Graph, labels: Targets, kappa: float) -> Uncertainty:
+def _eliminate(graph: Graph, labels: Targets, kappa: float) -> Uncertainty:
     """The diagonal of (L + I_S / kappa)^-1 without probes, of positive numbers alone."""
     ground = np.zeros(graph.n_nodes)
     if kappa == 0:

@@ -83,28 +83,28 @@ class SimpleHFS(BasisModel):
         wanted = max(2 * labels.n_classes, labels.n_labeled // _LABELS_PER_FUNCTION)
         return min(wanted, _MOST_FUNCTIONS)
 
-    def _n_kept(self, labels: Labels) -> int:
+    def _basis_size(self, labels: Labels) -> int:
         """As many as used; 'auto' rounds up to powers of two: a new label is no new basis."""
         used = self._n_used(labels)
         return used if self.n_functions != "auto" else 1 << (used - 1).bit_length()
 
-    def _basis(self, points: Any, n_kept: int, watch: Watch) -> Basis:
+    def _basis(self, points: Any, n_functions: int, watch: Watch) -> Basis:
         rng = np.random.default_rng(self.seed)
         width = neighbor_width(points, rng, watch) if self.width == "auto" else self.width
         size = min(self.n_landmarks, points.shape[0])
         landmarks = np.sort(rng.choice(points.shape[0], size, replace=False))
-        values, functions = kernel_eigenvectors(points, landmarks, width, n_kept, watch)
+        values, functions = kernel_eigenvectors(points, landmarks, width, n_functions, watch)
         return Basis(
             functions=functions,
             eigenvalues=values,
             stats={"width": width, "n_landmarks": size},
         )
 
-    def _fitted(
+    def _fit(
         self,
         basis: Basis,
         labels: Labels,
-        centred: FloatArray,
+        centered: FloatArray,
         stats: Stats,
     ) -> FloatArray:
         functions = basis.functions[:, : self._n_used(labels)]
@@ -113,27 +113,27 @@ class SimpleHFS(BasisModel):
         gram = known.T @ known
         ridge = _RIDGE * max(float(np.trace(gram)), np.finfo(np.float64).tiny)
         matrix = gram + ridge * np.eye(gram.shape[0])
-        return functions @ np.linalg.solve(matrix, known.T @ centred)
+        return functions @ np.linalg.solve(matrix, known.T @ centered)
 
 
 def neighbor_width(points: Any, rng: np.random.Generator, watch: Watch) -> float:
     """Twice the median distance to the 7th nearest other point, of at most 1,000 random points."""
     n_points = points.shape[0]
-    asked = np.sort(rng.choice(n_points, min(_WIDTH_ROWS, n_points), replace=False))
+    sample = np.sort(rng.choice(n_points, min(_WIDTH_ROWS, n_points), replace=False))
     k = min(_WIDTH_NEIGHBOR + 1, n_points)
-    _, far = nearest_rows(points[asked], points, k, watch, "kernel width")
+    _, far = nearest_rows(points[sample], points, k, watch, "kernel width")
     return _WIDTH_FACTOR * positive_median(far[:, -1])
 
 
 def kernel_eigenvectors(
-    points: Any, landmarks: Any, width: float, n_kept: int, watch: Watch
+    points: Any, landmarks: Any, width: float, n_functions: int, watch: Watch
 ) -> tuple[FloatArray, FloatArray]:
     """Leading eigenpairs of C W^+ C^T, C the kernel between all points and the landmarks.
 
     Returns
     -------
     (n,) float64, (n_points, n) float64
-        Eigenvalues, falling, and orthonormal eigenvectors; n <= ``n_kept``, fewer where the
+        Eigenvalues, falling, and orthonormal eigenvectors; n <= ``n_functions``, fewer where the
         kernel has a lower rank.
 
     Notes
@@ -144,14 +144,14 @@ def kernel_eigenvectors(
     """
     others = points[landmarks]
     inner, rotation = np.linalg.eigh(_kernel(euclidean_distances(others), width))
-    kept = inner > _LEAST_SHARE * inner[-1]
-    to_features = rotation[:, kept] / np.sqrt(inner[kept])
+    is_kept = inner > _LEAST_SHARE * inner[-1]
+    to_features = rotation[:, is_kept] / np.sqrt(inner[is_kept])
     gram = np.zeros((to_features.shape[1], to_features.shape[1]))
     for _, distance in distance_blocks(points, others, watch, "kernel"):
         rows = _kernel(distance, width) @ to_features
         gram += rows.T @ rows
     values, turned = np.linalg.eigh(gram)
-    order = np.argsort(values)[::-1][:n_kept]
+    order = np.argsort(values)[::-1][:n_functions]
     order = order[values[order] > _LEAST_SHARE * values[-1]]
     to_vectors = to_features @ (turned[:, order] / np.sqrt(values[order]))
     vectors = np.empty((points.shape[0], order.size))

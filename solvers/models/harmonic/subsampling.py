@@ -60,7 +60,7 @@ class SubSampling(ScoringModel):
     def _answer(self, problem: PointProblem) -> tuple[FloatArray, Status]:
         prepared, watch = problem.prepared, problem.watch
         sample = self._sample(prepared, problem.labels, watch)
-        inner = self._solved(sample, problem)
+        inner = self._solve(sample, problem)
         problem.stats.update(
             inner.stats,
             n_sampled=int(sample.nodes.size),
@@ -89,7 +89,7 @@ class SubSampling(ScoringModel):
 
         return prepared.latest("sample", key, make)
 
-    def _solved(self, sample: Sample, problem: PointProblem) -> Solution:
+    def _solve(self, sample: Sample, problem: PointProblem) -> Solution:
         labels, start, watch = problem.labels, problem.start, problem.watch
         place = np.searchsorted(sample.nodes, labels.nodes)
         model = StableHFS(graph_penalty=self.graph_penalty)

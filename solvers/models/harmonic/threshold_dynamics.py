@@ -20,7 +20,7 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.neighbor_means import NeighborMeans
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.class_balance import class_offsets
 from peewit.solvers.status import Status
 
@@ -63,17 +63,17 @@ class CutState:
     spare: Float32Array  # (n_nodes, n_classes) room for one step more
     classes: IntArray  # (n_nodes,) that the round began with
     offsets: FloatArray  # (n_classes,) balance the sizes
-    least_kept: float  # the round ends early once a smaller share would keep their class
+    least_stay_share: float  # the round ends early once a smaller share would keep their class
     n_moved: int  # nodes whose class the last round changed
     before: IntArray  # (n_nodes,) the last classes that stood
     n_walked: int = 0
     place: int = 0  # of the round among the lengths
     n_rounds: int = 0
-    kept: Float32Array | None = None  # (n_told, n_classes) of the last round that stood
-    ended: Float32Array | None = None  # (n_told, n_classes) of a round still to be judged
+    best_shares: Float32Array | None = None  # (n_some, n_classes) of the last round that stood
+    ended: Float32Array | None = None  # (n_some, n_classes) of a round still to be judged
     evidence: float = -np.inf  # how likely ``before`` makes the edges
     n_undone: int = 0  # rounds
-    kept_walk: Walk | None = None  # what ``kept`` are shares of
+    best_walk: Walk | None = None  # what ``best_shares`` are shares of
     ended_walk: Walk | None = None  # what ``ended`` are shares of
 
 
@@ -84,7 +84,7 @@ class Nodes:
     walk: NeighborMeans
     labeled: IntArray  # (n_labeled,) nodes whose class is kept
     classes: IntArray  # (n_labeled,) that class
-    asked: BoolArray  # (n_nodes,) nodes that count: those that a label reaches
+    reachable: BoolArray  # (n_nodes,) nodes that count: those that a label reaches
     n_classes: int
     absent: BoolArray | None  # (n_nodes, n_classes) class without label in reach; None: nowhere
 
@@ -93,7 +93,7 @@ class Nodes:
         cls,
         order: IntArray,
         rank: IntArray,
-        task: CentredLabels,
+        task: CenteredLabels,
         labels: Labels,
         walk: NeighborMeans,
     ) -> "Nodes":
@@ -107,7 +107,7 @@ class Nodes:
             walk=walk,
             labeled=rank[labels.nodes],
             classes=labels.classes,
-            asked=task.reachable[order],
+            reachable=task.reachable[order],
             n_classes=lacks.shape[1],
             absent=task.absent[order] if lacks[task.counts > 0].any() else None,
         )
@@ -119,16 +119,16 @@ class Nodes:
         if bounds is None:
             return np.zeros(self.n_classes)
         present = scores if self.absent is None else np.where(self.absent, -np.inf, scores)
-        return class_offsets(present[self.asked], bounds.lower, bounds.upper, first)
+        return class_offsets(present[self.reachable], bounds.lower, bounds.upper, first)
 
     def balanced(self, scores: RealArray, offsets: FloatArray) -> RealArray:
         """Scores plus offsets where a label reaches; absent classes stay below all others."""
         if self.absent is None and not offsets.any():
             return scores
-        shifted = np.where(self.asked[:, None], scores + offsets.astype(scores.dtype), scores)
+        shifted = np.where(self.reachable[:, None], scores + offsets.astype(scores.dtype), scores)
         if self.absent is not None:
             least = shifted.min(initial=0.0)
-            shifted[self.absent & self.asked[:, None]] = least - 1.0
+            shifted[self.absent & self.reachable[:, None]] = least - 1.0
         return shifted
 
 
@@ -146,7 +146,7 @@ class ThresholdDynamics:
     lengths: tuple[int, ...]  # most steps of the walks of every round
     min_kept: float  # a walk ends early once fewer keep their class, beyond chance
     degree: FloatArray | None = None  # (n_nodes,)
-    told: IntArray | None = None  # (n_told,) nodes whose shares are kept; None: all
+    shares_at: IntArray | None = None  # (n_some,) nodes whose shares are kept; None: all
 
     def init(self) -> CutState:
         """The first partition."""
@@ -160,8 +160,8 @@ class ThresholdDynamics:
             spare=spare,
             classes=self.first,
             offsets=np.zeros(self.nodes.n_classes),
-            least_kept=self._least_kept(self.first),
-            n_moved=int(np.count_nonzero(self.nodes.asked)),
+            least_stay_share=self._least_stay_share(self.first),
+            n_moved=int(np.count_nonzero(self.nodes.reachable)),
             before=self.first,
         )
 
@@ -183,14 +183,14 @@ class ThresholdDynamics:
         """Take the shares after a step from ``spare``, and those of the labels from ``known``."""
         state.shares, state.spare = state.spare, state.shares
         if state.n_walked == 0 and self.degree is not None:
-            self._judge(state, np.where(self.nodes.asked, self.degree, 0.0))
+            self._judge(state, np.where(self.nodes.reachable, self.degree, 0.0))
             if state.place == len(self.lengths) or state.classes is not state.before:
                 state.classes = state.before
                 return
         state.shares[self.nodes.labeled] = known
         state.n_walked += 1
         is_over = state.n_walked == self.lengths[state.place]
-        if is_over or (self.min_kept > 0 and self._kept(state) < state.least_kept):
+        if is_over or (self.min_kept > 0 and self._stay_share(state) < state.least_stay_share):
             self._end_round(state)
 
     def terminate(self, state: CutState) -> Status | None:
@@ -207,17 +207,17 @@ class ThresholdDynamics:
         state.offsets = self.nodes.balance(state.shares, self.bounds, state.offsets)
         classes = _winners(self.nodes.balanced(state.shares, state.offsets), state.classes)
         classes[self.nodes.labeled] = self.nodes.classes
-        state.n_moved = int(np.count_nonzero((classes != state.classes)[self.nodes.asked]))
+        state.n_moved = int(np.count_nonzero((classes != state.classes)[self.nodes.reachable]))
         state.place += 1
         settled = 0.0 if self.bounds is not None else _SETTLED
-        if state.n_moved <= settled * np.count_nonzero(self.nodes.asked):
+        if state.n_moved <= settled * np.count_nonzero(self.nodes.reachable):
             self._pass_over(state)
         if self.degree is not None:
-            state.ended = state.shares[self._told].copy()
+            state.ended = state.shares[self._shares_index].copy()
             state.ended_walk = Walk(classes=state.classes, n_steps=state.n_walked)
         state.classes, state.n_walked = classes, 0
         state.n_rounds += 1
-        state.least_kept = self._least_kept(classes)
+        state.least_stay_share = self._least_stay_share(classes)
 
     def _pass_over(self, state: CutState) -> None:
         """Skip the next rounds of the length of the last one."""
@@ -234,29 +234,29 @@ class ThresholdDynamics:
         if evidence < state.evidence - _TIE:
             self._pass_over(state)
             state.n_undone += 1
-            state.least_kept = self._least_kept(state.before)
+            state.least_stay_share = self._least_stay_share(state.before)
         else:
             state.before, state.evidence = state.classes, evidence
-            state.kept, state.kept_walk = state.ended, state.ended_walk
-            if state.kept is None:
-                state.kept = self._of_first(state)
-                state.kept_walk = Walk(classes=state.classes, n_steps=0)
+            state.best_shares, state.best_walk = state.ended, state.ended_walk
+            if state.best_shares is None:
+                state.best_shares = self._of_first(state)
+                state.best_walk = Walk(classes=state.classes, n_steps=0)
         state.ended, state.ended_walk = None, None
-        state.n_moved = int(np.count_nonzero((state.before != self.first)[self.nodes.asked]))
+        state.n_moved = int(np.count_nonzero((state.before != self.first)[self.nodes.reachable]))
 
     @property
-    def _told(self) -> IntArray | slice:
+    def _shares_index(self) -> IntArray | slice:
         """Index of the shares that are kept."""
-        return slice(None) if self.told is None else self.told
+        return slice(None) if self.shares_at is None else self.shares_at
 
     def _of_first(self, state: CutState) -> Float32Array:
         """Shares of the first partition: of walks that stay where they are two times of three."""
-        told = self._told
-        there = self._one_hot(state.classes[told])
+        shares_at = self._shares_index
+        there = self._one_hot(state.classes[shares_at])
         is_labeled = np.zeros(state.classes.size, bool)
         is_labeled[self.nodes.labeled] = True
-        shares = (2.0 * there + state.shares[told]) / np.float32(3.0)
-        return np.where(is_labeled[told, None], there, shares)
+        shares = (2.0 * there + state.shares[shares_at]) / np.float32(3.0)
+        return np.where(is_labeled[shares_at, None], there, shares)
 
     def _evidence(self, state: CutState, degree: FloatArray) -> float:
         """How likely the edges are given the classes, relative to edges that ignore them (H6)."""
@@ -265,18 +265,18 @@ class ThresholdDynamics:
             return 0.0
         part = np.bincount(state.classes, degree) / total  # a_k
         apart = float(part @ (1.0 - part))  # 1 - q
-        kept = min(float(degree @ _own(state)) / total, 1.0)  # p
+        stays = min(float(degree @ _own(state)) / total, 1.0)  # p
         if apart <= _TIE:
             return 0.0
-        return float(rel_entr(kept, 1.0 - apart) + rel_entr(1.0 - kept, apart))
+        return float(rel_entr(stays, 1.0 - apart) + rel_entr(1.0 - stays, apart))
 
-    def _kept(self, state: CutState) -> float:
+    def _stay_share(self, state: CutState) -> float:
         """Mean share of the walks that end in the class they began in."""
-        return float(_own(state)[self.nodes.asked].mean(dtype=np.float64))
+        return float(_own(state)[self.nodes.reachable].mean(dtype=np.float64))
 
-    def _least_kept(self, classes: IntArray) -> float:
+    def _least_stay_share(self, classes: IntArray) -> float:
         """``min_kept`` of the nodes beyond those that chance keeps."""
-        counts = np.bincount(classes[self.nodes.asked])
+        counts = np.bincount(classes[self.nodes.reachable])
         by_chance = float(((counts / counts.sum()) ** 2).sum())
         return by_chance + self.min_kept * (1.0 - by_chance)
 

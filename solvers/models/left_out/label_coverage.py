@@ -42,12 +42,12 @@ class LabelCoverage:
         """
         n_nodes, used, n_labeled = columns.shape[1], groups.usable, groups.labels.n_labeled
         is_near, is_left_near = np.zeros(n_nodes, bool), np.zeros(used.size, bool)
-        asked, asked_fold = groups.asked, groups.asked_fold
-        coverage = np.zeros(asked.size)
+        nodes, folds = groups.left_out_nodes, groups.left_out_folds
+        coverage = np.zeros(nodes.size)
         for fold in range(groups.n_folds):
-            own = asked_fold == fold
-            kept = groups.class_sums(groups.fold != fold).sum(axis=0)
-            coverage[own] = kept @ columns[:, asked[own]]
+            own = folds == fold
+            in_others = groups.class_sums(groups.fold != fold).sum(axis=0)
+            coverage[own] = in_others @ columns[:, nodes[own]]
         of_labels = coverage[used]
         of_nodes = coverage[n_labeled:][groups.stand_in_fold >= 0]
         if of_labels.size == 0 or of_nodes.size == 0:
@@ -92,13 +92,13 @@ def _least_likely(of_labels: FloatArray, of_nodes: FloatArray) -> tuple[float, f
             continue
         if np.median(near) < _LEAST_RATIO * np.median(of_labels[of_labels <= cut]):
             continue
-        drawn = chance_of_at_most(
+        chance = chance_of_at_most(
             n_left, n_all=n_labels + n_nodes, n_near=n_left + n_others, n_drawn=n_labels
         )
         # (K12): distances are symmetric, so half of them say nothing new
-        told = float(np.sqrt(drawn)) * looks.size
-        if told < least:
-            least, best = told, float(cut)
+        p_value = float(np.sqrt(chance)) * looks.size
+        if p_value < least:
+            least, best = p_value, float(cut)
     return least, best
 
 
@@ -114,5 +114,5 @@ def chance_of_at_most(n_left: int, *, n_all: int, n_near: int, n_drawn: int) -> 
 
 def _log_choose(n: int, k: Int64Array | int) -> FloatArray:
     """Logarithm of n over k."""
-    found: FloatArray = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return found
+    log_choose: FloatArray = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return log_choose

@@ -100,7 +100,7 @@ class LabelGroups:
             drawn, is_fair = _drawn_folds(labels, n_folds)
             fold = np.where((fold >= 0) & is_fair[labels.classes], drawn, fold)
         key = labels.classes * (n_folds + 1) + fold
-        return cls._grouped(labels, fold, key, n_nodes, shares_groups=shares_groups)
+        return cls._group(labels, fold, key, n_nodes, shares_groups=shares_groups)
 
     @classmethod
     def of_folds(cls, labels: Labels, fold: Int64Array, n_nodes: int) -> "LabelGroups":
@@ -115,10 +115,10 @@ class LabelGroups:
             most_groups(n_nodes, labels.n_classes), n_folds * labels.n_classes
         )
         key = (labels.classes * (n_folds + 1) + own) * 2 + (fold >= 0)
-        return cls._grouped(labels, own, key, n_nodes, shares_groups=shares_groups)
+        return cls._group(labels, own, key, n_nodes, shares_groups=shares_groups)
 
     @classmethod
-    def _grouped(
+    def _group(
         cls,
         labels: Labels,
         fold: Int64Array,
@@ -153,7 +153,7 @@ class LabelGroups:
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         fold = np.where(counts[labels.classes] > 1, self.fold[~left_out], -1)
         own = self.group[~left_out]
-        return self._grouped(labels, fold, own, self.n_nodes, shares_groups=True)
+        return self._group(labels, fold, own, self.n_nodes, shares_groups=True)
 
     @property
     def n_groups(self) -> int:
@@ -171,22 +171,22 @@ class LabelGroups:
         return np.flatnonzero(self.fold >= 0)
 
     @property
-    def asked(self) -> Int64Array:
-        """(n_asked,) nodes predicted without a fold: the labeled ones, then the stand-ins."""
+    def left_out_nodes(self) -> Int64Array:
+        """(n_left_out,) nodes predicted without a fold: the labeled ones, then the stand-ins."""
         return np.concatenate([self.labels.nodes, self.stand_ins])
 
     @property
-    def asked_fold(self) -> Int64Array:
-        """(n_asked,) the fold that each is predicted without, -1 for none."""
+    def left_out_folds(self) -> Int64Array:
+        """(n_left_out,) the fold that each is predicted without, -1 for none."""
         return np.concatenate([self.fold, self.stand_in_fold])
 
     def reached(self, component: Int32Array) -> BoolArray:
-        """(n_asked,) whether each lies in a component with a label of another fold."""
+        """(n_left_out,) whether each lies in a component with a label of another fold."""
         n_keys = self.n_folds + 1
         own = component[self.labels.nodes].astype(np.int64)
         n_together = np.bincount(own, minlength=int(component.max(initial=-1)) + 1)
         keys, counts = np.unique(own * n_keys + self.fold, return_counts=True)
-        at, fold = component[self.asked].astype(np.int64), self.asked_fold
+        at, fold = component[self.left_out_nodes].astype(np.int64), self.left_out_folds
         key = at * n_keys + fold
         place = np.minimum(np.searchsorted(keys, key), keys.size - 1)
         n_own = np.where(keys[place] == key, counts[place], 0)
@@ -206,9 +206,9 @@ class LabelGroups:
 
     def class_sums(self, keeps: BoolArray | None = None) -> FloatArray:
         """(n_classes, n_groups) 1 for each group of a class, of the labels that are kept."""
-        kept = slice(None) if keeps is None else keeps
+        chosen = slice(None) if keeps is None else keeps
         sums = np.zeros((self.labels.n_classes, self.n_groups))
-        sums[self.labels.classes[kept], self.group[kept]] = 1.0
+        sums[self.labels.classes[chosen], self.group[chosen]] = 1.0
         return sums
 
 
@@ -261,49 +261,49 @@ class GroupColumns:
     """
 
     kept_bytes: int  # columns that take more are not kept
-    kept: dict[bytes, Float32Array] = field(default_factory=dict)  # (n_nodes,), by group's nodes
+    by_nodes: dict[bytes, Float32Array] = field(default_factory=dict)  # (n_nodes,) of each group
 
     @classmethod
     def holding(cls, groups: LabelGroups, columns: Float32Array) -> "GroupColumns":
         """With columns of ``groups``, (n_groups, n_nodes), that were made elsewhere."""
-        kept = dict(zip(groups.keys(), columns, strict=True))
-        return cls(kept_bytes=columns.nbytes, kept=kept)
+        by_nodes = dict(zip(groups.keys(), columns, strict=True))
+        return cls(kept_bytes=columns.nbytes, by_nodes=by_nodes)
 
     def holds(self, groups: LabelGroups) -> bool:
         """Whether the columns of all groups are kept."""
-        return self.kept.keys() >= set(groups.keys())
+        return self.by_nodes.keys() >= set(groups.keys())
 
     def of(self, groups: LabelGroups, make: Maker) -> Float32Array:
         """(n_groups, n_nodes) columns of all groups; missing ones are made."""
         members, keys = groups.members(), groups.keys()
-        missing = [key not in self.kept for key in keys]
+        missing = [key not in self.by_nodes for key in keys]
         if not any(missing):  # drop no others: folds that are left out in turn need them next
-            return np.stack([self.kept[key] for key in keys])
-        fresh = [each for each, lacks in zip(members, missing, strict=True) if lacks]
+            return np.stack([self.by_nodes[key] for key in keys])
+        fresh = [nodes for nodes, lacks in zip(members, missing, strict=True) if lacks]
         made = make(fresh, self._starts(fresh))
         columns = made
         if not all(missing):
             new = iter(made)
             columns = np.stack(
                 [
-                    next(new) if lacks else self.kept[key]
+                    next(new) if lacks else self.by_nodes[key]
                     for key, lacks in zip(keys, missing, strict=True)
                 ]
             )
         fits = columns.nbytes <= self.kept_bytes
-        self.kept = dict(zip(keys, columns, strict=True)) if fits else {}
+        self.by_nodes = dict(zip(keys, columns, strict=True)) if fits else {}
         return columns
 
     def _starts(self, members: list[Int64Array]) -> Starts | None:
         """For each group the sum of the kept columns of groups that lie mostly in it."""
-        if not self.kept or not members:
+        if not self.by_nodes or not members:
             return None
-        kept = [(np.frombuffer(key, np.int64), column) for key, column in self.kept.items()]
-        columns = np.zeros((len(members), kept[0][1].size), np.float32)
+        pairs = [(np.frombuffer(key, np.int64), column) for key, column in self.by_nodes.items()]
+        columns = np.zeros((len(members), pairs[0][1].size), np.float32)
         changed = []
         for place, nodes in enumerate(members):
             differing = nodes
-            for own, column in kept:
+            for own, column in pairs:
                 if 2 * np.count_nonzero(np.isin(own, nodes)) > own.size:
                     columns[place] += column
                     differing = np.setxor1d(differing, own)

@@ -58,7 +58,7 @@ class LabelSample:
     nearness: float = 0.0  # that of how near left-out labels are to others (K16)
 
     @property
-    def told(self) -> dict[str, float]:
+    def stats(self) -> dict[str, float]:
         """The stats of a solution that `biases_of` reads."""
         return {
             "sample_p_value": self.p_value,
@@ -69,7 +69,7 @@ class LabelSample:
     @property
     def biases(self) -> tuple[Bias, ...]:
         """In what the labels contradict a random sample."""
-        return biases_of(self.told)
+        return biases_of(self.stats)
 
     @classmethod
     def of(cls, nodes: FloatArray, left_out: FloatArray, shares: FloatArray) -> "LabelSample":
@@ -101,23 +101,23 @@ class LabelSample:
         if p_value >= DOUBT or n_used < _LEAST_PER_CLASS * n_classes:
             return cls(p_value=p_value, shares=shares, is_estimated=False)
         some = nodes[:: -(-len(nodes) // _MAX_NODES)]
-        found = shares
+        guess = shares
         for _ in range(_STEPS):
-            told = reweighed(some, found / shares).sum(axis=0)  # E step
-            found = (told + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
-        return cls(p_value=p_value, shares=found, is_estimated=True)
+            sums = reweighed(some, guess / shares).sum(axis=0)  # E step
+            guess = (sums + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
+        return cls(p_value=p_value, shares=guess, is_estimated=True)
 
     def warnings(self, labels: Labels) -> tuple[str, ...]:
         """A warning that labels and nodes have other shares, and which ones predictions use."""
         if self.p_value >= DOUBT:
             return ()
         if not self.is_estimated:
-            told = "class shares are those of the labels, which may be far from the nodes'"
-            return (Advised(f"{NO_SAMPLE}; {told}", "label random"),)
-        names, given = labels.class_names, labels.class_prior()
-        worst = np.argsort(-np.abs(self.shares - given))[:3]
+            caution = "class shares are those of the labels, which may be far from the nodes'"
+            return (Advised(f"{NO_SAMPLE}; {caution}", "label random"),)
+        names, labeled = labels.class_names, labels.class_prior()
+        worst = np.argsort(-np.abs(self.shares - labeled))[:3]
         listed = ", ".join(
-            f"{names[at]!r} has {given[at]:.0%} of them, about {self.shares[at]:.0%} of the nodes"
+            f"{names[at]!r} has {labeled[at]:.0%} of them, about {self.shares[at]:.0%} of the nodes"
             for at in worst
         )
         return (Advised(f"{NO_SAMPLE}: {listed}; predictions use the latter", "label random"),)
@@ -126,26 +126,26 @@ class LabelSample:
 def without_blame(warnings: Sequence[str]) -> tuple[str, ...]:
     """`LabelSample.warnings` for labels drawn at random on a graph that was thinned."""
     return tuple(
-        each.replace(
+        warning.replace(
             NO_SAMPLE, "what is left of the edges predicts other class shares than labels have"
         )
-        for each in warnings
+        for warning in warnings
     )
 
 
 def biases_of(stats: Mapping[str, float | int | str]) -> tuple[Bias, ...]:
     """In what labels contradict a random sample, by the stats of a model that has looked."""
-    found: list[Bias] = []
+    biases: list[Bias] = []
     if "unjudged_share" in stats:
-        found.append("spread")
+        biases.append("spread")
     elif float(stats.get("sample_p_value", 1.0)) < DOUBT:
-        found.append("shares")
+        biases.append("shares")
     degrees = float(stats.get("sample_degrees", 0.0))
     if abs(degrees) > UNLIKE_DEGREES:
-        found.append("more edges" if degrees > 0 else "fewer edges")
+        biases.append("more edges" if degrees > 0 else "fewer edges")
     if float(stats.get("sample_nearness", 0.0)) > CLUMPED:
-        found.append("close together")
-    return tuple(found)
+        biases.append("close together")
+    return tuple(biases)
 
 
 def rank_deviate(some: RealArray, others: RealArray) -> float:

@@ -23,7 +23,7 @@ from peewit.solvers.laplacian.walks.personalized_pagerank import RTOL, n_steps
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.unit_rows import UnitRows
 from peewit.solvers.models.classes.score_calibration import Calibration
-from peewit.solvers.models.contract.feature_model import GIVEN
+from peewit.solvers.models.contract.feature_model import FEATURES
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import KEPT_BYTES, check_labels
 from peewit.solvers.models.left_out.label_groups import node_hash
@@ -170,8 +170,8 @@ class Judged:
     def left_out(self, others: "Sequence[Judged]", prior: FloatArray) -> FloatArray:
         """(n_labeled, n_classes) left-out values; of ``others`` in turn where it has none."""
         values = np.tile(prior, (len(self.is_informed), 1))
-        for each in (*reversed(others), self):
-            values[each.is_informed] = each.fit.left_out[each.is_informed]
+        for judged in (*reversed(others), self):
+            values[judged.is_informed] = judged.fit.left_out[judged.is_informed]
         return values
 
 
@@ -267,30 +267,30 @@ class FilteredRidge(InductiveModel):
         """The solution, and (n_labeled, n_classes) left-out values of the arm taken (K5)."""
         check_labels(labels, prepared.graph)
         if labels.n_labeled <= MOST_LABELS:
-            return self._solved(prepared, labels, watch)
-        chosen = _evenly_chosen(labels, MOST_LABELS)
-        found, left_out = self._solved(prepared, labels.subset(chosen), watch)
-        told = (
+            return self._solve(prepared, labels, watch)
+        chosen = _choose_evenly(labels, MOST_LABELS)
+        solution, left_out = self._solve(prepared, labels.subset(chosen), watch)
+        warning = (
             f"the ridge was fitted to {MOST_LABELS:,} of the {labels.n_labeled:,} labels, the same "
             "part of each class: its cost grows with their third power"
         )
-        values = found.scores[labels.nodes]  # the others are left out as it is
+        values = solution.scores[labels.nodes]  # the others are left out as it is
         values[chosen] = left_out
-        return replace(found, warnings=(*found.warnings, told)), values
+        return replace(solution, warnings=(*solution.warnings, warning)), values
 
-    def _solved(
+    def _solve(
         self, prepared: FilteredFeatures, labels: Labels, watch: Watch
     ) -> tuple[Solution, FloatArray]:
         stats: dict[str, float | int | str] = {
-            "input": self.of_graph if prepared.rows is None else GIVEN
+            "input": self.of_graph if prepared.rows is None else FEATURES
         }
         if prepared.rows is not None and prepared.rows.nodes is not None:
             stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
         prior, n_before = labels.class_prior(), prepared.columns.n_filtered
         arms, _ = self._arms(prepared.rows is not None)
         try:
-            judged = [self._judged(prepared, arm, labels, watch) for arm in arms]
-            taken = _taken(judged, labels, stats)
+            judged = [self._judge(prepared, arm, labels, watch) for arm in arms]
+            taken = _choose_arm(judged, labels, stats)
             scores, functions = self._scores(prepared, labels, judged, taken, watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
@@ -316,7 +316,7 @@ class FilteredRidge(InductiveModel):
             stats=stats,
             functions=functions,
         )
-        judged.sort(key=lambda each: each.arm != taken)
+        judged.sort(key=lambda ridge: ridge.arm != taken)
         return solution, judged[0].left_out(judged[1:], prior)
 
     @one_blas_thread
@@ -334,8 +334,8 @@ class FilteredRidge(InductiveModel):
         if edges is None or not isinstance(functions, LinearFunctions):
             return own
         constant = functions.weights[-1]
-        given = given_scores(solution.scores, prepared.columns.pagerank.inverse_root, constant)
-        return joined_scores(own, edges, given, float(solution.stats["teleport"]), constant)
+        node_scores = edge_scores(solution.scores, prepared.columns.pagerank.inverse_root, constant)
+        return joined_scores(own, edges, node_scores, float(solution.stats["teleport"]), constant)
 
     def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
         """The arms that compete, the first being the one to beat; and the arm of the graph."""
@@ -349,7 +349,7 @@ class FilteredRidge(InductiveModel):
         narrow = Arm(name="narrow", teleport=_NARROW)
         return [first, narrow, Arm(name="features", teleport=1.0), graph], graph
 
-    def _judged(self, prepared: FilteredFeatures, arm: Arm, labels: Labels, watch: Watch) -> Judged:
+    def _judge(self, prepared: FilteredFeatures, arm: Arm, labels: Labels, watch: Watch) -> Judged:
         kernel = prepared.kernel(arm, labels.nodes, watch)
         others = kernel.copy()
         np.fill_diagonal(others, 0.0)
@@ -382,19 +382,19 @@ class FilteredRidge(InductiveModel):
         is_labeled = np.isin(graph.component, graph.component[labels.nodes])
         scores = np.zeros((graph.n_nodes, labels.n_classes))
         functions: LinearFunctions | None = None
-        known = {each.arm: each for each in judged}
+        known = {ridge.arm: ridge for ridge in judged}
         _, of_graph = self._arms(prepared.rows is not None)
         for arm in dict.fromkeys((taken, judged[0].arm, of_graph)):
             lost = ~scores.any(axis=1)
-            is_asked = lost if arm.has_features else lost & is_labeled
-            if not is_asked.any() and (functions is not None or not arm.has_features):
+            is_missing = lost if arm.has_features else lost & is_labeled
+            if not is_missing.any() and (functions is not None or not arm.has_features):
                 continue
-            each = known.get(arm) or self._judged(prepared, arm, labels, watch)
-            found, weights = prepared.scores(arm, labels.nodes, each.fit.dual_coef, watch)
-            lost &= found.any(axis=1)
-            scores[lost] = found[lost] + each.fit.constant
+            ridge = known.get(arm) or self._judge(prepared, arm, labels, watch)
+            values, weights = prepared.scores(arm, labels.nodes, ridge.fit.dual_coef, watch)
+            lost &= values.any(axis=1)
+            scores[lost] = values[lost] + ridge.fit.constant
             if weights is not None and functions is None:
-                functions = prepared.unit.functions(weights, each.fit.constant)
+                functions = prepared.unit.functions(weights, ridge.fit.constant)
         watch.step("scores", 1, 1)
         return scores, functions
 
@@ -419,7 +419,7 @@ def _with_shares_of_nodes(
             sample.shares,
         )
     sample = replace(sample, degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes))
-    stats, functions = {**solution.stats, **sample.told}, solution.functions
+    stats, functions = {**solution.stats, **sample.stats}, solution.functions
     if sample.is_estimated:
         gained = np.log(sample.shares / labels.class_prior()) / calibration.factor  # (K17)
         scores[reached] += gained
@@ -427,8 +427,8 @@ def _with_shares_of_nodes(
             weights = functions.weights.copy()
             weights[-1] += gained
             functions = replace(functions, weights=weights)
-        found = (left_out + gained)[used].argmax(axis=1)
-        stats["loo_accuracy"] = float((found == labels.classes[used]).mean())
+        predicted = (left_out + gained)[used].argmax(axis=1)
+        stats["loo_accuracy"] = float((predicted == labels.classes[used]).mean())
     return replace(
         solution,
         scores=scores,
@@ -438,7 +438,7 @@ def _with_shares_of_nodes(
     )
 
 
-def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
+def _choose_evenly(labels: Labels, n_chosen: int) -> Int64Array:
     """Places, increasing, of the same part of each class, at least one, by a hash of the node.
 
     So one more label leaves most of them as they were.
@@ -450,7 +450,7 @@ def _evenly_chosen(labels: Labels, n_chosen: int) -> Int64Array:
     return np.sort(order[np.argsort(part, kind="stable")[:n_chosen]])
 
 
-def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
+def _choose_arm(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
     """The first arm, unless another one predicts clearly more of the left-out labels.
 
     Clearly is by more than two McNemar standard errors, the root of the number of labels that one
@@ -462,10 +462,10 @@ def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | 
     if n_usable == 0:
         return first.arm
     hits = [
-        (each.left_out(judged, labels.class_prior()).argmax(axis=1) == labels.classes)[counts]
-        for each in judged
+        (ridge.left_out(judged, labels.class_prior()).argmax(axis=1) == labels.classes)[counts]
+        for ridge in judged
     ]
-    right = [int(np.count_nonzero(each)) for each in hits]
+    right = [int(np.count_nonzero(is_hit)) for is_hit in hits]
     best = 0
     for place in range(1, len(others) + 1):
         n_different = int(np.count_nonzero(hits[place] != hits[0]))
@@ -473,34 +473,33 @@ def _taken(judged: list[Judged], labels: Labels, stats: dict[str, float | int | 
         if is_clear and right[place] > right[best]:
             best = place
     if others:
-        for each, n_right in zip(judged, right, strict=True):
-            stats[f"loo_{each.arm.name}"] = n_right / n_usable
+        for ridge, n_right in zip(judged, right, strict=True):
+            stats[f"loo_{ridge.arm.name}"] = n_right / n_usable
     stats |= {"loo_accuracy": right[best] / n_usable, "loo_labels": n_usable}
     return judged[best].arm
 
 
-def given_scores(scores: FloatArray, inverse_root: FloatArray, constant: FloatArray) -> FloatArray:
+def edge_scores(scores: FloatArray, inverse_root: FloatArray, constant: FloatArray) -> FloatArray:
     """(n_nodes, n_classes) what nodes give a new point over an edge of weight 1 (K5b).
 
     ``inverse_root``, (n_nodes,), is that of `PersonalizedPageRank`; ``constant``, (n_classes,), is
     the part of all scores that the walk does not change.
     """
-    given: FloatArray = inverse_root[:, None] * (scores - constant)
-    return given
+    return np.asarray(inverse_root[:, None] * (scores - constant))
 
 
 def joined_scores(
-    own: FloatArray, edges: Any, given: FloatArray, teleport: float, constant: FloatArray
+    own: FloatArray, edges: Any, node_scores: FloatArray, teleport: float, constant: FloatArray
 ) -> FloatArray:
     """(n_points, n_classes) scores of new points with edges to nodes: their own row (K5b).
 
     ``own`` are their scores by features alone, (n_points, n_classes); ``edges`` weights, (n_points,
-    n_nodes); ``given`` and ``constant`` those of `given_scores`. The nodes' scores stay as they
-    are. Raises ValueError for ``edges`` of another shape, or weights that are negative or not
-    finite.
+    n_nodes); ``node_scores`` the result of `edge_scores` for ``constant``. The nodes' scores stay
+    as they are. Raises ValueError for ``edges`` of another shape, or weights that are negative or
+    not finite.
     """
     matrix = sp.csr_array(edges, dtype=np.float64, copy=True)
-    shape = (len(own), len(given))
+    shape = (len(own), len(node_scores))
     if matrix.shape != shape:
         raise ValueError(f"edges must have shape {shape}, got {matrix.shape}")
     if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
@@ -510,7 +509,7 @@ def joined_scores(
     degree = matrix.sum(axis=1)
     whole = degree + np.divide(degree, counts, out=np.ones_like(degree), where=counts > 0)
     loop = 1.0 / (counts + 1.0)
-    neighbors = (matrix @ given) / np.sqrt(whole)[:, None]
+    neighbors = (matrix @ node_scores) / np.sqrt(whole)[:, None]
     mixed = teleport * (own - constant) + (1.0 - teleport) * neighbors
     joined: FloatArray = mixed / (1.0 - (1.0 - teleport) * loop)[:, None] + constant  # (K5b)
     return joined

@@ -12,7 +12,7 @@ from peewit.solvers.features import Rows
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, one_against_rest
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
-from peewit.solvers.linear.row_products import HeldRows, LinearRows, rows_of, some_of
+from peewit.solvers.linear.row_products import LinearRows, MatrixRows, rows_of, some_of
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.linear.transductive_problem import Figures
 from peewit.solvers.status import Status
@@ -28,7 +28,7 @@ class Table:
     rows: LinearRows
     laplacian: IteratedLaplacian | None  # of the graph term
 
-    def of_nodes(self, nodes: Int64Array) -> HeldRows:
+    def of_nodes(self, nodes: Int64Array) -> MatrixRows:
         """Some rows, by increasing place, in memory."""
         return rows_of(self.features.take(nodes), self.scale[nodes], self.form)
 
@@ -38,7 +38,7 @@ class Fit:
     """One search for functions: what it works on, and its results."""
 
     table: Table
-    few: HeldRows  # the labeled rows
+    few: MatrixRows  # the labeled rows
     labels: Labels
     costs: FloatArray  # (n_labeled,) with sum 1
     norm_penalty: float
@@ -61,12 +61,12 @@ class Fit:
 
     def without(self, left_out: Int64Array) -> "Fit":
         """The same without some labels."""
-        kept = np.setdiff1d(np.arange(self.labels.n_labeled), left_out)
-        labels = self.labels.subset(kept)
-        costs = self.costs[kept]
+        others = np.setdiff1d(np.arange(self.labels.n_labeled), left_out)
+        labels = self.labels.subset(others)
+        costs = self.costs[others]
         return Fit(
             table=self.table,
-            few=some_of(self.few, kept),
+            few=some_of(self.few, others),
             labels=labels,
             costs=costs / costs.sum(),
             norm_penalty=self.norm_penalty,
@@ -76,7 +76,7 @@ class Fit:
 
 def rows_form(table: Table) -> str:
     """How the rows were read, for the stats."""
-    if not isinstance(table.rows, HeldRows):
+    if not isinstance(table.rows, MatrixRows):
         return "streamed"
     values: Any = table.rows.matrix
     stored = values.data if sp.issparse(values) else values

@@ -24,7 +24,7 @@ from peewit.solvers.linear.finite_newton import (
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_products import LinearRows, StreamedRows, rows_of
 from peewit.solvers.linear.row_scaling import RowScaling
-from peewit.solvers.models.classes.class_balance import asked_shares, unknown_classes
+from peewit.solvers.models.classes.class_balance import read_class_shares, unknown_classes
 from peewit.solvers.models.contract.embedded_model import EmbeddedModel
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import ScoreKind
@@ -140,7 +140,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         table = self._table(prepared, points.rows)
         n_before = table.rows.passes.count
         fit = self._fit(table, labels, watch)
-        fit.start = self._started(problem.start, table, labels)
+        fit.start = self._restart(problem.start, table, labels)
         weights = self._weights(fit)
         functions = LinearFunctions(weights=weights, form=table.form)
         if self.scores == "probability":
@@ -189,7 +189,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
             few=few,
             labels=labels,
             costs=costs,
-            norm_penalty=self._chosen_penalty(table, few, labels, costs, watch),
+            norm_penalty=self._choose_penalty(table, few, labels, costs, watch),
             watch=watch,
         )
 
@@ -233,7 +233,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
             check=fit.watch.check,
         )
 
-    def _supervised(self, fit: Fit, column: int) -> tuple[LinearPoint, float]:
+    def _train_supervised(self, fit: Fit, column: int) -> tuple[LinearPoint, float]:
         """One function of the labels and the graph alone, and its objective."""
         is_whole = fit.table.laplacian is not None
         rows = fit.table.rows if is_whole else fit.few
@@ -247,18 +247,18 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         start = LinearPoint.origin(rows)
         if fit.start is not None:
             start = LinearPoint.at(rows, fit.start[:, column])
-        found = minimize(problem, hinges, start)
+        point = minimize(problem, hinges, start)
         fit.figures.n_trainings += 1
-        fit.figures.n_newton += found.n_newton
-        return found, problem.objective(hinges, found.weights, found.outputs)
+        fit.figures.n_newton += point.n_newton
+        return point, problem.objective(hinges, point.weights, point.outputs)
 
     def _supervised_weights(self, fit: Fit) -> FloatArray:
         """(n_weights, n_functions) all functions of the labels and the graph alone."""
         weights = np.empty((fit.few.n_weights, fit.targets.shape[1]))
         for column in range(weights.shape[1]):
-            found, objective = self._supervised(fit, column)
-            fit.end(found.status, objective)
-            weights[:, column] = found.weights
+            point, objective = self._train_supervised(fit, column)
+            fit.end(point.status, objective)
+            weights[:, column] = point.weights
         return weights
 
     def _costs(self, labels: Labels) -> FloatArray:
@@ -267,12 +267,12 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         if self.class_costs == "balanced":
             own = 1.0 / np.bincount(labels.classes, weights, labels.n_classes)
         elif self.class_costs != "equal":
-            asked = asked_shares("class_costs", self.class_costs, labels)
-            own = own if asked is None else asked
+            shares = read_class_shares("class_costs", self.class_costs, labels)
+            own = own if shares is None else shares
         costs = own[labels.classes] * weights
         return np.asarray(costs / costs.sum())
 
-    def _chosen_penalty(
+    def _choose_penalty(
         self, table: Table, few: LinearRows, labels: Labels, costs: FloatArray, watch: Watch
     ) -> float:
         """The norm penalty given, or the largest of those that predict most left-out labels."""
@@ -295,14 +295,14 @@ class LinearMachine(EmbeddedModel, InductiveModel):
                 whole = minimize(problem, Hinges.of_targets(target, costs), whole, rtol=ROUGH_RTOL)
                 for number in range(n_folds):
                     left_out = fold == number
-                    kept = np.where(left_out, 0.0, costs)
-                    hinges = Hinges.of_targets(target, kept / kept.sum())
+                    fold_costs = np.where(left_out, 0.0, costs)
+                    hinges = Hinges.of_targets(target, fold_costs / fold_costs.sum())
                     point = minimize(problem, hinges, whole, rtol=ROUGH_RTOL)
                     values[place, left_out, column] = point.outputs[left_out]
-        held = np.flatnonzero(fold >= 0)
+        usable = np.flatnonzero(fold >= 0)
         n_right = [
-            np.count_nonzero(class_scores(each[held]).argmax(axis=1) == labels.classes[held])
-            for each in values
+            np.count_nonzero(class_scores(scores[usable]).argmax(axis=1) == labels.classes[usable])
+            for scores in values
         ]
         return PENALTIES[int(np.argmax(n_right))] * unit
 
@@ -315,16 +315,17 @@ class LinearMachine(EmbeddedModel, InductiveModel):
             left_out = np.flatnonzero(fold == number)
             values[left_out] = fit.few.values(self._weights(fit.without(left_out)))[left_out]
         pairs = zip(values.T, fit.targets.T, strict=True)
-        found = [pair for pair in (fitted_sigmoid(*each) for each in pairs) if pair is not None]
-        if len(found) == values.shape[1]:
-            return np.array(found).T
+        fits = (fitted_sigmoid(*pair) for pair in pairs)
+        sigmoids = [sigmoid for sigmoid in fits if sigmoid is not None]
+        if len(sigmoids) == values.shape[1]:
+            return np.array(sigmoids).T
         fit.warnings.append(
             "labels left out are not predicted better than by chance, so that probabilities "
             "say little; label more nodes"
         )
         return flat_sigmoids(values)  # classes compare by their decisions alone
 
-    def _started(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
+    def _restart(self, start: Solution | None, table: Table, labels: Labels) -> FloatArray | None:
         """Weights of an earlier solution in these rows; None if it does not fit."""
         functions = None if start is None else start.functions
         n_functions = one_against_rest(labels).shape[1]

@@ -44,15 +44,15 @@ class RecentVectors:
         keys = [(teleport, node) for node in nodes.tolist()]
         missing = [node for at, node in keys if (at, node) not in self._vectors]
         made = dict(zip(missing, make(np.array(missing, np.int64)), strict=True))
-        found = []
+        vectors = []
         for key in keys:
             vector = self._vectors.pop(key, None)
-            found.append(made[key[1]] if vector is None else vector)
-            self._vectors[key] = found[-1]
+            vectors.append(made[key[1]] if vector is None else vector)
+            self._vectors[key] = vectors[-1]
         n_bytes = sum(vector.nbytes for vector in self._vectors.values())
         while self._vectors and n_bytes > self.kept_bytes:
             n_bytes -= self._vectors.popitem(last=False)[1].nbytes
-        return found
+        return vectors
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -15,11 +15,11 @@ from peewit.solvers.linear.annealing import Schedule, anneal
 from peewit.solvers.linear.finite_newton import LinearPoint
 from peewit.solvers.linear.switching import SwitchRule, switch_labels
 from peewit.solvers.linear.transductive_problem import Transduced, Transduction
-from peewit.solvers.models.classes.class_balance import ClassShares, asked_shares
+from peewit.solvers.models.classes.class_balance import ClassShares, read_class_shares
 from peewit.solvers.models.contract.point_model import Points
 from peewit.solvers.models.linear.linear_fit import Fit
 from peewit.solvers.models.linear.linear_machine import LinearMachine
-from peewit.solvers.status import Status
+from peewit.solvers.status import Status, first_failure
 
 _FEW_LABELS: Final = 20
 _LARGE_ERROR: Final = 0.1
@@ -78,14 +78,15 @@ class TransductiveMachine(LinearMachine):
         status = Status.CONVERGED
         scores = [np.zeros((labels.n_labeled, labels.n_classes)) for _ in weights]
         for number in range(int(fold.max(initial=-1)) + 1):
-            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-            fit = self._fit(table, labels.subset(kept), watch)
-            columns = self._searched(fit, weights)
-            for found in (each for column in columns for each in column):
-                status = found.status if status is Status.CONVERGED else status
+            others, left_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            fit = self._fit(table, labels.subset(others), watch)
+            columns = self._search_all(fit, weights)
+            status = first_failure(status, *(run.status for column in columns for run in column))
             for place in range(len(weights)):
-                outputs = [found[place].point.outputs[labels.nodes[held]] for found in columns]
-                scores[place][held] = class_scores(np.column_stack(outputs))
+                outputs = [
+                    column[place].point.outputs[labels.nodes[left_out]] for column in columns
+                ]
+                scores[place][left_out] = class_scores(np.column_stack(outputs))
         return scores, status
 
     def _weights(self, fit: Fit) -> FloatArray:
@@ -93,12 +94,12 @@ class TransductiveMachine(LinearMachine):
             return self._supervised_weights(fit)
         self._warn(fit)
         fit.start = None  # the answer depends on where a search begins
-        columns = self._searched(fit, [self.unlabeled_weight])
-        for (found,) in columns:
-            fit.end(found.status, found.objective)
-        return np.column_stack([found.point.weights for (found,) in columns])
+        columns = self._search_all(fit, [self.unlabeled_weight])
+        for (search,) in columns:
+            fit.end(search.status, search.objective)
+        return np.column_stack([search.point.weights for (search,) in columns])
 
-    def _searched(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
+    def _search_all(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
         """For each function the results of each unlabeled weight."""
         n_functions = fit.targets.shape[1]
         shares = self._shares(fit.labels)
@@ -129,8 +130,8 @@ class TransductiveMachine(LinearMachine):
         if self.class_balance == "labels":
             counts = np.bincount(labels.classes, minlength=labels.n_classes)
             return np.asarray((counts + 1.0) / (labels.n_labeled + labels.n_classes))
-        asked = asked_shares("class_balance", self.class_balance, labels)
-        shares = labels.class_prior() if asked is None else asked
+        requested = read_class_shares("class_balance", self.class_balance, labels)
+        shares = labels.class_prior() if requested is None else requested
         return np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
 
     def _warn(self, fit: Fit) -> None:
@@ -179,7 +180,7 @@ class TSVM(TransductiveMachine):
     def _search(
         self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
     ) -> list[Transduced]:
-        supervised, _ = self._supervised(fit, column)
+        supervised, _ = self._train_supervised(fit, column)
         rule = SwitchRule(
             max_pairs=None if self.max_pairs == "all" else self.max_pairs,
             first_weight=self.first_weight,

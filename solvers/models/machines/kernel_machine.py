@@ -24,7 +24,7 @@ from peewit.solvers.models.contract.kernel_space_model import (
 from peewit.solvers.models.contract.point_model import PointProblem
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import first_failure
-from peewit.solvers.svm.regularised_problem import BIASES, BiasName, Minimum
+from peewit.solvers.svm.regularized_problem import BIASES, BiasName, Minimum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

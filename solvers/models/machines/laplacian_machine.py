@@ -30,7 +30,7 @@ from peewit.solvers.svm.labeled_system import (
     PenaltyInverse,
 )
 from peewit.solvers.svm.newton import minimize
-from peewit.solvers.svm.regularised_problem import LossName, Minimum, Problem
+from peewit.solvers.svm.regularized_problem import LossName, Minimum, Problem
 from peewit.solvers.svm.stopping import MEASURES, RTOL, STOPS, EarlyStop, MeasureName, Validation
 
 MethodName = Literal["newton", "dual", "pcg"]
@@ -123,7 +123,7 @@ class LaplacianMachine(KernelMachine):
 
     def __post_init__(self) -> None:
         KernelMachine.__post_init__(self)
-        method = self._asked_method()
+        method = self._method_or_auto()
         if method in {"auto", "pcg"}:
             return
         if self.stop != "optimal":
@@ -143,20 +143,20 @@ class LaplacianMachine(KernelMachine):
         """True after an early stop."""
         return self.stop != "optimal"
 
-    def _asked_method(self) -> str:
+    def _method_or_auto(self) -> str:
         """'auto', or the method that the hyperparameters leave."""
         return "pcg" if self.method == "auto" and self.stop != "optimal" else self.method
 
     def _is_factored(self, n_rows: int, n_columns: int) -> bool:
-        if self._asked_method() == "auto":
+        if self._method_or_auto() == "auto":
             return KernelMachine._is_factored(self, n_rows, n_columns)
-        return self._asked_method() != "pcg"
+        return self._method_or_auto() != "pcg"
 
     def _is_factored_in(self, space: Space) -> bool:
         """Whether the method factors the Gram matrix or the penalty of this space."""
-        if self._asked_method() == "auto":
+        if self._method_or_auto() == "auto":
             return is_factored(space)
-        return self._asked_method() != "pcg"
+        return self._method_or_auto() != "pcg"
 
     @abstractmethod
     def _way(self, space: Space) -> tuple[MethodName, LossName]:
@@ -164,7 +164,7 @@ class LaplacianMachine(KernelMachine):
 
     def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
         if self.graph_penalty == "auto":
-            chosen = replace(self, graph_penalty=self._chosen_penalty(problem, space))
+            chosen = replace(self, graph_penalty=self._choose_penalty(problem, space))
             return chosen._minimum(problem, space)
         prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         method, loss = self._way(space)
@@ -197,11 +197,11 @@ class LaplacianMachine(KernelMachine):
             )
         system = self._system(prepared, self._inverse(prepared, space, watch), trained)
         if method == "dual":
-            found = maximize(system, primal.targets, loss=loss, teller=watch.teller("dual"))
+            minimum = maximize(system, primal.targets, loss=loss, on_step=watch.step_of("dual"))
         else:
-            teller = watch.teller("newton")
-            found = minimize(system, primal.targets, is_hinge=loss != "squared", teller=teller)
-        return found.lifted(system)
+            on_step = watch.step_of("newton")
+            minimum = minimize(system, primal.targets, is_hinge=loss != "squared", on_step=on_step)
+        return minimum.lifted(system)
 
     def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
         constant = self._penalty * self._laplacian(prepared).of_ones()
@@ -240,16 +240,16 @@ class LaplacianMachine(KernelMachine):
         targets, (_, loss) = one_against_rest(labels), self._way(space)
         scores, status = np.zeros_like(targets), Status.CONVERGED
         for number in range(int(fold.max(initial=-1)) + 1):
-            kept, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            others, left_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             within = LabeledProblem(
-                kernel=system.kernel[np.ix_(kept, kept)], has_free_bias=system.has_free_bias
+                kernel=system.kernel[np.ix_(others, others)], has_free_bias=system.has_free_bias
             )
             if loss == "hinge":
-                found = maximize(within, targets[kept], loss=loss)
+                minimum = maximize(within, targets[others], loss=loss)
             else:
-                found = minimize(within, targets[kept], is_hinge=loss != "squared")
-            scores[held] = system.kernel[np.ix_(held, kept)] @ found.dual + found.free
-            status = found.status if status is Status.CONVERGED else status
+                minimum = minimize(within, targets[others], is_hinge=loss != "squared")
+            scores[left_out] = system.kernel[np.ix_(left_out, others)] @ minimum.dual + minimum.free
+            status = minimum.status if status is Status.CONVERGED else status
         return class_scores(scores), status
 
     def has_left_out_scores(self, prepared: Points) -> bool:
@@ -289,7 +289,7 @@ class LaplacianMachine(KernelMachine):
         """The graph penalty; for 'auto' the first one to try."""
         return _PENALTIES[0] if self.graph_penalty == "auto" else self.graph_penalty
 
-    def _chosen_penalty(self, problem: PointProblem, space: Space) -> float:
+    def _choose_penalty(self, problem: PointProblem, space: Space) -> float:
         """The penalty that 'auto' stands for; the stats hold it and how well it predicts.
 
         Another one than the first is taken if it is right at more left-out labels by more than the
@@ -308,7 +308,7 @@ class LaplacianMachine(KernelMachine):
             tried = replace(self, graph_penalty=penalty)
             scores, _ = tried._left_out_in(space, prepared, labels, fold, problem.watch)
             is_right.append((scores.argmax(axis=1) == labels.classes)[left_out])
-        n_right = [np.count_nonzero(each) for each in is_right]
+        n_right = [np.count_nonzero(hits) for hits in is_right]
         best = int(np.argmax(n_right))
         n_differing = np.count_nonzero(is_right[best] != is_right[0])
         if n_right[best] - n_right[0] <= np.sqrt(n_differing):
@@ -329,9 +329,9 @@ class LaplacianMachine(KernelMachine):
             )
         n_folds = min(max(2, round(1.0 / self.validation_share)), labels.n_usable)
         fold, _ = deal_folds(labels, n_folds, self.seed)
-        held, kept = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
-        classes = labels.classes[held]
-        return labels.subset(kept), Validation(nodes=frozen(labels.nodes[held]), classes=classes)
+        out, rest = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+        classes = labels.classes[out]
+        return labels.subset(rest), Validation(nodes=frozen(labels.nodes[out]), classes=classes)
 
     def _inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
         """The penalty's inverse (E13), (E14); kept for solves with equal hyperparameters."""
@@ -345,7 +345,7 @@ class LaplacianMachine(KernelMachine):
                 lambda: FactoredInverse.of(
                     space,
                     self._laplacian(prepared).rounded(space.dtype),
-                    watch.teller("factoring"),
+                    watch.step_of("factoring"),
                 ),
             )
             return eigen.with_penalties(self.norm_penalty, self._penalty)
@@ -358,7 +358,7 @@ class LaplacianMachine(KernelMachine):
                     self._laplacian(prepared),
                     self.norm_penalty,
                     self._penalty,
-                    teller=watch.teller("factoring"),
+                    on_step=watch.step_of("factoring"),
                 ),
             )
         raise TypeError(f"nothing is factored of a {type(space).__name__}")

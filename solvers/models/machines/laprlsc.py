@@ -6,7 +6,7 @@ from typing import Literal
 from peewit.solvers.gram.space_base import Space
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.machines.laplacian_machine import LaplacianMachine, MethodName
-from peewit.solvers.svm.regularised_problem import LossName
+from peewit.solvers.svm.regularized_problem import LossName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Literal
 from peewit.solvers.gram.space_base import Space
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.machines.laplacian_machine import LaplacianMachine, MethodName
-from peewit.solvers.svm.regularised_problem import LossName
+from peewit.solvers.svm.regularized_problem import LossName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,10 @@ class LapSVM(LaplacianMachine):
             raise ValueError(f"loss 'hinge' must stand beside method='dual', got {self.method!r}")
         LaplacianMachine.__post_init__(self)
 
-    def _asked_method(self) -> str:
-        return "dual" if self.loss == "hinge" else LaplacianMachine._asked_method(self)
+    def _method_or_auto(self) -> str:
+        return "dual" if self.loss == "hinge" else LaplacianMachine._method_or_auto(self)
 
     def _way(self, space: Space) -> tuple[MethodName, LossName]:
-        if self._asked_method() == "dual":
+        if self._method_or_auto() == "dual":
             return "dual", "hinge" if self.loss == "auto" else self.loss
         return "newton" if self._is_factored_in(space) else "pcg", "squared-hinge"

@@ -14,7 +14,7 @@ from peewit.solvers.models.machines.kernel_machine import KernelMachine
 from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import LabeledSystem, NoGraphPenalty
 from peewit.solvers.svm.newton import minimize
-from peewit.solvers.svm.regularised_problem import BiasName, LossName, Minimum
+from peewit.solvers.svm.regularized_problem import BiasName, LossName, Minimum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +76,10 @@ class SVM(SupervisedMachine):
         system, targets = self._system(space, labels), one_against_rest(labels)
         if self.method == "dual" or self.loss == "hinge":
             loss: LossName = "hinge" if self.loss == "auto" else self.loss
-            return maximize(system, targets, loss=loss, teller=watch.teller("dual")).lifted(system)
-        teller = watch.teller("newton")
-        return minimize(system, targets, is_hinge=True, teller=teller).lifted(system)
+            minimum = maximize(system, targets, loss=loss, on_step=watch.step_of("dual"))
+        else:
+            minimum = minimize(system, targets, is_hinge=True, on_step=watch.step_of("newton"))
+        return minimum.lifted(system)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,5 +88,5 @@ class RLSC(SupervisedMachine):
 
     def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
         system, targets = self._system(space, problem.labels), one_against_rest(problem.labels)
-        teller = problem.watch.teller("newton")
-        return minimize(system, targets, is_hinge=False, teller=teller).lifted(system)
+        on_step = problem.watch.step_of("newton")
+        return minimize(system, targets, is_hinge=False, on_step=on_step).lifted(system)

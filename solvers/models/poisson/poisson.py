@@ -1,6 +1,6 @@
 """Poisson learning: labels as sources and sinks, for very few labels per class.
 
-Labels are centred with the mean of their component. A class without label in a component gets
+Labels are centered with the mean of their component. A class without label in a component gets
 scores below those of all others there.
 """
 
@@ -15,14 +15,14 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.solver import LinearSolution
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.certainty import uncertain
 from peewit.solvers.models.classes.class_balance import (
     BALANCE_DOC,
     ClassShares,
-    asked_shares,
     balance_warnings,
     class_offsets,
+    read_class_shares,
     share_miss,
 )
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
@@ -55,16 +55,16 @@ class PoissonModel(GraphModel):
 
     def poisson(
         self, prepared: PreparedGraph, labels: Labels, start: Solution | None, watch: Watch
-    ) -> tuple[CentredLabels, Solution]:
-        """The centred labels and the solution of (H1), with class weights 1."""
-        task = CentredLabels.of(labels, prepared.graph.component)
+    ) -> tuple[CenteredLabels, Solution]:
+        """The centered labels and the solution of (H1), with class weights 1."""
+        task = CenteredLabels.of(labels, prepared.graph.component)
         absent = task.absent
         first = None
         if start is not None and start.scores.shape == absent.shape:
             first = np.where(absent, 0.0, start.scores)
         linear = self.potential(prepared, task, first, watch)
         potential = linear.x.astype(np.float64, copy=False)
-        scores = _settled(potential, prepared.graph.degree, task, absent)
+        scores = _settle(potential, prepared.graph.degree, task, absent)
         status = linear.status
         stats: dict[str, float | int | str] = {
             "n_iter": linear.n_iter,
@@ -80,12 +80,12 @@ class PoissonModel(GraphModel):
             )
             stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
             ended = Status.CONVERGED if status is Status.ILL_CONDITIONED else status
-            found = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
-            status = first_failure(ended, found)
+            certainty = Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
+            status = first_failure(ended, certainty)
         return task, task.solution(scores, status, stats)
 
     def potential(
-        self, prepared: PreparedGraph, task: CentredLabels, first: FloatArray | None, watch: Watch
+        self, prepared: PreparedGraph, task: CenteredLabels, first: FloatArray | None, watch: Watch
     ) -> LinearSolution:
         """The solution of (H1) for the values of the task, from kept columns if exact enough."""
         nodes, sources, kernel = task.labels.nodes, task.values, prepared.kernel
@@ -114,8 +114,8 @@ class PoissonModel(GraphModel):
         return solution
 
 
-def _settled(
-    potential: FloatArray, degree: FloatArray, task: CentredLabels, absent: BoolArray
+def _settle(
+    potential: FloatArray, degree: FloatArray, task: CenteredLabels, absent: BoolArray
 ) -> FloatArray:
     """``potential`` with sum_i d_i u_i = 0 on every component, and low absent classes (H1).
 
@@ -159,7 +159,7 @@ class Poisson(PoissonModel, LinearModel, Refinable):
         task, solution = self.poisson(prepared, labels, start, watch)
         if solution.status is Status.CANCELLED:
             return solution
-        solution = self._balanced(labels, task, solution)
+        solution = self._balance(labels, task, solution)
         decisive = Decisive(
             values=solution.scores,
             shift=np.zeros(prepared.graph.n_nodes),
@@ -182,7 +182,7 @@ class Poisson(PoissonModel, LinearModel, Refinable):
         self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
     ) -> Solution:
         """Solves (H1); potentials have mean 0 by the degrees of the full graph. See `Refinable`."""
-        task = CentredLabels.of(labels, prepared.graph.component)
+        task = CenteredLabels.of(labels, prepared.graph.component)
         potential = full.solve(
             FullSystem(
                 sparsifier=prepared.graph,
@@ -195,13 +195,13 @@ class Poisson(PoissonModel, LinearModel, Refinable):
                 parallel=prepared.parallel,
             )
         )
-        scores = _settled(potential, full.degrees().weight, task, task.absent)
-        settled = task.solution(scores, solution.status, dict(solution.stats))
-        return self._balanced(as_classes(labels), task, settled)
+        scores = _settle(potential, full.degrees().weight, task, task.absent)
+        scored = task.solution(scores, solution.status, dict(solution.stats))
+        return self._balance(as_classes(labels), task, scored)
 
-    def _balanced(self, labels: Labels, task: CentredLabels, solution: Solution) -> Solution:
+    def _balance(self, labels: Labels, task: CenteredLabels, solution: Solution) -> Solution:
         """The solution with offsets of its classes (H3) if sizes are requested."""
-        shares = asked_shares("class_balance", self.class_balance, labels)
+        shares = read_class_shares("class_balance", self.class_balance, labels)
         if shares is None:
             return solution
         reached, absent = solution.scores[task.reachable], task.absent[task.reachable]

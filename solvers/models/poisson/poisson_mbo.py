@@ -11,12 +11,12 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.neighbor_means import NeighborMeans
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.class_balance import (
     BALANCE_DOC,
     ClassShares,
-    asked_shares,
     balance_warnings,
+    read_class_shares,
     share_miss,
 )
 from peewit.solvers.models.classes.class_mixing import Mixing, agreement, slow_functions
@@ -114,7 +114,7 @@ class PoissonMBO(PoissonModel):
     ) -> Solution:
         """Scores of every node; see `Model.solve`."""
         check_labels(labels, prepared.graph)
-        shares = asked_shares("class_balance", self.class_balance, labels)
+        shares = read_class_shares("class_balance", self.class_balance, labels)
         task, poisson = self.poisson(prepared, labels, prepared.last.get(Poisson), watch)
         if poisson.status is Status.CANCELLED:
             return poisson
@@ -135,14 +135,13 @@ class PoissonMBO(PoissonModel):
         stats |= {"assortativity": cuts.best.mixing.assortativity}
         if shares is not None:
             stats["share_miss"] = share_miss(scores[task.reachable], shares)
-        found = task.solution(scores, status, stats)
         warnings = balance_warnings(self.class_balance, labels, stats)
-        return replace(found, warnings=warnings)
+        return replace(task.solution(scores, status, stats), warnings=warnings)
 
     def nearly_even(
         self,
         prepared: PreparedGraph,
-        task: CentredLabels,
+        task: CenteredLabels,
         labels: Labels,
         potential: FloatArray,
         watch: Watch,
@@ -157,7 +156,7 @@ class PoissonMBO(PoissonModel):
     def _cuts(
         self,
         prepared: PreparedGraph,
-        task: CentredLabels,
+        task: CenteredLabels,
         labels: Labels,
         potential: FloatArray,
         watch: Watch,
@@ -226,7 +225,7 @@ class _Cuts:
     def estimate(self) -> None:
         """With free sizes, or from nearly even ones if that is the better cut (H4)."""
         self.cut(None)
-        freed = self._settled(self.nearly_even().classes)
+        freed = self._settle(self.nearly_even().classes)
         fit, best_fit = self._fit(freed.classes), self._fit(self.best.classes)
         if freed.mixing.beats(self.best.mixing, fit, best_fit):
             self.best = freed
@@ -235,9 +234,9 @@ class _Cuts:
         """At sizes within a fifth of even ones."""
         even = np.full(self.nodes.n_classes, 1.0 / self.nodes.n_classes)
         near = SizeBounds(lower=even * (1.0 - _EVEN), upper=even * (1.0 + _EVEN))
-        found = self._from_potential(near, "cuts of even sizes")
+        cut = self._from_potential(near, "cuts of even sizes")
         self.watch.check()
-        return found
+        return cut
 
     def split(self, n_pairs: int) -> None:
         """Split pairs of classes anew while that pays (H4)."""
@@ -251,9 +250,9 @@ class _Cuts:
             tried.add(left[0])
             n_in_vain += 1
             for classes in self._split_anew(left[0]):
-                found = self._settled(classes)
-                if self._pays(found, left[0]):
-                    self.best, tried, n_in_vain = found, {left[0]}, 0
+                cut = self._settle(classes)
+                if self._pays(cut, left[0]):
+                    self.best, tried, n_in_vain = cut, {left[0]}, 0
                     self.n_splits += 1
         self.watch.step("splits", n_pairs, n_pairs)
 
@@ -266,12 +265,12 @@ class _Cuts:
         lengths = self.free_lengths if bounds is None else self.lengths
         return self._cut(nodes, first, bounds, lengths, phase)
 
-    def _settled(self, classes: Int64Array) -> _Cut:
+    def _settle(self, classes: Int64Array) -> _Cut:
         """A partition after a few rounds at the requested sizes, or short ones at free sizes."""
         lengths = self.free_lengths[-1:] * 3 if self.bounds is None else self.lengths[::2]
-        found = self._cut(self.nodes, classes, self.bounds, lengths, None)
+        cut = self._cut(self.nodes, classes, self.bounds, lengths, None)
         self.watch.check()
-        return found
+        return cut
 
     def _cut(
         self,
@@ -294,14 +293,14 @@ class _Cuts:
         return _Cut(
             classes=state.classes,
             scores=scores,
-            mixing=Mixing.of(self.graph, state.classes, nodes.asked, nodes.n_classes),
+            mixing=Mixing.of(self.graph, state.classes, nodes.reachable, nodes.n_classes),
             n_rounds=state.n_rounds,
             n_moved=state.n_moved,
         )
 
     def _split_anew(self, pair: tuple[int, int]) -> list[Int64Array]:
         """At most two partitions in which a better cut divides the nodes of a pair."""
-        inside = np.flatnonzero(self.nodes.asked & np.isin(self.best.classes, pair))
+        inside = np.flatnonzero(self.nodes.reachable & np.isin(self.best.classes, pair))
         graph = self.graph.subgraph(inside)
         walk = NeighborMeans.of(graph, self.parallel)
         own = np.isin(self.nodes.classes, pair)
@@ -314,7 +313,7 @@ class _Cuts:
                 walk=walk,
                 labeled=np.searchsorted(inside, self.nodes.labeled[own]),
                 classes=(self.nodes.classes[own] == pair[1]).astype(np.int64),
-                asked=np.ones(inside.size, bool),
+                reachable=np.ones(inside.size, bool),
                 n_classes=len(pair),
                 absent=absent,
             ),
@@ -328,40 +327,41 @@ class _Cuts:
         shares, slack = np.array([share, 1.0 - share]), _EVEN if self.bounds is None else 0.0
         bounds = SizeBounds(lower=shares * (1.0 - slack), upper=shares * (1.0 + slack))
         lengths = self.lengths[::3]
-        found = []
+        cuts = []
         for function in slow_functions(graph, walk, _N_FUNCTIONS).T:
             for side in (function, -function):
                 first = (side > np.quantile(side, share)).astype(np.int64)
                 first[part.nodes.labeled] = part.nodes.classes
-                found.append(part._cut(part.nodes, first, bounds, lengths[:1], None))
+                cuts.append(part._cut(part.nodes, first, bounds, lengths[:1], None))
                 self.watch.check()
         # two are kept: drop the half that cuts most after one round
-        found.sort(key=lambda cut: cut.between((0, 1)))
-        found = [
+        cuts.sort(key=lambda cut: cut.between((0, 1)))
+        cuts = [
             part._cut(part.nodes, cut.classes, bounds, lengths[1:], None)
-            for cut in found[:_N_FUNCTIONS]
+            for cut in cuts[:_N_FUNCTIONS]
         ]
-        found.sort(key=lambda cut: cut.between((0, 1)))
-        kept = [
-            cut for cut in found[:2] if cut.between((0, 1)) <= _PAIR_CUT * self.best.between(pair)
+        cuts.sort(key=lambda cut: cut.between((0, 1)))
+        pair_cuts = [
+            cut for cut in cuts[:2] if cut.between((0, 1)) <= _PAIR_CUT * self.best.between(pair)
         ]
         partitions = []
-        for cut in kept:
+        for cut in pair_cuts:
             classes = self.best.classes.copy()
             classes[inside] = np.array(pair)[cut.classes]
             partitions.append(classes)
         return partitions
 
-    def _pays(self, found: _Cut, pair: tuple[int, int]) -> bool:
+    def _pays(self, cut: _Cut, pair: tuple[int, int]) -> bool:
         """Whether a split lowers the cut by much and still agrees with Poisson learning (H4)."""
         best = self.best
         return (
-            found.between(pair) <= _PAIR_CUT * best.between(pair)
-            and found.mixing.cut_ratio(best.mixing) <= _WHOLE_CUT
-            and self._fit(found.classes) >= _FIT
-            and (self.bounds is not None or found.mixing.improves(best.mixing))
+            cut.between(pair) <= _PAIR_CUT * best.between(pair)
+            and cut.mixing.cut_ratio(best.mixing) <= _WHOLE_CUT
+            and self._fit(cut.classes) >= _FIT
+            and (self.bounds is not None or cut.mixing.improves(best.mixing))
         )
 
     def _fit(self, classes: Int64Array) -> float:
         """The potentials of a partition, as a share of the most possible (H4)."""
-        return agreement(self.potential, classes, np.where(self.nodes.asked, self.graph.degree, 0))
+        weight = np.where(self.nodes.reachable, self.graph.degree, 0)
+        return agreement(self.potential, classes, weight)

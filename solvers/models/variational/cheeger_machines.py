@@ -76,10 +76,10 @@ class CheegerModel(StartedModel):
         stats["energy"] = state.energy
         stats["energies"] = " ".join(f"{energy:.6g}" for energy in state.history[-_HISTORY:])
         fitted = Status.CONVERGED if smoothing is None else smoothing.status
-        held = self._drifting(problem, SINGLE_EPS)
-        status = first_failure(outcome.status, before, fitted, held)
+        drift = self._drifting(problem, SINGLE_EPS)
+        status = first_failure(outcome.status, before, fitted, drift)
         solution = problem.task.solution(state.values, status, stats)
-        return self._warned(replace(solution, warnings=self._warnings(prepared)), labels)
+        return self._warn(replace(solution, warnings=self._warnings(prepared)), labels)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:  # noqa: ARG002
         """Warnings about settings that had no effect."""
@@ -89,10 +89,10 @@ class CheegerModel(StartedModel):
         """The fit that a step's target goes through; None if functions have no norm."""
         if not self._has_norm(problem.prepared):
             return None
-        return self._fitted(self._inverse(problem, graph_penalty=0.0, pull=1.0), problem.labels)
+        return self._make_fit(self._inverse(problem, graph_penalty=0.0, pull=1.0), problem.labels)
 
     @abstractmethod
-    def _fitted(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:
+    def _make_fit(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:
         """The fit to a target, by functions of the space."""
 
 
@@ -122,7 +122,7 @@ class CheegerRLS(CheegerModel):
     and von Brecht, Convergence and energy landscape for Cheeger cut clustering, 2012.
     """
 
-    def _fitted(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:  # noqa: ARG002
+    def _make_fit(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:  # noqa: ARG002
         return inverse
 
 
@@ -142,7 +142,7 @@ class CheegerSVM(CheegerModel):
         1.0, Rule(doc="Weight of the hinge at each label, mu.", above=0.0)
     )
 
-    def _fitted(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:
+    def _make_fit(self, inverse: SpaceInverse, labels: Labels) -> Smoothing:
         fit = HingeFit.of(
             inverse,
             labels.nodes,
@@ -154,8 +154,8 @@ class CheegerSVM(CheegerModel):
         return _HingeSmoothing(fit)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:
-        is_given = self.label_weight != CheegerSVM().label_weight
-        if not is_given or self._has_norm(prepared):
+        is_set = self.label_weight != CheegerSVM().label_weight
+        if not is_set or self._has_norm(prepared):
             return ()
         text = (
             f"label_weight={self.label_weight} is not used: it weighs hinges of functions of the "
@@ -173,6 +173,6 @@ class _HingeSmoothing:
 
     def nearest(self, values: FloatArray) -> FloatArray:
         """Functions of the space, near to the values and to the labels' margins."""
-        found, _, status = self._fit.nearest(values)
+        fitted, _, status = self._fit.nearest(values)
         self.status = first_failure(self.status, status)
-        return found
+        return fitted

@@ -64,10 +64,10 @@ def cut_then_name(
     Each cut is the best, by Cheeger ratio with nodes weighted by degree, of the `cut_starts`. By
     degree, because otherwise a single node with little weight would be the best cut of many graphs.
     """
-    given = np.full(graph.n_nodes, -1, np.int64)
-    given[labels.nodes] = labels.classes
+    seeds = np.full(graph.n_nodes, -1, np.int64)
+    seeds[labels.nodes] = labels.classes
     naming = _Naming(
-        graph=graph, given=given, harmonic=harmonic, known=known, parallel=parallel, watch=watch
+        graph=graph, seeds=seeds, harmonic=harmonic, known=known, parallel=parallel, watch=watch
     )
     classes = np.full(graph.n_nodes, -1, np.int64)
     n_cuts, n_expected, status = 0, labels.n_classes - 1, Status.CONVERGED
@@ -106,10 +106,10 @@ def cut_starts(graph: Graph, watch: Watch) -> tuple[FloatArray, Status]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Naming:
-    """What cuts and their names are made from; ``given`` are the labels, -1 elsewhere."""
+    """What cuts and their names are made from; ``seeds`` are labels, -1 elsewhere."""
 
     graph: Graph
-    given: Int64Array
+    seeds: Int64Array
     harmonic: FloatArray
     known: Cuts
     parallel: Parallel
@@ -124,15 +124,15 @@ class _Naming:
         leans to. Classes without label among the nodes go to the largest part.
         """
         component = self.graph.subgraph(nodes).component
-        labels = self.given[nodes]
-        allowed = labels >= 0 if classes is None else np.isin(labels, classes)
+        seeds = self.seeds[nodes]
+        allowed = seeds >= 0 if classes is None else np.isin(seeds, classes)
         order = np.argsort(component, kind="stable")
         parts = np.split(order, np.cumsum(np.bincount(component))[:-1])
         largest = max(range(len(parts)), key=lambda number: parts[number].size)
         for number, part in enumerate(parts):
-            own = np.unique(labels[part][allowed[part]])
+            own = np.unique(seeds[part][allowed[part]])
             if classes is not None and number == largest:
-                own = np.union1d(own, np.setdiff1d(classes, labels[allowed]))
+                own = np.union1d(own, np.setdiff1d(classes, seeds[allowed]))
             if own.size == 0 and classes is not None:
                 sums = self.harmonic[nodes[part]][:, classes].sum(axis=0)
                 own = classes[[int(sums.argmax())]]
@@ -152,10 +152,10 @@ class _Naming:
     def _best_cut(self, nodes: Int64Array) -> tuple[BoolArray, Status]:
         part = self.graph.subgraph(nodes)
         starts, status = cut_starts(part, self.watch)
-        found = best_cut(
+        best = best_cut(
             part, starts, part.degree, parallel=self.parallel, watch=self.watch.silent()
         )
-        return found.above, first_failure(status, found.status)
+        return best.above, first_failure(status, best.status)
 
     def shared_out(self, nodes: Int64Array, above: BoolArray, classes: Int64Array) -> BoolArray:
         """Which classes go to the nodes above: at least one, and not all.
@@ -163,9 +163,9 @@ class _Naming:
         The majority of a class's labels decides; without majority, its harmonic function if it
         prefers that side more than those of the other classes do.
         """
-        labels, harmonic = self.given[nodes], self.harmonic[nodes][:, classes]
+        seeds, harmonic = self.seeds[nodes], self.harmonic[nodes][:, classes]
         votes = np.array(
-            [np.sum(labels[above] == k) - np.sum(labels[~above] == k) for k in classes], float
+            [np.sum(seeds[above] == k) - np.sum(seeds[~above] == k) for k in classes], float
         )
         difference = harmonic[above].mean(axis=0) - harmonic[~above].mean(axis=0)
         mean = harmonic.mean(axis=0)

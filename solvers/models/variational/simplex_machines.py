@@ -75,7 +75,7 @@ class SimplexMachine(VariationalModel):
     def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
         """(n_nodes, n_classes) on the simplex, of more than two."""
 
-    def _penalized(
+    def _invert_penalty(
         self, problem: PointProblem, pull: float, *, tells_solves: bool = False
     ) -> PenaltyInverse:
         """The inverse of the penalty, in the kernel's space or on the graph."""
@@ -98,11 +98,11 @@ class SimplexMachine(VariationalModel):
 
     def _free(self, problem: PointProblem, targets: FloatArray) -> tuple[FloatArray, Status]:
         """The fit of squares, without the simplex (G2)."""
-        inverse = self._penalized(problem, 0.0, tells_solves=True)
+        inverse = self._invert_penalty(problem, 0.0, tells_solves=True)
         fit = inverse.with_squares(problem.labels.nodes, self.label_weight)
-        return fit.apply(self._pulled(problem, targets)), fit.status
+        return fit.apply(self._pull(problem, targets)), fit.status
 
-    def _pulled(self, problem: PointProblem, targets: FloatArray) -> FloatArray:
+    def _pull(self, problem: PointProblem, targets: FloatArray) -> FloatArray:
         """The linear term of the squares at the labels: eta J y."""
         return problem.task.on_nodes(self.label_weight * targets)
 
@@ -138,10 +138,10 @@ class LapRLS(SimplexMachine):
         first = on_simplex(base + free)
         if float(np.abs(base + free - first).max(initial=0.0)) <= self.rtol:
             return first, status
-        tied = self._penalized(problem, self.pull)
+        tied = self._invert_penalty(problem, self.pull)
         splitting = SimplexSplitting(
             inverse=tied.with_squares(labels.nodes, self.label_weight),
-            linear=self._pulled(problem, targets - base),
+            linear=self._pull(problem, targets - base),
             hinges=None,
             base=base,
             first=first,
@@ -172,14 +172,14 @@ class SimplexLapSVM(SimplexMachine):
 
     def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
         labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
-        inverse = self._penalized(problem, 0.0)
+        inverse = self._invert_penalty(problem, 0.0)
         fit = HingeFit.of(
             inverse,
             labels.nodes,
             one_against_rest(labels),
             n_nodes,
             label_weight=self.label_weight,
-            teller=problem.watch.teller("labels"),
+            on_step=problem.watch.step_of("labels"),
         )
         values, intercepts, status = fit.nearest(np.zeros((n_nodes, 1)))
         return values + intercepts, first_failure(status, inverse.status)
@@ -193,7 +193,7 @@ class SimplexLapSVM(SimplexMachine):
         forces = self.label_weight * (targets - first[labels.nodes])
         forces = signs * np.clip(signs * forces, 0.0, 2.0 * self.label_weight)
         splitting = SimplexSplitting(
-            inverse=self._penalized(problem, self.pull),
+            inverse=self._invert_penalty(problem, self.pull),
             linear=np.zeros_like(first),
             hinges=HingeFidelity(
                 nodes=labels.nodes,

@@ -107,10 +107,10 @@ class TotalVariationModel(StartedModel):
         scores = class_scores(state.values + state.intercepts)
         seen = self.rtol if self.normalization == "none" else SINGLE_EPS
         penalty = self._penalty(labels)
-        held = self._drifting(problem, seen * self.pull / penalty) if penalty else Status.CONVERGED
-        status = first_failure(outcome.status, before, held)
+        drift = self._drifting(problem, seen * self.pull / penalty) if penalty else Status.CONVERGED
+        status = first_failure(outcome.status, before, drift)
         solution = problem.task.solution(scores, status, stats)
-        return self._warned(solution, labels)
+        return self._warn(solution, labels)
 
     def entry_bytes(self, n_classes: int) -> int:
         """As `StartedModel.entry_bytes`; in float64 if the accuracy needs it."""

@@ -83,8 +83,8 @@ class VariationalModel(KernelSpaceModel):
         """
         if self.gram != "auto" or self.kernel == "linear":
             return KernelSpaceModel.plan(self, n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
-        held = replace(self, gram="dense" if n_rows <= _DENSE_ROWS else "landmarks")
-        return held.plan(n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
+        resolved = replace(self, gram="dense" if n_rows <= _DENSE_ROWS else "landmarks")
+        return resolved.plan(n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
 
     def needs_points(self, has_features: bool) -> bool:
         """Whether functions have a norm."""
@@ -101,11 +101,11 @@ class VariationalModel(KernelSpaceModel):
         Without a norm features are not used, and nodes without any take part like the others.
         """
         if prepared.rows is not None and not self._has_norm(prepared):
-            given = prepared
-            prepared = given.latest(
+            points = prepared
+            prepared = points.latest(
                 "without features",
                 None,
-                lambda: replace(given, graph=given.whole, rows=None, nodes=None, _made={}),
+                lambda: replace(points, graph=points.whole, rows=None, nodes=None, _made={}),
             )
         return KernelSpaceModel.solve_watched(self, prepared, labels, start, watch)
 
@@ -147,7 +147,7 @@ class VariationalModel(KernelSpaceModel):
                 norm_penalty=norm_penalty,
                 graph_penalty=graph_penalty,
                 pull=pull,
-                teller=problem.watch.teller("factoring"),
+                on_step=problem.watch.step_of("factoring"),
             ),
         )
 
@@ -214,7 +214,7 @@ class StartedModel(VariationalModel):
         problem.stats["n_uncertain"] = int(np.count_nonzero(is_lost))
         return Status.ILL_CONDITIONED
 
-    def _warned(self, solution: Solution, labels: Labels) -> Solution:
+    def _warn(self, solution: Solution, labels: Labels) -> Solution:
         """The solution with warnings about clusters that do not fit the classes."""
         predicted = solution.scores.argmax(axis=1)[solution.reachable]
         n_unlabeled = predicted.size - labels.n_labeled

@@ -40,14 +40,14 @@ def annealed(task: Transduction, watch: Watch = SILENT, **settings) -> Transduce
 def trainings(monkeypatch) -> list[tuple[np.ndarray, LinearPoint]]:
     """Beliefs and what was trained with them."""
     seen = []
-    plain = annealing._trained
+    plain = annealing._train
 
     def trained(task, belief, start, rtol) -> LinearPoint:
         found = plain(task, belief, start, rtol)
         seen.append((belief, found))
         return found
 
-    monkeypatch.setattr(annealing, "_trained", trained)
+    monkeypatch.setattr(annealing, "_train", trained)
     return seen
 
 
@@ -179,7 +179,7 @@ def test_the_weights_of_given_beliefs_are_those_of_rows_of_both_labels(
     belief = np.random.default_rng(seed).random(task.n_unlabeled)
     belief[:3] = 0.0
     belief[3:5] = 1.0
-    found = annealing._trained(task, belief, LinearPoint.origin(task.problem.rows), 1e-6)
+    found = annealing._train(task, belief, LinearPoint.origin(task.problem.rows), 1e-6)
     machine = transductive_twin(task, case.dense).machine(belief)
     expected = machine.minimum()
     least = machine.objective(expected)

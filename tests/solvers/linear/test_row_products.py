@@ -193,7 +193,7 @@ def test_rows_of_unit_length_have_it_and_those_of_zeros_stay() -> None:
     np.testing.assert_array_equal(lengths[empty], 0.0)
 
 
-def test_dense_rows_are_centred_and_sparse_ones_are_not() -> None:
+def test_dense_rows_are_centered_and_sparse_ones_are_not() -> None:
     data = values() + 5
     dense = RowScaling.fitted(FeatureRows.of(data, 60), is_unit=True, constant=1.0)
     np.testing.assert_allclose(dense.center, data.mean(axis=0), rtol=1e-14)

@@ -145,7 +145,7 @@ def test_more_labels_than_are_solved_for_at_once(where) -> None:
         problem.targets,
         100,
         label_weight=2.0,
-        teller=lambda done, total: told.append((done, total)),
+        on_step=lambda done, total: told.append((done, total)),
     )
     whole = inverse.apply(np.eye(100))[np.ix_(problem.nodes, problem.nodes)]
     np.testing.assert_allclose(fit.kernel, whole, atol=1e-6)

@@ -12,7 +12,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels, deal_folds
 from peewit.solvers.models.auto.arms import Densities, is_better
-from peewit.solvers.models.auto.auto import Auto, _standardised_degrees
+from peewit.solvers.models.auto.auto import Auto, _standardized_degrees
 from peewit.solvers.models.auto.potentials import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.models.auto.walks import BY_FAR, CLEARLY, walk_shares
@@ -93,13 +93,14 @@ def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
     for fold in range(groups.n_folds):
         _, scores = potentials.without(fold)
         other = refit.solve(prepared, groups.without(fold))
-        reached = groups.reached(graph.component)[groups.asked_fold == fold]
-        assert (reached == other.reachable[groups.asked[groups.asked_fold == fold]]).all()
+        is_out = groups.left_out_folds == fold
+        reached = groups.reached(graph.component)[is_out]
+        assert (reached == other.reachable[groups.left_out_nodes[is_out]]).all()
         np.testing.assert_allclose(
             scores[other.reachable], unit * other.scores[other.reachable], atol=2e-5 * size
         )
     if groups.is_single:
-        each = potentials._each_without()
+        each = potentials._left_out_scores()
         for row, place in enumerate(groups.usable):
             rest = labels.subset(np.delete(np.arange(labels.n_labeled), place))
             other = refit.solve(prepared, rest)
@@ -155,12 +156,14 @@ def test_walks_leave_folds_out() -> None:
     prepared = model.prepare(graph)
     potentials = potentials_of(model, prepared, groups)
     arm, *_ = walk_shares(prepared, potentials, potentials, UNWATCHED)
-    rows = groups.asked_fold == 0
+    rows = groups.left_out_folds == 0
     assert rows[labels.n_labeled :].sum() > 20  # nodes that stand for all
     rest = LabelGroups.of(groups.without(0), graph.n_nodes)
     fewer = potentials_of(model, prepared, rest)
     alone, *_ = walk_shares(prepared, fewer, fewer, UNWATCHED)
-    np.testing.assert_allclose(arm.left_out[rows], alone.values[groups.asked[rows]], atol=1e-4)
+    np.testing.assert_allclose(
+        arm.left_out[rows], alone.values[groups.left_out_nodes[rows]], atol=1e-4
+    )
 
 
 def test_walks_start_from_densities_where_potentials_fail() -> None:
@@ -222,7 +225,7 @@ def test_degrees_beyond_those_of_labels_count_as_the_nearest() -> None:
     graph, classes = blocks([400, 200], 0.8)
     rank = np.argsort(graph.degree)
     labels = labels_at(np.sort(rank[100:160]), classes)
-    covariate = _standardised_degrees(graph, LabelGroups.of(labels, graph.n_nodes))
+    covariate = _standardized_degrees(graph, LabelGroups.of(labels, graph.n_nodes))
     assert np.ptp(covariate) == np.ptp(covariate[labels.nodes])
     assert covariate[rank[-1]] == covariate[labels.nodes].max()
 
@@ -281,7 +284,7 @@ def test_columns_of_groups_that_stay_are_not_made_again() -> None:
     np.testing.assert_array_equal(found[:, 0], [1, 2, 3, 5])
     poor = GroupColumns(kept_bytes=8)
     poor.of(LabelGroups.of(few, 6), make)
-    assert not poor.kept
+    assert not poor.by_nodes
 
 
 def test_the_rest_of_groups_has_their_columns_and_no_label_of_the_fold() -> None:
@@ -317,7 +320,7 @@ def test_folds_that_share_columns_answer_as_solves_without_them(n_labels: int) -
     made: set[int] = set()
     for number in range(5):
         found = model.solve_without(shared, labels, fold, number)
-        before, made = made, {id(each) for each in shared.potentials.kept.values()}
+        before, made = made, {id(each) for each in shared.potentials.by_nodes.values()}
         assert made == (before or made)  # by the first fold, for all
         assert shared.potentials.holds(groups)
         assert shared.walks is walks  # the next solve has those of all labels again

@@ -36,7 +36,7 @@ def problem(n_arms: int = 2, n_classes: int = 3) -> _Problem:
     size = n_arms + 2 * n_classes
     root = rng.standard_normal((size, size))
     return _Problem(
-        said=np.stack([said(classes, n_classes, 1.0, seed=arm) for arm in range(n_arms)]),
+        arm_values=np.stack([said(classes, n_classes, 1.0, seed=arm) for arm in range(n_arms)]),
         offset=rng.standard_normal((N_LABELS, n_classes)),
         classes=classes,
         covariates=np.stack([np.ones(N_LABELS), rng.standard_normal(N_LABELS)]),
@@ -75,7 +75,9 @@ def test_the_mode_is_the_one_that_another_solver_finds(seed: int) -> None:
     size = n_arms + 2 * n_classes
     root = rng.standard_normal((size, size))
     own = _Problem(
-        said=np.stack([said(classes, n_classes, strengths[a], seed=a) for a in range(n_arms)]),
+        arm_values=np.stack(
+            [said(classes, n_classes, strengths[a], seed=a) for a in range(n_arms)]
+        ),
         offset=rng.standard_normal((N_LABELS, n_classes)),
         classes=classes,
         covariates=np.stack([np.ones(N_LABELS), rng.standard_normal(N_LABELS)]),

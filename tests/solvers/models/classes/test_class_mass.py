@@ -5,9 +5,9 @@ from hypothesis import given
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.classes.class_mass import (
+    class_priors,
     contrast_shares,
     contrasts,
-    label_shares,
     normalized_masses,
 )
 from peewit.solvers.models.harmonic.harmonic import HFS
@@ -23,7 +23,7 @@ def reached(graph: Graph, labels: Labels) -> np.ndarray:
 
 
 @given(problems())
-def test_hfs_normalises_class_masses_as_its_twin(problem) -> None:
+def test_hfs_normalizes_class_masses_as_its_twin(problem) -> None:
     graph, labels = problem
     model = HFS(graph_penalty=0.0, class_mass="labels", rtol=1e-10)
     scores = model.solve(model.prepare(graph), labels).scores
@@ -95,7 +95,7 @@ def test_a_flat_function_is_compared_by_relative_excess() -> None:
     bumps -= bumps.mean(axis=1, keepdims=True)
     bumps -= graph.degree @ bumps / graph.degree.sum()
     mean, size = np.array([0.7, 0.2, 0.1]), 1e-6
-    expected = label_shares(labels, graph) * bumps / mean
+    expected = class_priors(labels, graph) * bumps / mean
     found = contrasts(mean + size * bumps, labels, graph) / size
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
 

@@ -201,9 +201,9 @@ def test_eigfun_agrees_with_its_twin() -> None:
     model = EigFun(n_dimensions=3, n_functions=7, n_bins=20, width=0.3)
     scores = solved(model, empty_graph(150), labels, rows).scores
     rotated = principal_coordinates(rows, 3)
-    centred = rows - rows.mean(axis=0)
-    _, _, directions = np.linalg.svd(centred)
-    np.testing.assert_allclose(np.abs(rotated), np.abs(centred @ directions[:3].T), atol=1e-9)
+    centered = rows - rows.mean(axis=0)
+    _, _, directions = np.linalg.svd(centered)
+    np.testing.assert_allclose(np.abs(rotated), np.abs(centered @ directions[:3].T), atol=1e-9)
     expected = eigfun_scores(rotated, labels, n_functions=7, n_bins=20, width=0.3)
     np.testing.assert_allclose(scores, expected, atol=1e-8)
 
@@ -211,8 +211,8 @@ def test_eigfun_agrees_with_its_twin() -> None:
 @pytest.mark.parametrize("wide", [False, True])
 def test_principal_coordinates_of_every_shape(wide: bool) -> None:
     rows = np.hstack([cloud(60, 5), np.zeros((60, 2_500 if wide else 3))])
-    centred = rows - rows.mean(axis=0)
-    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = rows - rows.mean(axis=0)
+    left, values, _ = np.linalg.svd(centered, full_matrices=False)
     for given_ in (rows, sp.csr_array(rows)):
         for n_kept in (2, 5):
             found = principal_coordinates(given_, n_kept)

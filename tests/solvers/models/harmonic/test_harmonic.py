@@ -60,13 +60,13 @@ def test_stable_hfs_agrees_with_the_dense_system(problem, graph_penalty: float) 
 def test_the_three_forms_of_stable_hfs_are_one(problem, graph_penalty: float) -> None:
     graph, labels = problem
     laplacian, kappa = dense_laplacian(graph), graph_penalty * labels.n_labeled
-    centred = labels.targets() - labels.class_prior()
-    d3 = stable_hfs_d3(laplacian, labels.nodes, centred, kappa)
+    centered = labels.targets() - labels.class_prior()
+    d3 = stable_hfs_d3(laplacian, labels.nodes, centered, kappa)
     np.testing.assert_allclose(
-        stable_hfs_d4(laplacian, labels.nodes, centred, kappa), d3, atol=1e-6
+        stable_hfs_d4(laplacian, labels.nodes, centered, kappa), d3, atol=1e-6
     )
     np.testing.assert_allclose(
-        stable_hfs_kkt(laplacian, labels.nodes, centred, kappa), d3, atol=1e-6
+        stable_hfs_kkt(laplacian, labels.nodes, centered, kappa), d3, atol=1e-6
     )
     scores = scores_of(StableHFS(graph_penalty=graph_penalty, rtol=1e-9), graph, labels)
     np.testing.assert_allclose(scores, d3, atol=1e-6)

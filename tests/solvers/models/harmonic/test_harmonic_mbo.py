@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, ProgressReport, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.harmonic import harmonic_mbo
 from peewit.solvers.models.harmonic.harmonic import HFS
 from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO, WalkStart
@@ -211,10 +211,10 @@ def test_walks_that_step_together_end_as_each_does_alone(monkeypatch, most: int)
     for seed in range(3):
         nodes = draw_per_class(classes, 2, seed=seed)
         labels = Labels.from_pairs(nodes, classes[nodes])
-        task = CentredLabels.of(labels, graph.component)
+        task = CenteredLabels.of(labels, graph.component)
         first = Poisson().solve(prepared, labels).scores.argmax(axis=1)
         starts.append(WalkStart(task=task, labels=labels, first=first))
-    starts[1] = replace(starts[1], asked=np.array([5, 3]))
+    starts[1] = replace(starts[1], nodes=np.array([5, 3]))
     alone = [model.walked(prepared, [start], UNWATCHED) for start in starts]
     monkeypatch.setattr(harmonic_mbo, "_MOST_JOINED", most)
     outcome, together = model.walked(prepared, starts, UNWATCHED)
@@ -231,7 +231,7 @@ def test_walks_together_end_when_they_are_cancelled() -> None:
     labels = Labels.from_pairs(nodes, classes[nodes])
     prepared = HarmonicMBO().prepare(graph)
     start = WalkStart(
-        task=CentredLabels.of(labels, graph.component), labels=labels, first=np.zeros_like(classes)
+        task=CenteredLabels.of(labels, graph.component), labels=labels, first=np.zeros_like(classes)
     )
     steps: list[int] = []
     watch = Watch(

@@ -91,7 +91,7 @@ def test_shares_of_harmonic_functions_are_those_of_an_inverse(graph: Graph, labe
 
 
 @pytest.mark.parametrize("model", [StableHFS(rtol=TIGHT), Poisson(rtol=TIGHT)], ids=repr)
-def test_centred_shares_sum_to_0(model: LinearModel, graph: Graph, labels: Labels) -> None:
+def test_centered_shares_sum_to_0(model: LinearModel, graph: Graph, labels: Labels) -> None:
     shares = found_by(model, graph, labels).shares
     reached = np.flatnonzero(graph.degree > 0)
     sums = shares[reached].astype(np.float64).sum(axis=1)

@@ -52,7 +52,7 @@ def test_equal_or_missing_values_deviate_by_nothing() -> None:
 def test_each_test_names_its_bias(told: dict[str, float], biases: tuple[str, ...]) -> None:
     values = {"p_value": 1.0, "shares": np.ones(2) / 2, "is_estimated": False} | told
     sample = LabelSample(**values)  # type: ignore[arg-type]
-    assert sample.biases == biases == biases_of(sample.told)
+    assert sample.biases == biases == biases_of(sample.stats)
 
 
 def test_warnings_name_shares_and_need_not_blame_labels() -> None:

@@ -149,7 +149,7 @@ def test_of_very_many_labels_a_part_of_each_class_is_fitted(
     told = [each for each in part.warnings if "45 of the 120 labels" in each]
     assert not whole.warnings
     assert len(told) == 1
-    chosen = filtered_ridge._evenly_chosen(labels, 45)
+    chosen = filtered_ridge._choose_evenly(labels, 45)
     assert np.bincount(labels.classes[chosen]).tolist() == [15, 30]
     fewer = solved(model, graph, words(classes), labels.subset(chosen))
     np.testing.assert_allclose(part.scores, fewer.scores, atol=1e-6)

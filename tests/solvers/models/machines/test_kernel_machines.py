@@ -12,7 +12,7 @@ from peewit.solvers.gram.landmarks import LandmarkMap
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.status import Status
-from peewit.solvers.svm.conjugate_gradients import Descent, descend
+from peewit.solvers.svm.conjugate_gradients import ConjugateGradients, descend
 from peewit.solvers.svm.dual import maximize
 from peewit.solvers.svm.labeled_system import (
     DenseInverse,
@@ -23,7 +23,7 @@ from peewit.solvers.svm.labeled_system import (
 )
 from peewit.solvers.svm.line_search import exact_step
 from peewit.solvers.svm.newton import minimize
-from peewit.solvers.svm.regularised_problem import Minimum, Problem
+from peewit.solvers.svm.regularized_problem import Minimum, Problem
 from peewit.solvers.svm.stopping import MEASURES, RTOL, EarlyStop, Validation
 from tests.reference.kernel_machines import laplacian_power
 from tests.solvers.machines import objectives, small, twin
@@ -143,7 +143,7 @@ def test_gradients_agree_with_finite_differences(bias: str, loss: str) -> None:
         size = np.linalg.norm(dense.gradient(point))
         assert check_grad(dense.objective, dense.gradient, point, epsilon=1e-7) < 1e-4 * size
     coef, intercept = point[1:, None], point[:1]
-    live = Descent(problem, coef, intercept, measure="gradient", rtol=1e-8).init().live
+    live = ConjugateGradients(problem, coef, intercept, measure="gradient", rtol=1e-8).init().live
     found = np.concatenate([live.gradient_intercept, live.gradient_values[:, 0]])
     np.testing.assert_allclose(found, dense.gradient(point), rtol=1e-9, atol=1e-9)
     assert live.objective[0] == pytest.approx(dense.objective(point), rel=1e-12)
@@ -196,7 +196,7 @@ def test_the_objective_falls_at_every_iteration(bias: str) -> None:
     """(I28)."""
     problem = small(5).problem(bias=bias)
     zero = np.zeros((problem.space.n_coef, 1)), np.zeros(1)
-    method = Descent(problem, *zero, measure="gradient", rtol=1e-12)
+    method = ConjugateGradients(problem, *zero, measure="gradient", rtol=1e-12)
     state = method.init()
     objectives = [float(state.live.objective[0])]
     for _ in range(60):
@@ -447,10 +447,10 @@ def test_a_float32_gram_matrix_is_factored_once_and_solved_to_float64() -> None:
     gram = DenseGram.of(given.kernel(), given.rows, np.float32)
     problem = given.problem(space=gram)
 
-    def teller(n_done: int, n_rows: int) -> None:
+    def on_step(n_done: int, n_rows: int) -> None:
         begun.extend([n_rows] * (n_done == 0))
 
-    inverse = DenseInverse(gram, problem.laplacian, 1e-2, 1e-1, teller=teller)
+    inverse = DenseInverse(gram, problem.laplacian, 1e-2, 1e-1, on_step=on_step)
     right = np.eye(gram.n_rows)[:, :5]
     coef = inverse.apply(right)
     penalty = problem.laplacian.product(gram.matrix.astype(np.float64) @ coef)

@@ -18,12 +18,12 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO, WalkStart
 from peewit.solvers.models.harmonic.threshold_dynamics import Walk
-from peewit.solvers.models.left_out.kept_left_out import KeptLeftOut, in_parts
 from peewit.solvers.models.left_out.label_groups import LabelGroups
+from peewit.solvers.models.left_out.left_out_cache import LeftOutCache, in_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeptWalks(KeptLeftOut):
+class WalkCache(LeftOutCache):
     """Walks as they ended with some labels."""
 
     walks_from: str  # "poisson" or "density": whose classes walks began from
@@ -39,11 +39,11 @@ class KeptWalks(KeptLeftOut):
         walk: Walk,
         left_out: FloatArray,
         shares: FloatArray,
-    ) -> "KeptWalks":
+    ) -> "WalkCache":
         """Walks that began with ``start`` and ended with ``walk``."""
         return cls(
             labels=groups.labels,
-            was_left_out=groups.asked_fold >= 0,
+            was_left_out=groups.left_out_folds >= 0,
             walks_from=walks_from,
             first=start.first,
             walk=walk,

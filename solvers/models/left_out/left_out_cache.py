@@ -18,12 +18,12 @@ _STEPS: Final = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeptLeftOut:
+class LeftOutCache:
     """Class shares from some labels, and those of labels and stand-in nodes without a fold."""
 
     labels: Labels
-    was_left_out: BoolArray  # (n_asked,)
-    left_out: FloatArray  # (n_asked, n_classes), even where one was not left out
+    was_left_out: BoolArray  # (n_left_out,)
+    left_out: FloatArray  # (n_left_out, n_classes), even where one was not left out
     shares: UInt8Array  # (n_nodes, n_classes), in 255ths
 
     def serve(self, groups: LabelGroups) -> bool:
@@ -38,17 +38,17 @@ class KeptLeftOut:
         return bool(n_changed <= _MOST_CHANGED * before.n_labeled and is_left_out.all())
 
     def left_out_of(self, groups: LabelGroups) -> FloatArray:
-        """(n_asked, n_classes) shares at labels and at stand-in nodes without their fold.
+        """(n_left_out, n_classes) shares at labels and at stand-in nodes without their fold.
 
         With all labels where they were not left out.
         """
-        shares = self.shares[groups.asked] / _STEPS
+        shares = self.shares[groups.left_out_nodes] / _STEPS
         at, place = self._common(groups.labels)
         shares[at] = self.left_out[place]
-        own, kept = groups.labels.n_labeled, self.labels.n_labeled
-        was_left_out = self.was_left_out[kept:]  # the same nodes, as these depend on no label
+        n_labeled, n_before = groups.labels.n_labeled, self.labels.n_labeled
+        was_left_out = self.was_left_out[n_before:]  # the same nodes, as these depend on no label
         if was_left_out.size == groups.stand_ins.size:
-            shares[own:][was_left_out] = self.left_out[kept:][was_left_out]
+            shares[n_labeled:][was_left_out] = self.left_out[n_before:][was_left_out]
         return shares
 
     def _common(self, labels: Labels) -> tuple[IntArray, IntArray]:

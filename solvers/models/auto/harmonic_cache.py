@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from peewit.solvers.arrays import Float32Array
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.left_out.kept_left_out import KeptLeftOut
+from peewit.solvers.models.left_out.left_out_cache import LeftOutCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeptHarmonic(KeptLeftOut):
+class HarmonicCache(LeftOutCache):
     """Harmonic functions with the labels that they were made for, and with the last ones."""
 
     last: Labels

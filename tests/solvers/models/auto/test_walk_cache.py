@@ -10,9 +10,9 @@ from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.arms import Densities
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.kept_walks import KeptWalks
 from peewit.solvers.models.auto.potentials import Potentials
-from peewit.solvers.models.classes.centring import CentredLabels
+from peewit.solvers.models.auto.walk_cache import WalkCache
+from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO, WalkStart
 from peewit.solvers.models.harmonic.threshold_dynamics import Walk
 from peewit.solvers.models.left_out.label_groups import GroupColumns, LabelGroups, Starts
@@ -26,17 +26,17 @@ def grown(n_nodes: int, n_labels: int, *, seed: int) -> tuple[np.ndarray, np.nda
     return np.sort(nodes[:-1]), np.sort(nodes)
 
 
-def kept_walks(graph: Graph, labels: Labels, *, n_steps: int = 3) -> KeptWalks:
+def cached_walks(graph: Graph, labels: Labels, *, n_steps: int = 3) -> WalkCache:
     """Of walks that ended as they began."""
     groups = LabelGroups.of(labels, graph.n_nodes)
     first = np.arange(graph.n_nodes, dtype=np.uint8) % labels.n_classes
-    task = CentredLabels.of(labels, graph.component)
-    return KeptWalks.of(
+    task = CenteredLabels.of(labels, graph.component)
+    return WalkCache.of(
         groups,
         "poisson",
         WalkStart(task=task, labels=labels, first=first),
         Walk(classes=first, n_steps=n_steps),
-        np.tile([0.25, 0.75], (groups.asked.size, 1)),
+        np.tile([0.25, 0.75], (groups.left_out_nodes.size, 1)),
         np.tile([0.6, 0.4], (graph.n_nodes, 1)),
     )
 
@@ -119,16 +119,16 @@ def test_a_repeated_walk_is_the_last_one_that_was_kept(homophily: float) -> None
     graph, classes = blocks([300, 200], homophily)
     labels = labels_at(grown(500, 40, seed=2)[0], classes)
     prepared = HarmonicMBO().prepare(graph)
-    task = CentredLabels.of(labels, graph.component)
+    task = CenteredLabels.of(labels, graph.component)
     first = (classes ^ (np.random.default_rng(0).random(500) < 0.2)).astype(np.uint8)
     start = WalkStart(task=task, labels=labels, first=first)
     outcome, (shares,) = HarmonicMBO().walked(prepared, [start], UNWATCHED)
     (state,) = outcome.state.parts
-    assert (state.kept_walk.n_steps > 0) == (homophily > 0.5)
+    assert (state.best_walk.n_steps > 0) == (homophily > 0.5)
     _, order = prepared.near_in_memory()
     began = np.empty_like(first)
-    began[order] = state.kept_walk.classes
-    walk = replace(state.kept_walk, classes=began)
+    began[order] = state.best_walk.classes
+    walk = replace(state.best_walk, classes=began)
     found = HarmonicMBO().repeated(prepared, labels, walk, UNWATCHED)
     np.testing.assert_allclose(found, shares, atol=1e-6)
     with pytest.raises(Stopped):
@@ -174,10 +174,10 @@ def test_labels_one_after_another_answer_as_a_first_solve_does(kind: str) -> Non
 def test_walks_begin_anew_for_other_classes_and_many_changes() -> None:
     graph, _ = blocks([60, 40], 0.8)
     nodes, codes = np.arange(80), np.arange(80) % 2
-    kept = kept_walks(graph, Labels.from_pairs(nodes, codes))
+    cache = cached_walks(graph, Labels.from_pairs(nodes, codes))
 
     def serves(nodes: np.ndarray, names: np.ndarray) -> bool:
-        return kept.serve(LabelGroups.of(Labels.from_pairs(nodes, names), graph.n_nodes))
+        return cache.serve(LabelGroups.of(Labels.from_pairs(nodes, names), graph.n_nodes))
 
     assert serves(nodes, codes)
     assert serves(np.arange(84), np.arange(84) % 2)  # a twentieth more
@@ -192,24 +192,24 @@ def test_walks_begin_anew_where_a_label_can_be_left_out_at_last() -> None:
     graph, _ = blocks([60, 40], 0.8)
     codes = np.zeros(41, np.int64)
     codes[39:] = 1
-    kept = kept_walks(graph, Labels.from_pairs(np.arange(40), codes[:40]))
+    cache = cached_walks(graph, Labels.from_pairs(np.arange(40), codes[:40]))
     groups = LabelGroups.of(Labels.from_pairs(np.arange(41), codes), graph.n_nodes)
-    assert not kept.serve(groups)
+    assert not cache.serve(groups)
 
 
 def test_kept_walks_start_from_first_classes_where_these_are_others() -> None:
     """Beside the powers of the matrix of a walk that labels stop."""
     graph, _ = blocks([60, 40], 0.8)
     labels = Labels.from_pairs(np.arange(30), np.arange(30) % 2)
-    kept = kept_walks(graph, labels)
-    kept = replace(kept, walk=Walk(classes=1 - kept.first, n_steps=3))
-    first = kept.first.copy()
+    cache = cached_walks(graph, labels)
+    cache = replace(cache, walk=Walk(classes=1 - cache.first, n_steps=3))
+    first = cache.first.copy()
     first[50:60] = 1 - first[50:60]
     more = Labels.from_pairs(np.arange(31), np.arange(31) % 2)
-    task = CentredLabels.of(more, graph.component)
+    task = CenteredLabels.of(more, graph.component)
     start = WalkStart(task=task, labels=more, first=first)
-    found = kept.repeated(HarmonicMBO().prepare(graph), start, UNWATCHED)
-    began = 1 - kept.first
+    found = cache.repeated(HarmonicMBO().prepare(graph), start, UNWATCHED)
+    began = 1 - cache.first
     began[50:60] = first[50:60]
     absent = task.lacks[task.component, began]
     began[absent] = first[absent]
@@ -223,12 +223,12 @@ def test_kept_walks_start_from_first_classes_where_these_are_others() -> None:
     asked = task.reachable  # nobody asks for the others
     np.testing.assert_allclose(found[asked], shares[asked], atol=1e-6)
     groups = LabelGroups.of(more, graph.n_nodes)
-    left_out = kept.left_out_of(groups)
-    np.testing.assert_array_equal(left_out[:30], kept.left_out[:30])
+    left_out = cache.left_out_of(groups)
+    np.testing.assert_array_equal(left_out[:30], cache.left_out[:30])
     np.testing.assert_allclose(left_out[30], [0.6, 0.4], atol=1 / 255)
     asked = np.flatnonzero(groups.stand_in_fold >= 0)
     assert asked.size == graph.n_nodes - 31
-    np.testing.assert_array_equal(left_out[31:][asked], kept.left_out[30:][asked])
+    np.testing.assert_array_equal(left_out[31:][asked], cache.left_out[30:][asked])
 
 
 def test_walks_begin_anew_where_asked() -> None:

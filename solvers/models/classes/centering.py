@@ -1,7 +1,7 @@
-"""Labels centred per component: what the models fit, and the means they add again.
+"""Labels centered per component: what the models fit, and the means they add again.
 
-On a component a constant costs no energy. So labels are centred with their mean target there, and a
-component without label is answered by the mean of all labels.
+On a component a constant costs no energy. So labels are centered with their mean target there, and
+a component without label is answered by the mean of all labels.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from peewit.solvers.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CentredLabels:
-    """Labels centred by the components of their nodes."""
+class CenteredLabels:
+    """Labels centered by the components of their nodes."""
 
     labels: Targets
     component: IntArray  # (n_nodes,) of each node, numbered from 0
@@ -25,7 +25,7 @@ class CentredLabels:
     counts: IntArray  # (n_components,) labels
 
     @classmethod
-    def of(cls, labels: Targets, component: IntArray) -> "CentredLabels":
+    def of(cls, labels: Targets, component: IntArray) -> "CenteredLabels":
         """``labels`` on nodes of these components; each number has at least one node."""
         targets, at = labels.targets(), component[labels.nodes]
         counts = np.bincount(at, minlength=int(component.max(initial=-1)) + 1)
@@ -43,8 +43,8 @@ class CentredLabels:
             counts=counts,
         )
 
-    def uncentred(self) -> "CentredLabels":
-        """The same with uncentred targets, and means of 0 where there are labels."""
+    def uncentered(self) -> "CenteredLabels":
+        """The same with uncentered targets, and means of 0 where there are labels."""
         means = np.where(self.counts[:, None] > 0, 0.0, self.means)
         return replace(self, values=self.labels.targets(), means=means)
 
@@ -79,5 +79,5 @@ class CentredLabels:
     ) -> Solution:
         """The solution: ``scores`` where a label reaches, the mean of all labels elsewhere."""
         reachable = self.reachable
-        kept = np.where(reachable[:, None], scores, self.labels.mean_target())
-        return Solution(scores=kept, reachable=reachable, status=status, stats=stats)
+        all_scores = np.where(reachable[:, None], scores, self.labels.mean_target())
+        return Solution(scores=all_scores, reachable=reachable, status=status, stats=stats)
