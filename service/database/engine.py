@@ -131,7 +131,7 @@ def open_database(url: str | URL) -> Database:
     ValueError
         Another kind of database, SQLite in memory, or SQLite on a network file system.
     peewit.service.database.migrations.DatabaseVersionError
-        A newer version of this program has migrated the database.
+        The database is at a schema of before the first release, or at a newer one.
     DatabaseNotOpened
         No SQLite file can be made there, or what is there is none or cannot be written.
     """
@@ -154,7 +154,7 @@ def open_private_database(path: Path) -> Database:
     """A SQLite file that this process alone uses, such as a backup's, on any file system.
 
     Created or migrated as by `open_database`, in one file without a log beside it. Raises
-    `DatabaseVersionError` where a newer version of this program has written the file.
+    `DatabaseVersionError` as that does.
     """
     engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)))
     event.listen(engine, "connect", _configure_sqlite)

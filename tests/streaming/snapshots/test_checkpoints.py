@@ -157,7 +157,7 @@ def test_a_checkpoint_of_format_3_opens_without_degrees(
 def test_what_earlier_versions_stored_besides_is_passed_over(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
-    """As before deletions were off or exact alone; `tests.service.earlier_home` has more of it."""
+    """As before deletions were off or exact alone."""
     position = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self_loops_before=2)
     inside = replace(checkpoint, position=position)
     CheckpointStore(tmp_path).save(inside)
