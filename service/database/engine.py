@@ -37,10 +37,6 @@ _NETWORK_FILE_SYSTEMS: Final = re.compile(
 )
 """Where SQLite's locks and shared memory do not reach every machine."""
 
-
-_PACKED: Final = 1
-"""``user_version`` of a SQLite file without remains of unsafe deletes."""
-
 _MOUNT_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -102,16 +98,13 @@ class Database:
     def forget_deleted(self) -> bool:
         """Overwrite what was deleted; False where an old snapshot is being read: try again then.
 
-        On SQLite the file is packed once, for deletes from before each delete overwrote, and its
-        log is emptied. PostgreSQL's vacuum removes dead rows.
+        On SQLite each delete overwrites, and the log is emptied here. PostgreSQL's vacuum removes
+        dead rows.
         """
         if not self.is_sqlite:
             return True
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("PRAGMA query_only = OFF")
-            if connection.exec_driver_sql("PRAGMA user_version").scalar_one() < _PACKED:
-                connection.exec_driver_sql("VACUUM")
-                connection.exec_driver_sql(f"PRAGMA user_version = {_PACKED}")
             is_busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
         return not is_busy
 

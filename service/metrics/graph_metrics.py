@@ -113,7 +113,9 @@ def _read(database: Database) -> _Figures:
     columns = [figure.label(name) for name, _, figure in _FIGURES]
     statement = select(graphs.c.name, *columns).where(graphs.c.state == "active")
     with database.read() as connection:
-        figures = {row["name"]: row for row in connection.execute(statement).mappings()}
+        figures: dict[str, Mapping[str, Any]] = {
+            row.name: row._asdict() for row in connection.execute(statement)
+        }
     size = "peewit_edges_ingested_total"
     by_size = sorted(figures, key=lambda name: (-figures[name][size], name))
     if len(by_size) <= MAX_GRAPHS:

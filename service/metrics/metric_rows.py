@@ -10,7 +10,12 @@ from prometheus_client.registry import Collector
 Moment = TypeVar("Moment")
 
 
-_KINDS: Final = {"_total": CounterMetricFamily, "_info": InfoMetricFamily}
+_Family = CounterMetricFamily | GaugeMetricFamily | InfoMetricFamily
+
+_KINDS: Final[Mapping[str, type[_Family]]] = {
+    "_total": CounterMetricFamily,
+    "_info": InfoMetricFamily,
+}
 """By the end of a name; all others are gauges."""
 
 
@@ -27,7 +32,7 @@ class MetricRow(Generic[Moment]):
         """The metric with some numbers; the value of a single label may stand for itself."""
         end = next((each for each in _KINDS if self.name.endswith(each)), "")
         kind = _KINDS.get(end, GaugeMetricFamily)
-        family = kind(self.name.removesuffix(end), self.help, labels=self.labels)
+        family: _Family = kind(self.name.removesuffix(end), self.help, labels=self.labels)
         for labels, number in numbers.items():
             family.add_metric([labels] if isinstance(labels, str) else labels, number)
         return family

@@ -53,7 +53,7 @@ def share_of_thinning(
     """What other coins would have decided otherwise; None where none were thrown, or none is told.
 
     None is told of models whose classes no linear system decides, and of snapshots that do not say
-    how far their weights may be off: nodes were erased since, or an older release made them.
+    how far their weights may be off, as nodes were erased since.
     """
     meta, decisive = snapshot.meta, solution.decisive
     if meta.is_whole or decisive is None:
