@@ -32,5 +32,6 @@ Events, not states
 
 Schema by migrations only
     Processes start in any order on a fresh or an old database. Whoever comes first migrates under a
-    lock, in one transaction; the others wait. A database of a newer version is refused.
+    lock, in one transaction; the others wait. A database of a newer version is refused, and one of
+    before the first release.
 """

@@ -46,7 +46,7 @@ from peewit.service.api.served_home import ServedHome
 from peewit.service.api.streams import StreamEnds, Streams
 from peewit.service.api.throttling import RateLimits
 from peewit.service.database.engine import open_database
-from peewit.service.metrics.process_tree_metrics import ProcessTreeCollector
+from peewit.service.metrics.process_tree_metrics import process_tree_collector
 from peewit.service.operations.table import TABLE
 from peewit.service.settings import Settings, metrics_directory, prepare_environment
 
@@ -133,7 +133,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     # the process that all of the API's are below, or are
     first_process = os.getpid() if metrics_directory() is None else os.getppid()
-    home.metrics.register(ProcessTreeCollector(first_process))
+    home.metrics.register(process_tree_collector(first_process))
     app = FastAPIOffline(
         docs_url=None,
         redoc_url=None,

@@ -15,6 +15,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.database.engine import DatabaseNotOpened
+from peewit.service.database.migrations import DatabaseVersionError
 from peewit.service.upkeep.doctor import Finding, Level, Patient, examine
 
 app = command_group()
@@ -33,9 +34,11 @@ def doctor(
         with open_home() as home:
             patient = Patient(database=home.database, settings=home.settings, now=time.time())
             findings = examine(patient, repair=repair)
-    except (DBAPIError, DatabaseNotOpened) as error:
+    except (DBAPIError, DatabaseNotOpened, DatabaseVersionError) as error:
         reason = error.orig if isinstance(error, DBAPIError) else error
-        text = f"cannot be reached: {' '.join(str(reason).split())}"
+        text = " ".join(str(reason).split())
+        if not isinstance(error, DatabaseVersionError):
+            text = f"cannot be reached: {text}"
         findings = [Finding(check="database", level=Level.FAULT, text=text)]
     n_faults = sum(finding.level is Level.FAULT for finding in findings)
     if json:

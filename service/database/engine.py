@@ -37,10 +37,6 @@ _NETWORK_FILE_SYSTEMS: Final = re.compile(
 )
 """Where SQLite's locks and shared memory do not reach every machine."""
 
-
-_PACKED: Final = 1
-"""``user_version`` of a SQLite file without remains of unsafe deletes."""
-
 _MOUNT_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -102,16 +98,13 @@ class Database:
     def forget_deleted(self) -> bool:
         """Overwrite what was deleted; False where an old snapshot is being read: try again then.
 
-        On SQLite the file is packed once, for deletes from before each delete overwrote, and its
-        log is emptied. PostgreSQL's vacuum removes dead rows.
+        On SQLite each delete overwrites, and the log is emptied here. PostgreSQL's vacuum removes
+        dead rows.
         """
         if not self.is_sqlite:
             return True
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("PRAGMA query_only = OFF")
-            if connection.exec_driver_sql("PRAGMA user_version").scalar_one() < _PACKED:
-                connection.exec_driver_sql("VACUUM")
-                connection.exec_driver_sql(f"PRAGMA user_version = {_PACKED}")
             is_busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
         return not is_busy
 
@@ -131,7 +124,7 @@ def open_database(url: str | URL) -> Database:
     ValueError
         Another kind of database, SQLite in memory, or SQLite on a network file system.
     peewit.service.database.migrations.DatabaseVersionError
-        A newer version of this program has migrated the database.
+        The database is at a schema of before the first release, or at a newer one.
     DatabaseNotOpened
         No SQLite file can be made there, or what is there is none or cannot be written.
     """
@@ -154,7 +147,7 @@ def open_private_database(path: Path) -> Database:
     """A SQLite file that this process alone uses, such as a backup's, on any file system.
 
     Created or migrated as by `open_database`, in one file without a log beside it. Raises
-    `DatabaseVersionError` where a newer version of this program has written the file.
+    `DatabaseVersionError` as that does.
     """
     engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)))
     event.listen(engine, "connect", _configure_sqlite)

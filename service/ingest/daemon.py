@@ -37,7 +37,8 @@ from peewit.service.ingest.live_reading import live_reader
 from peewit.service.ingest.open_graph import OpenGraph
 from peewit.service.ingest.step_reports import ReportedSteps
 from peewit.service.jobs.worker_registry import WorkerRegistry
-from peewit.service.metrics.store_metrics import OTHERS, IngestMetrics, metrics_server
+from peewit.service.metrics.graph_metrics import OTHERS
+from peewit.service.metrics.store_metrics import IngestMetrics, metrics_server
 from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.graph_stream import Interrupted

@@ -6,13 +6,13 @@ and so are the series.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
-from typing import Any, Final
+from operator import attrgetter
+from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from peewit.service.database.engine import Database
@@ -20,6 +20,7 @@ from peewit.service.database.tables import jobs, leases
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import LANES, JobStatus
 from peewit.service.jobs.worker_registry import WorkerRegistry
+from peewit.service.metrics.metric_rows import MetricRow, RowCollector
 
 INGEST: Final = "ingest"
 """Role of a process that runs no jobs but shows that it is alive."""
@@ -40,68 +41,66 @@ class _Figures:
     n_leases: Counter[str] = field(default_factory=Counter)
 
 
-class JobCollector(Collector):
-    """Metrics of all jobs, read from the database at each scrape.
+def job_collector(database: Database, kinds: Collection[str]) -> RowCollector[_Figures]:
+    """Metrics of all jobs; ``kinds`` of job have a series even without jobs."""
+    return RowCollector(_ROWS, partial(_read, database, kinds))
 
-    ``kinds`` of job have a series even without jobs.
-    """
 
-    def __init__(self, database: Database, kinds: Collection[str]) -> None:
-        self._database = database
-        self._kinds = tuple(kinds)
-        self._workers = WorkerRegistry(database)
-
-    def describe(self) -> Iterable[Metric]:
-        """The metrics without numbers: the database is not asked before a scrape."""
-        return _families(_Figures())
-
-    def collect(self) -> Iterable[Metric]:
-        """The metrics of this moment."""
-        return _families(self._figures())
-
-    def _figures(self) -> _Figures:
-        counted = select(
-            jobs.c.status, jobs.c.kind, jobs.c.lane, func.count().label("n_jobs")
-        ).group_by(jobs.c.status, jobs.c.kind, jobs.c.lane)
-        again = select(func.sum(jobs.c.attempt - 1)).where(jobs.c.attempt > 1)
-        oldest = (
-            select(jobs.c.lane, func.min(jobs.c.created_at).label("since"), now().label("at"))
-            .where(jobs.c.status == JobStatus.QUEUED)
-            .group_by(jobs.c.lane)
+def _read(database: Database, kinds: Collection[str]) -> _Figures:
+    counted = select(
+        jobs.c.status, jobs.c.kind, jobs.c.lane, func.count().label("n_jobs")
+    ).group_by(jobs.c.status, jobs.c.kind, jobs.c.lane)
+    again = select(func.sum(jobs.c.attempt - 1)).where(jobs.c.attempt > 1)
+    oldest = (
+        select(jobs.c.lane, func.min(jobs.c.created_at).label("since"), now().label("at"))
+        .where(jobs.c.status == JobStatus.QUEUED)
+        .group_by(jobs.c.lane)
+    )
+    held = select(leases.c.name).where(leases.c.expires_at > now())
+    figures = _Figures(n_jobs=Counter(dict.fromkeys(product(_WAITING, kinds, LANES), 0)))
+    with database.read() as connection:
+        for row in connection.execute(counted):
+            figures.n_jobs[row.status, row.kind, row.lane] = row.n_jobs
+        figures.n_retries = int(connection.execute(again).scalar() or 0)
+        for row in connection.execute(oldest):
+            figures.oldest_seconds[row.lane] = max(0.0, (row.at - row.since).total_seconds())
+        figures.n_leases.update(
+            name.partition(":")[0] for name in connection.execute(held).scalars()
         )
-        held = select(leases.c.name).where(leases.c.expires_at > now())
-        figures = _Figures(n_jobs=Counter(dict.fromkeys(product(_WAITING, self._kinds, LANES), 0)))
-        with self._database.read() as connection:
-            for row in connection.execute(counted):
-                figures.n_jobs[row.status, row.kind, row.lane] = row.n_jobs
-            figures.n_retries = int(connection.execute(again).scalar() or 0)
-            for row in connection.execute(oldest):
-                figures.oldest_seconds[row.lane] = max(0.0, (row.at - row.since).total_seconds())
-            figures.n_leases.update(
-                name.partition(":")[0] for name in connection.execute(held).scalars()
-            )
-        for worker in self._workers.alive():
-            figures.n_workers.update(worker.lanes or (INGEST,))
-        return figures
+    for worker in WorkerRegistry(database).alive():
+        figures.n_workers.update(worker.lanes or (INGEST,))
+    return figures
 
 
-def _families(figures: _Figures) -> Sequence[Metric]:
-    known = "Jobs that the database remembers, finished ones for 30 days."
-    oldest = "Age of the oldest job that waits."
-    again = "Attempts after the first at the jobs that are remembered."
-    alive = "Processes with a fresh heartbeat, by role."
-    held = "Leases that have not run out, by what they are for."
-    return [
-        _gauge("peewit_jobs", known, ["status", "kind", "lane"], figures.n_jobs),
-        _gauge("peewit_oldest_queued_job_seconds", oldest, ["lane"], figures.oldest_seconds),
-        _gauge("peewit_job_retries", again, [], {(): figures.n_retries}),
-        _gauge("peewit_workers_alive", alive, ["role"], figures.n_workers),
-        _gauge("peewit_leases_held", held, ["for"], figures.n_leases),
-    ]
-
-
-def _gauge(name: str, text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for each, value in values.items():
-        family.add_metric([each] if isinstance(each, str) else list(each), value)
-    return family
+_ROWS: Final[tuple[MetricRow[_Figures], ...]] = (
+    MetricRow(
+        "peewit_jobs",
+        "Jobs that the database remembers, finished ones for 30 days.",
+        ("status", "kind", "lane"),
+        attrgetter("n_jobs"),
+    ),
+    MetricRow(
+        "peewit_oldest_queued_job_seconds",
+        "Age of the oldest job that waits.",
+        ("lane",),
+        attrgetter("oldest_seconds"),
+    ),
+    MetricRow(
+        "peewit_job_retries",
+        "Attempts after the first at the jobs that are remembered.",
+        (),
+        lambda figures: {(): figures.n_retries},
+    ),
+    MetricRow(
+        "peewit_workers_alive",
+        "Processes with a fresh heartbeat, by role.",
+        ("role",),
+        attrgetter("n_workers"),
+    ),
+    MetricRow(
+        "peewit_leases_held",
+        "Leases that have not run out, by what they are for.",
+        ("for",),
+        attrgetter("n_leases"),
+    ),
+)

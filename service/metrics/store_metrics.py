@@ -1,6 +1,6 @@
 """Prometheus metrics of the stores, which any process can read, and of ingest.
 
-What is in the database (edges, backlog, labels, snapshots; jobs by
+What is in the database (graphs by `peewit.service.metrics.graph_metrics`, jobs by
 `peewit.service.metrics.job_metrics`) is read at every scrape, so the API's processes agree and
 nothing is lost when one ends. Only the ingest process knows, since its start, how long blocks and
 resparsifications take.
@@ -23,17 +23,12 @@ from prometheus_client import (
     make_wsgi_app,
     start_http_server,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
-from prometheus_client.registry import Collector
-from sqlalchemy import and_, exists, func, select
 
 from peewit.service.database.engine import Database
-from peewit.service.database.tables import erasures, files, graphs, jobs, pushes, sources
-from peewit.service.database.timestamps import now
 from peewit.service.jobs.ingest_steps import IngestStep, IngestSteps
-from peewit.service.jobs.job import JobStatus
-from peewit.service.live_sources.kinds import FILES
-from peewit.service.metrics.job_metrics import JobCollector
+from peewit.service.metrics.graph_metrics import MAX_GRAPHS, OTHERS, graph_collector
+from peewit.service.metrics.job_metrics import job_collector
+from peewit.service.metrics.metric_rows import MetricRow, RowCollector
 from peewit.service.settings import Settings
 from peewit.streaming.events import (
     Committed,
@@ -50,232 +45,60 @@ from peewit.streaming.snapshots.store import SnapshotMeta
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-MAX_GRAPHS: Final = 100
-"""Graphs with their own label, the largest; the rest are added up as `OTHERS`."""
-
-OTHERS: Final = "(others)"
 NO_GRAPH: Final = "(none)"
-"""No graph can have these names."""
+"""No graph can have this name."""
 
 _SECONDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
-_COUNTED: Final = ("quarantined", "retracting", "retracted")
-"""Statuses of files with a metric each."""
-
-_Family = CounterMetricFamily | GaugeMetricFamily
-
-_PER_GRAPH: Final[Mapping[str, tuple[type[_Family], str]]] = {
-    "peewit_edges_ingested": (CounterMetricFamily, "Rows of committed files and pushes."),
-    "peewit_snapshots": (CounterMetricFamily, "Snapshots published: the number of the newest."),
-    "peewit_label_events": (CounterMetricFamily, "Labels given and taken back: labels_seq."),
-    "peewit_predicted_snapshot": (GaugeMetricFamily, "Newest snapshot with predictions."),
-    "peewit_predicted_label_events": (
-        GaugeMetricFamily,
-        "Label events that the newest predictions know.",
-    ),
-    "peewit_kept_edges": (GaugeMetricFamily, "Edges of the newest snapshot."),
-    "peewit_backlog_bytes": (GaugeMetricFamily, "Bytes that wait for ingest."),
-    "peewit_backlog_files": (GaugeMetricFamily, "Files and single pushes that wait."),
-    "peewit_quarantined_files": (GaugeMetricFamily, "Files refused and not retried."),
-    "peewit_retracting_files": (GaugeMetricFamily, "Files that wait to be retracted."),
-    "peewit_retracted_files": (GaugeMetricFamily, "Files retracted, or replaced by others."),
-    "peewit_failing_sources": (GaugeMetricFamily, "Sources that cannot be listed or read."),
-    "peewit_source_lag": (
-        GaugeMetricFamily,
-        "What live sources had and was not read at the last look, as versions of tables.",
-    ),
-    "peewit_source_refusals": (GaugeMetricFamily, "What live sources had that was not taken."),
-    "peewit_waiting_erasures": (GaugeMetricFamily, "Erasures whose nodes files still hold."),
-    "peewit_late_erasures": (GaugeMetricFamily, "Those of them that should be done by now."),
-}
-"""Metrics of one graph, or of several together: by name, with type and meaning."""
-
-_Figures = Mapping[str, int]
-"""A number for each of `_PER_GRAPH`."""
+_Steps = Mapping[str, Sequence[IngestStep]]
+"""Present steps of all ingest processes, by name of the graph."""
 
 
-class StoreCollector(Collector):
-    """Metrics of all graphs, read from the database at each scrape."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def describe(self) -> Iterable[Metric]:
-        """The metrics without numbers: the database is not asked before a scrape."""
-        return _families({})
-
-    def collect(self) -> Iterable[Metric]:
-        """The metrics of this moment."""
-        return _families(_largest_graphs(self._figures()))
-
-    def _figures(self) -> dict[str, _Figures]:
-        is_pushed = files.c.push_id.is_not(None)
-        is_read = exists().where(sources.c.id == files.c.source_id, sources.c.removed_at.is_(None))
-        waiting = and_(files.c.status == "pending", is_pushed | is_read)
-        counted = (
-            select(
-                files.c.graph_id,
-                func.count().filter(waiting).label("n_files"),
-                func.sum(files.c.size).filter(waiting, ~is_pushed).label("n_bytes"),
-                *(
-                    func.count().filter(files.c.status == status).label(f"n_{status}")
-                    for status in _COUNTED
-                ),
-            )
-            .where(files.c.status.in_(("pending", *_COUNTED)))
-            .group_by(files.c.graph_id)
-        )
-        single = (
-            select(pushes.c.graph_id, func.count().label("n_pushes"))
-            .where(pushes.c.file_id.is_(None))
-            .group_by(pushes.c.graph_id)
-        )
-        failing = (
-            select(sources.c.graph_id, func.count().label("n_sources"))
-            .where(sources.c.error.is_not(None), sources.c.removed_at.is_(None))
-            .group_by(sources.c.graph_id)
-        )
-        live = (
-            select(
-                sources.c.graph_id,
-                func.sum(sources.c.lag).label("lag"),
-                func.sum(sources.c.n_refused).label("n_refused"),
-            )
-            .where(sources.c.kind != FILES, sources.c.removed_at.is_(None))
-            .group_by(sources.c.graph_id)
-        )
-        solved = (
-            select(
-                jobs.c.graph_id,
-                func.max(jobs.c.snapshot).label("snapshot"),
-                func.max(jobs.c.labels_seq).label("labels_seq"),
-            )
-            .where(jobs.c.status == JobStatus.SUCCEEDED, jobs.c.kind == "solve")
-            .group_by(jobs.c.graph_id)
-        )
-        late = func.count().filter(erasures.c.erase_by < now())
-        erasing = (
-            select(erasures.c.graph_id, func.count().label("n_all"), late.label("n_late"))
-            .where(erasures.c.status == "hidden")
-            .group_by(erasures.c.graph_id)
-        )
-        with self._database.read() as connection:
-            known = connection.execute(select(graphs).where(graphs.c.state == "active")).all()
-            of_files = {row.graph_id: row for row in connection.execute(counted)}
-            of_pushes = {row.graph_id: row.n_pushes for row in connection.execute(single)}
-            of_sources = {row.graph_id: row.n_sources for row in connection.execute(failing)}
-            of_live = {row.graph_id: row for row in connection.execute(live)}
-            of_solves = {row.graph_id: row for row in connection.execute(solved)}
-            of_erasures = {row.graph_id: row for row in connection.execute(erasing)}
-        figures: dict[str, _Figures] = {}
-        for graph in known:
-            found = of_files.get(graph.id)
-            answered = of_solves.get(graph.id)
-            read = of_live.get(graph.id)
-            waiting_erasures = of_erasures.get(graph.id)
-            n_bytes = int((found.n_bytes if found else 0) or 0)
-            figures[graph.name] = {
-                "peewit_edges_ingested": graph.edges_seen,
-                "peewit_snapshots": graph.snapshot or 0,
-                "peewit_label_events": graph.labels_seq,
-                "peewit_predicted_snapshot": answered.snapshot if answered else 0,
-                "peewit_predicted_label_events": answered.labels_seq if answered else 0,
-                "peewit_kept_edges": graph.edges_kept,
-                "peewit_backlog_bytes": n_bytes + graph.pushed_bytes,
-                "peewit_backlog_files": (found.n_files if found else 0)
-                + of_pushes.get(graph.id, 0),
-                **{
-                    f"peewit_{status}_files": getattr(found, f"n_{status}") if found else 0
-                    for status in _COUNTED
-                },
-                "peewit_failing_sources": of_sources.get(graph.id, 0),
-                "peewit_source_lag": int((read.lag if read else 0) or 0),
-                "peewit_source_refusals": int(read.n_refused) if read else 0,
-                "peewit_waiting_erasures": waiting_erasures.n_all if waiting_erasures else 0,
-                "peewit_late_erasures": waiting_erasures.n_late if waiting_erasures else 0,
-            }
-        return figures
+def _present_steps(database: Database) -> _Steps:
+    steps: dict[str, list[IngestStep]] = {}
+    for step in IngestSteps(database).present():
+        steps.setdefault(step.graph or NO_GRAPH, []).append(step)
+    return steps
 
 
-def _largest_graphs(figures: dict[str, _Figures]) -> dict[str, _Figures]:
-    if len(figures) <= MAX_GRAPHS:
-        return figures
-    by_size = sorted(figures, key=lambda name: (-figures[name]["peewit_edges_ingested"], name))
-    rest = [figures[name] for name in by_size[MAX_GRAPHS:]]
-    others = {metric: sum(each[metric] for each in rest) for metric in _PER_GRAPH}
-    return {name: figures[name] for name in by_size[:MAX_GRAPHS]} | {OTHERS: others}
+def _step_row(
+    name: str, text: str, figure: Callable[[Sequence[IngestStep]], float]
+) -> MetricRow[_Steps]:
+    def select(steps: _Steps) -> Mapping[str, float]:
+        return {graph: figure(some) for graph, some in steps.items()}
+
+    return MetricRow(name, text, ("graph",), select)
 
 
-def _families(figures: dict[str, _Figures]) -> Sequence[Metric]:
-    families = []
-    for metric, (kind, text) in _PER_GRAPH.items():
-        made = kind(metric, text, labels=["graph"])
-        for name, each in figures.items():
-            made.add_metric([name], each[metric])
-        families.append(made)
-    return families
-
-
-class _StepCollector(Collector):
-    """The steps of all ingest processes, and how long each has made no progress."""
-
-    def __init__(self, database: Database, stall_seconds: float) -> None:
-        self._steps = IngestSteps(database)
-        self._stall_seconds = stall_seconds
-
-    def describe(self) -> Iterable[Metric]:
-        """The metrics without numbers."""
-        return self._families([])
-
-    def collect(self) -> Iterable[Metric]:
-        """The metrics of this moment."""
-        return self._families(self._steps.present())
-
-    def _families(self, steps: Sequence[IngestStep]) -> Sequence[Metric]:
-        of_graph: dict[str, list[IngestStep]] = {}
-        for step in steps:
-            of_graph.setdefault(step.graph or NO_GRAPH, []).append(step)
-        lasting = GaugeMetricFamily(
+def _step_rows(stall_seconds: float) -> Sequence[MetricRow[_Steps]]:
+    return (
+        _step_row(
             "peewit_ingest_step_seconds",
             "How long the longest of the present steps of ingest lasts.",
-            labels=["graph"],
-        )
-        quiet = GaugeMetricFamily(
+            lambda steps: max(step.step_seconds for step in steps),
+        ),
+        _step_row(
             "peewit_ingest_quiet_seconds",
             "For how long one of them has neither made progress nor used the processor.",
-            labels=["graph"],
-        )
-        stuck = GaugeMetricFamily(
+            lambda steps: max(step.quiet_seconds for step in steps),
+        ),
+        _step_row(
             "peewit_ingest_stuck_steps",
             "Those of them that have stood still for PEEWIT_STALL_SECONDS.",
-            labels=["graph"],
-        )
-        for name, some in of_graph.items():
-            lasting.add_metric([name], max(step.step_seconds for step in some))
-            quiet.add_metric([name], max(step.quiet_seconds for step in some))
-            stuck.add_metric([name], sum(step.is_stuck(self._stall_seconds) for step in some))
-        return [lasting, quiet, stuck]
+            lambda steps: sum(step.is_stuck(stall_seconds) for step in steps),
+        ),
+    )
 
 
-class _SettingsCollector(Collector):
-    """Constants: the version, and how much may wait."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def collect(self) -> Iterable[Metric]:
-        """The metrics."""
-        limit = GaugeMetricFamily(
-            "peewit_backlog_limit_bytes",
-            "Pushed bytes that may wait, of one graph and of all together.",
-            labels=["of"],
-        )
-        limit.add_metric(["graph"], self._settings.max_backlog_bytes)
-        limit.add_metric(["all"], self._settings.max_total_backlog_bytes)
-        info = InfoMetricFamily("peewit", "What runs here.")
-        info.add_metric([], {"version": version("peewit")})
-        return [info, limit]
+def _setting_rows(settings: Settings) -> Sequence[MetricRow[None]]:
+    limits = {"graph": settings.max_backlog_bytes, "all": settings.max_total_backlog_bytes}
+    limit_text = "Pushed bytes that may wait, of one graph and of all together."
+    info = {(): {"version": version("peewit")}}
+    return (
+        MetricRow("peewit_info", "What runs here.", (), lambda _: info),
+        MetricRow("peewit_backlog_limit_bytes", limit_text, ("of",), lambda _: limits),
+    )
 
 
 def store_registry(
@@ -283,10 +106,11 @@ def store_registry(
 ) -> CollectorRegistry:
     """Metrics of the stores, which any process can show; ``kinds`` of job appear in any case."""
     registry = CollectorRegistry()
-    registry.register(StoreCollector(database))
-    registry.register(JobCollector(database, kinds))
-    registry.register(_StepCollector(database, settings.stall_seconds))
-    registry.register(_SettingsCollector(settings))
+    registry.register(graph_collector(database))
+    registry.register(job_collector(database, kinds))
+    steps = partial(_present_steps, database)
+    registry.register(RowCollector(_step_rows(settings.stall_seconds), steps))
+    registry.register(RowCollector(_setting_rows(settings), lambda: None))
     return registry
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from peewit.service.predictions.left_out import NotCrossValidated, read_left_out
+from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.predictions import DoubtfulLabel, DoubtfulLabelList
 from peewit.solvers.arguments import BadArgument
@@ -24,11 +24,6 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
     if file.meta.score == "value":
         raise BadArgument("model", "must predict classes for labels to be doubted, not numbers")
     left_out = read_left_out(file)
-    if left_out.nodes is None:
-        raise NotCrossValidated(
-            f"job {file.meta.job_id} is of a release that did not keep which labels it left out; "
-            "solve again"
-        )
     scores, classes = left_out.scores, left_out.classes
     doubts = LabelDoubts.of(scores, classes, file.meta.score)
     is_shown = file.take(left_out.nodes[doubts.order])["node"].is_valid().to_numpy()

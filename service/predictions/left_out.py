@@ -25,7 +25,7 @@ class NotCrossValidated(LookupError):
 class LeftOut:
     """Labels that were left out once, with the scores that the other labels give their nodes."""
 
-    nodes: Int64Array | None  # (n_left_out,) dense ids; None in files of an older release
+    nodes: Int64Array  # (n_left_out,) dense ids
     classes: Int64Array  # (n_left_out,) places in ``PredictionMeta.class_names``
     scores: Float32Array  # (n_left_out, n_classes); -inf where no other label reaches
     is_dropped: BoolArray  # (n_left_out,) the final solve does without it
@@ -53,7 +53,7 @@ def write_left_out(
 def erase_left_out(path: Path, nodes: Int64Array) -> None:
     """Remove the left-out labels of some dense ids from the file beside a prediction file.
 
-    Raises FileNotFoundError where there is no such file, and KeyError where it names no nodes.
+    Raises FileNotFoundError where there is no such file.
     """
     with np.load(left_out_path(path), allow_pickle=False) as parts:
         columns = dict(parts)
@@ -85,12 +85,12 @@ def read_left_out(file: PredictionFile) -> LeftOut:
         with np.load(left_out_path(file.path), allow_pickle=False) as parts:
             classes = parts["classes"]
             return LeftOut(
-                nodes=parts.get("nodes"),
+                nodes=parts["nodes"],
                 classes=classes,
                 scores=parts["scores"],
                 is_dropped=parts.get("is_dropped", np.zeros(classes.size, bool)),
             )
-    except FileNotFoundError:  # an older release, or a model judged by other scores
+    except FileNotFoundError:  # the model is judged by other scores
         raise NotCrossValidated(
             f"job {meta.job_id} kept no scores of the labels that it left out; solve again, with "
             "scores=decision where the model has that parameter"

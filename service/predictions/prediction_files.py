@@ -374,10 +374,7 @@ class PredictionFile:
 
     @property
     def score_column(self) -> str:
-        """Name of the score column in this file; class columns are ``NAME:<class>``.
-
-        Files of earlier versions call probabilities scores.
-        """
+        """Name of the score column in this file; class columns are ``NAME:<class>``."""
         return own_score(self.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

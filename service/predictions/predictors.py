@@ -111,7 +111,7 @@ def _read_linear(parts: Mapping[str, Any]) -> LinearFunctions:
         is_unit=bool(parts["is_unit"]),
         constant=float(parts["constant"]),
         center=parts["center"],
-        zeros_stay=bool(parts.get("zeros_stay", False)),  # absent from files of an older release
+        zeros_stay=bool(parts["zeros_stay"]),
     )
     return LinearFunctions(weights=parts["weights"], form=form, sigmoid=parts.get("sigmoid"))
 

@@ -43,7 +43,7 @@ def node_reasons(
     """The labels that most support the class predicted for a node, and those for other classes.
 
     Raises ValueError where numbers are predicted or ``k`` is not in [1, `MAX_REASONS`];
-    `NodeNotFound` and `NodeNotPredicted`; `ReasonsNotKept` for a job of an older release;
+    `NodeNotFound` and `NodeNotPredicted`; `ReasonsNotKept` for a job whose labels are not there;
     `SnapshotNotFound` where the snapshot is no longer kept.
     """
     if not 1 <= k <= MAX_REASONS:
@@ -133,8 +133,7 @@ def _kept_labels(file: PredictionFile) -> KeptLabels:
         return KeptLabels.read(file.path)
     except FileNotFoundError:
         raise ReasonsNotKept(
-            f"job {file.meta.job_id} kept no labels to tell reasons from, as it is of an older "
-            "release; solve again"
+            f"job {file.meta.job_id} has no labels left to tell reasons from; solve again"
         ) from None
 
 

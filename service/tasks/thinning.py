@@ -53,8 +53,8 @@ def share_of_thinning(
 ) -> ThinningShare | None:
     """What other samples would have decided otherwise; None if nothing was dropped or unknown.
 
-    It is unknown for models whose classes no linear system decides, and for snapshots without the
-    variances of their weights: nodes were erased since, or an older release made them.
+    It is unknown for models whose classes no linear system decides, and for snapshots that do not
+    say how far their weights may be off, as nodes were erased since.
     """
     meta, decisive = snapshot.meta, solution.decisive
     if meta.is_whole or decisive is None:

@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError
 from peewit.service.database.disk_full_errors import is_disk_failure, is_disk_full
 from peewit.service.database.engine import Database, open_private_database
 from peewit.service.database.lease_holders import holder_name, is_dead
-from peewit.service.database.migrations import newest_revision
+from peewit.service.database.migrations import NEWEST
 from peewit.service.database.tables import files, graphs, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.needed_files import GRAPHS, needed_files, path_below
@@ -130,7 +130,7 @@ def back_up(
         whole = _describe(unfinished / DATABASE, name=DATABASE)
         manifest = BackupManifest(
             peewit=version_of("peewit"),
-            schema=newest_revision(),
+            schema=NEWEST,
             created_at=created_at,
             rows=rows,
             files=(whole, *copied),

@@ -107,12 +107,12 @@ def restore(
     DamagedBackup
         A file is missing, or is not what was written.
     peewit.service.database.migrations.DatabaseVersionError
-        A newer version of this program made the backup.
+        The backup is of a schema of before the first release, or of a newer one.
     OSError
         The disk is full, or fails; home and database are as before.
     """
     manifest = read_manifest(directory)
-    require_known(manifest.schema)
+    require_known(manifest.schema, of=f"the backup {directory}")
     home = settings.home
     home.mkdir(parents=True, exist_ok=True)
     _take_ledger(ledger, home / LEDGER)
@@ -211,7 +211,7 @@ def _restore(
     staging.mkdir()
     _copy_files(directory, manifest, staging, progress)
     with (
-        closing(open_private_database(staging / DATABASE)) as backup,  # migrates the copy
+        closing(open_private_database(staging / DATABASE)) as backup,
         backup.read() as source,
     ):
         moved = staging / GRAPHS

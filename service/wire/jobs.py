@@ -99,7 +99,7 @@ def solve_lines(
         lines.append(
             _accuracy_line(judged, result, _to_do("label more", graph, label_column, door))
         )
-    if thinning is not None and "correction" in thinning:  # else of an earlier version
+    if thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
     if judged is not None and judged["sample"] != "random" and _says_more(judged):
         n_others = int(result["n_nodes"]) - int(result["n_labels"])

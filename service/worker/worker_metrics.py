@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from peewit.service.database.engine import Database
 from peewit.service.jobs.job import Job, Lane
-from peewit.service.metrics.process_tree_metrics import ProcessTreeCollector
+from peewit.service.metrics.process_tree_metrics import process_tree_collector
 from peewit.service.metrics.store_metrics import store_registry
 from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
@@ -23,7 +23,7 @@ class WorkerMetrics:
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.registry: CollectorRegistry = store_registry(database, settings, KINDS)
-        self.registry.register(ProcessTreeCollector(os.getpid()))
+        self.registry.register(process_tree_collector(os.getpid()))
         self._attempts = Counter(
             "peewit_attempts",
             "Attempts at jobs that ended in this worker, by how.",

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,6 @@ _ARRAYS = ("chunks", "cards", "runs", *_NODE_ARRAYS)
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
 _FORMAT = 5
-_OLDER_FORMATS = (3, 4)
-"""Formats that are read, too: 4 has no runs and no struck records, 3 has no degrees either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +212,8 @@ class CheckpointStore:
         while True:
             name = self._names()["clean"]
             try:
-                meta = {"n_files": 0} if name is None else self._meta(name)
-                n_known, n_removed = int(meta["n_files"]), int(meta.get("n_removed_files", 0))
+                meta = {"n_files": 0, "n_removed_files": 0} if name is None else self._meta(name)
+                n_known, n_removed = int(meta["n_files"]), int(meta["n_removed_files"])
                 files: tuple[AbsorbedFile, ...] = ()
                 if name is not None and n_files <= n_known:
                     files = _read_files(self._directory / name, n_files)
@@ -285,7 +283,7 @@ class CheckpointStore:
         if not self._pointer.exists():
             return {"newest": None, "clean": None}
         names: dict[str, Any] = json.loads(self._pointer.read_text(encoding="utf-8"))
-        if names["format"] not in (_FORMAT, *_OLDER_FORMATS):
+        if names["format"] != _FORMAT:
             raise ValueError(
                 f"{self._pointer} has format {names['format']}, this version reads {_FORMAT}"
             )
@@ -311,17 +309,13 @@ class CheckpointStore:
             directory, [(start, stop) for start, stop in meta["records"]]
         )
         array = np.load(directory / _CARDS, allow_pickle=False)
-        before = [name for name in ("surplus", "degree") if meta.get(f"has_{name}")]  # formats 3, 4
         arrays = {
-            name: np.load(directory / f"{name}.npy", allow_pickle=False)
-            for name in meta.get("arrays", before)
+            name: np.load(directory / f"{name}.npy", allow_pickle=False) for name in meta["arrays"]
         }
-        runs = meta.get("runs")
+        runs = meta["runs"]
         cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
         counters: dict[str, Any] = {
-            item: math.inf if value is None else value
-            for item, value in meta["counters"].items()
-            if item in _COUNTERS
+            item: math.inf if value is None else value for item, value in meta["counters"].items()
         }
         files = _read_files(directory, meta["n_files"])
         self._on_disk = _CheckpointContent(
@@ -342,10 +336,8 @@ class CheckpointStore:
             ),
             n_nodes=meta["n_nodes"],
             files=files,
-            position=FilePosition(**_fields(FilePosition, meta["position"]))
-            if meta["position"]
-            else None,
-            n_removed_files=meta.get("n_removed_files", 0),
+            position=FilePosition(**meta["position"]) if meta["position"] else None,
+            n_removed_files=meta["n_removed_files"],
         )
 
     def _write(
@@ -440,11 +432,4 @@ def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:
 
 
 def _absorbed_file(stored: dict[str, Any]) -> AbsorbedFile:
-    columns = EdgeColumns(**stored.pop("columns", {}))
-    return AbsorbedFile(columns=columns, **_fields(AbsorbedFile, stored))
-
-
-def _fields(kind: type[AbsorbedFile | FilePosition], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record in what is stored; earlier versions stored more."""
-    names = {item.name for item in fields(kind)}
-    return {name: value for name, value in stored.items() if name in names}
+    return AbsorbedFile(columns=EdgeColumns(**stored.pop("columns")), **stored)

@@ -28,8 +28,7 @@ def replicas(
 ) -> Iterator[Graph]:
     """Replicas of a snapshot, one after another; equal to it where every edge was kept.
 
-    Raises `SnapshotNotFound`, and `VariancesNotKept` of a snapshot of an older release or from
-    which nodes were erased.
+    Raises `SnapshotNotFound`, and `VariancesNotKept` of a snapshot from which nodes were erased.
     """
     meta, edges = snapshots.meta(number), snapshots.edges(number)
     u, v, weight = (edges[name].to_numpy() for name in ("u", "v", "weight"))
@@ -40,8 +39,8 @@ def replicas(
             variances = np.load(snapshots.companion(number, VARIANCES), allow_pickle=False)
         except FileNotFoundError:
             raise VariancesNotKept(
-                f"snapshot {number} does not say how far its weights may be off: it is of an older "
-                "release, or nodes were erased since; solve again on a newer one"
+                f"snapshot {number} does not say how far its weights may be off, as nodes were "
+                "erased since; solve again on a newer one"
             ) from None
         thrown = np.flatnonzero(variances > 0.0)
         relative = variances[thrown].astype(np.float64)

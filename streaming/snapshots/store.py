@@ -122,7 +122,6 @@ class SnapshotMeta:
     def read(cls, text: str) -> Self:
         """The provenance on a page, as `asdict` gave it."""
         values = json.loads(text)
-        values.pop("first_bucket", None)  # of earlier versions
         parts: dict[str, type[Damage | LastRepair]] = {"damage": Damage, "last_repair": LastRepair}
         for name, kind in parts.items():
             if values.get(name) is not None:

@@ -170,8 +170,7 @@ class SparsifierState:
     degree : (n_reached,) float64 or None
         Weight that arrived at each node since the stream began, zero beyond the last one reached.
         What was struck is subtracted by the weight of its records, which is right in the mean. None
-        while every edge is kept, as the records tell it, and in graphs of an earlier version that
-        threw coins before degrees were counted; see `degrees`.
+        while every edge is kept, as the records tell it; see `degrees`.
     struck_variance : (n_known,) float32 or None
         Variance that struck records had in the degree of each node (B23); None stands for zeros.
     lost : (n_known,) float32 or None

@@ -17,6 +17,7 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
+from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -36,7 +37,7 @@ class Place:
         self.queue = JobQueue(self.database)
         self.labels = LabelStore(self.database)
 
-    def push(self, name: str, table: pa.Table) -> None:
+    def push(self, name: str, table: pa.Table, columns: EdgeColumns | None = None) -> None:
         store = PushStore(
             manifest=self.manifest,
             graphs_directory=self.settings.graphs_directory,
@@ -47,7 +48,7 @@ class Place:
         pq.write_table(table, body)
         body.seek(0)
         graph = self.catalog.get(name)
-        columns = edge_columns(graph.settings.columns_of_edges)
+        columns = columns or edge_columns(graph.settings.columns_of_edges)
         digest = str(hash(body))
         store.add(graph, body, Format.PARQUET, body_digest=digest, columns=columns)
 

@@ -25,8 +25,8 @@ from peewit.streaming.edges.windows import Window
 from tests.service.api.conftest import CSV, Api, serving
 from tests.service.cli.conftest import Peewit, home, peewit
 from tests.service.dashboard.forms import PIECE, look, send
-from tests.service.earlier_home import MONDAY, unpack
 from tests.service.lasting_children import lasting_child
+from tests.service.outdated_home import MONDAY, copy_to, monday_file
 from tests.service.places import Place
 
 __all__ = ["home", "peewit"]
@@ -46,14 +46,14 @@ WAYS_OUT = {
 @pytest.fixture
 def earlier(home: Path) -> Path:
     """The home of the commands of the test."""
-    unpack(home)
+    copy_to(home)
     return home
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     """The same home, open."""
-    unpack(tmp_path / "home")
+    copy_to(tmp_path / "home")
     place = Place(tmp_path / "home")
     yield place
     place.database.close()
@@ -62,7 +62,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def pages(tmp_path: Path) -> Iterator[Api]:
     """The same home, served."""
-    unpack(tmp_path / "home")
+    copy_to(tmp_path / "home")
     settings = Settings(home=tmp_path / "home", database_url=None, admin_key_file=None)
     with serving(settings, create=create_app) as api:
         yield api
@@ -148,7 +148,7 @@ def test_the_list_and_other_graphs_go_on(earlier: Path, peewit: Peewit, tmp_path
         assert all(each in told for each in summary), told
     shown = peewit("graph", "show", "friends", "--json").json
     assert (shown["deleted"]["n_live"], shown["deleted"]["n_deleted"]) == (4, 1)
-    assert peewit("retract", "friends", "/tmp/before/edges/mon.csv").exit_code == 0
+    assert peewit("retract", "friends", monday_file()).exit_code == 0
     assert peewit("graph", "show", "friends", "--json").json["deleted"]["n_live"] == 1
 
 

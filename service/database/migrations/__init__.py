@@ -1,8 +1,8 @@
 """Migrations: steps from one version of the schema to the next, run by `open_database`.
 
-A new database gets the present tables at once, an older one the steps it lacks. A step is a file in
-`versions`, written by hand beside the change in `peewit.service.database.tables`; a test compares
-the two on both back ends. The schema is only ever migrated forwards.
+A new database gets the present tables at once, an older one the steps it lacks, and one of before
+the first step is refused. A step is a file in `versions`, written by hand beside the change in
+`peewit.service.database.tables`. The schema is only ever migrated forwards.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,10 @@ from peewit.service.database.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST: Final = "0024"
+FIRST: Final = "0025"
+"""The first step: databases of before it were never released, and none of them is read."""
+
+NEWEST: Final = "0025"
 """The last step, by which a present database is recognized without loading alembic."""
 
 _VERSION_TABLE: Final = """
@@ -38,20 +41,21 @@ def upgrade(read: Transaction, write: Transaction) -> None:
     """Bring a database to the present schema, in one transaction, safe among concurrent starts.
 
     On SQLite ``write`` locks the file from the start of its transaction. Raises
-    `DatabaseVersionError` for a revision that this code does not know.
+    `DatabaseVersionError` for a revision of before `FIRST` or after `NEWEST`, and changes nothing.
     """
     with read() as connection:
-        if _is_current(connection):
+        if _known_revision(connection) == NEWEST:
             return
     with write() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-        if revision_of(connection) is None:
+        found = _known_revision(connection)
+        if found is None:
             metadata.create_all(connection, checkfirst=False)  # tables of others are not ours
             connection.execute(text(_VERSION_TABLE))
             insert = text("INSERT INTO alembic_version VALUES (:newest)")
             connection.execute(insert, {"newest": NEWEST})
-        elif not _is_current(connection):
+        elif found != NEWEST:
             from alembic import command  # noqa: PLC0415 - slow; other databases need none
 
             config = _config()
@@ -62,42 +66,44 @@ def upgrade(read: Transaction, write: Transaction) -> None:
 def require_present(read: Transaction) -> None:
     """Raise `DatabaseVersionError` unless the database has the present schema; changes nothing."""
     with read() as connection:
-        if not _is_current(connection):
+        found = _known_revision(connection)
+        if found != NEWEST:
             raise DatabaseVersionError(
-                "the database must be at the newest schema, got an earlier one; restart a service, "
-                "which migrates it"
+                f"{_name_of(connection)} must be at schema {NEWEST}, got {found or 'none'}; "
+                "restart a service, which makes it"
             )
 
 
-def newest_revision() -> str:
-    """The revision of the schema that this code works on."""
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 - as above
+def require_known(revision: str, *, of: str) -> None:
+    """Raise `DatabaseVersionError` for a revision of before `FIRST` or after `NEWEST`."""
+    if revision < FIRST:
+        raise DatabaseVersionError(
+            f"{of} must be at schema {NEWEST}, got {revision} of before the first release: "
+            "ingest and label anew in a new PEEWIT_HOME with a new database; this one "
+            "stays as it is"
+        )
+    if revision > NEWEST:
+        raise DatabaseVersionError(
+            f"{of} must be at schema {NEWEST}, got the later {revision}; install the newer version "
+            "that wrote it"
+        )
 
-    return str(ScriptDirectory.from_config(_config()).get_current_head())
 
-
-def revision_of(connection: Connection) -> str | None:
-    """The revision that a database is at; None where nothing was created."""
+def _known_revision(connection: Connection) -> str | None:
+    """The revision that a database is at, None where nothing was created; raises for others."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if found is not None:
+        require_known(found, of=_name_of(connection))
+    return found
 
 
-def require_known(revision: str) -> None:
-    """Raise `DatabaseVersionError` unless this code knows the revision."""
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 - as above
-
-    scripts = ScriptDirectory.from_config(_config())
-    if revision < str(scripts.get_base()):
-        raise DatabaseVersionError(
-            f"the database must be at schema {scripts.get_base()} or after it, got {revision}: "
-            "schemas of before the first release are not read"
-        )
-    if revision not in {script.revision for script in scripts.walk_revisions()}:
-        raise DatabaseVersionError(
-            f"the database must be at schema {newest_revision()} or before it, "
-            f"got the unknown {revision}; install the newer version that wrote it"
-        )
+def _name_of(connection: Connection) -> str:
+    """A database as messages name it, without its password."""
+    url = connection.engine.url
+    kind = url.get_backend_name()
+    return f"the database {url.database if kind == 'sqlite' else url.set(drivername=kind)}"
 
 
 def _config() -> "Config":
@@ -107,11 +113,3 @@ def _config() -> "Config":
     config.set_main_option("script_location", "peewit.service.database:migrations")
     config.set_main_option("path_separator", "os")
     return config
-
-
-def _is_current(connection: Connection) -> bool:
-    """True at the newest revision, False before it; raises beyond it."""
-    found = revision_of(connection)
-    if found not in (None, NEWEST):
-        require_known(found)
-    return found == NEWEST

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DatabaseError
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.lease_holders import is_dead
-from peewit.service.database.migrations import newest_revision, revision_of
+from peewit.service.database.migrations import DatabaseVersionError, require_present
 from peewit.service.database.tables import files, graphs, jobs, leases, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.erasures import ErasureLog
@@ -22,10 +22,10 @@ from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, infor
 
 def check_database(patient: Patient) -> Iterator[Finding]:
     """Schema of the database and, of SQLite, damage of its file."""
-    with patient.database.read() as connection:
-        revision, wanted = revision_of(connection), newest_revision()
-        if revision != wanted:
-            yield fault(f"its schema must be {wanted}, it is {revision}")
+    try:
+        require_present(patient.database.read)
+    except DatabaseVersionError as error:
+        yield fault(str(error))
     if patient.database.is_sqlite:
         yield from _check_sqlite(patient)
 

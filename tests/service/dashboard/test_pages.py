@@ -508,7 +508,7 @@ def test_reasons_that_were_not_kept_are_missed(pages: Api, processes: None) -> N
     pages.run_job(pages.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"])
     graph = pages.home.catalog.get("g")
     file = pages.home.predictions.open(pages.home.predictions.find(graph))
-    labels_path(file.path).unlink()  # of an older release
+    labels_path(file.path).unlink()
     assert "solve again" in look(pages, "/graphs/g/node/reasons?id=n7", headers=PIECE)
 
 

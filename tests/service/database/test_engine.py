@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, inspect, select, text, update
+from sqlalchemy import insert, inspect, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from peewit.service.database.engine import Database, open_database, refuse_network_file_system
-from peewit.service.database.migrations import DatabaseVersionError
 from peewit.service.database.tables import graphs, keys, leases, metadata, sources, workers
 from peewit.service.database.timestamps import now
 from tests.service.database.schema import schema_differences
@@ -147,13 +146,6 @@ def test_rows_of_unknown_graphs_are_refused(database: Database) -> None:
     orphan = {"id": "s", "graph_id": "no such graph", "url": "edges/", "follow": False}
     with pytest.raises(IntegrityError), database.write() as connection:
         connection.execute(insert(sources).values(orphan))
-
-
-def test_a_database_of_a_newer_version_is_refused(database: Database, database_url: str) -> None:
-    with database.write() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(DatabaseVersionError, match=r"unknown 9999; install the newer version"):
-        open_database(database_url)
 
 
 def test_opening_again_changes_nothing(database: Database, database_url: str) -> None:

@@ -17,10 +17,9 @@ from peewit.service.inbox.inbox_records import FileOutcome, NewPush
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.live_sources.contract import Refused
+from peewit.service.metrics.graph_metrics import MAX_GRAPHS, OTHERS
 from peewit.service.metrics.store_metrics import (
-    MAX_GRAPHS,
     NO_GRAPH,
-    OTHERS,
     IngestMetrics,
     metrics_server,
     store_registry,

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,7 +30,6 @@ from peewit.service.upkeep.backup_format import (
     MANIFEST,
     DamagedBackup,
     NotABackup,
-    digest_of,
     read_manifest,
 )
 from peewit.service.upkeep.restore import MARK, HomeNotEmpty, restore
@@ -526,40 +524,18 @@ def test_a_home_or_database_with_anything_is_refused(backed_up: Path, other: Pla
     assert not (other.settings.home / MARK).exists()
 
 
-def test_a_backup_of_a_newer_schema_is_refused(backed_up: Path, sqlite_other: Place) -> None:
-    page = json.loads((backed_up / MANIFEST).read_text())
-    (backed_up / MANIFEST).write_text(json.dumps(page | {"schema": "9999"}))
-    with pytest.raises(DatabaseVersionError, match="unknown 9999"):
-        restore(sqlite_other.database, sqlite_other.settings, backed_up)
-
-
-def test_a_backup_of_the_first_schema_is_migrated(
-    backed_up: Path, other: Place, tmp_path: Path
+@pytest.mark.parametrize(
+    ("schema", "way_out"),
+    [("0024", "ingest and label anew"), ("9999", "install the newer version")],
+)
+def test_a_backup_of_another_schema_is_refused(
+    backed_up: Path, sqlite_other: Place, schema: str, way_out: str
 ) -> None:
-    """As that release would have written it, had it had this command."""
-    (backed_up / DATABASE).unlink()
-    dump = (Path(__file__).parents[1] / "first_release" / "sqlite.sql").read_text()
-    connection = sqlite3.connect(backed_up / DATABASE)
-    connection.executescript(dump)
-    connection.close()
     page = json.loads((backed_up / MANIFEST).read_text())
-    file = {
-        "path": DATABASE,
-        "size": (backed_up / DATABASE).stat().st_size,
-        "digest": digest_of(backed_up / DATABASE),
-        "modified_ns": 0,
-    }
-    rows = {"graphs": 1, "label_events": 3, "pushes": 2, "files": 4, "jobs": 3}
-    (backed_up / MANIFEST).write_text(
-        json.dumps(page | {"schema": "0007", "rows": rows, "files": [file]})
-    )
-    restore(other.database, other.settings, backed_up)
-    graph = other.catalog.get("friends")
-    assert graph.labels_seq == 3
-    assert other.manifest.backlog(graph.id).pushed_bytes == 250
-    assert other.manifest.pushes.waiting(graph.id) == []
-    assert read_manifest(backed_up).schema == "0007"
-    assert digest_of(backed_up / DATABASE) == file["digest"]
+    (backed_up / MANIFEST).write_text(json.dumps(page | {"schema": schema}))
+    with pytest.raises(DatabaseVersionError, match=f"the backup {backed_up} .*{schema}.*{way_out}"):
+        restore(sqlite_other.database, sqlite_other.settings, backed_up)
+    assert sqlite_other.catalog.list() == []
 
 
 KILLED = """

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import gc
-import json
 import os
 import shutil
 import subprocess
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.snapshots.checkpoints import (
     EMPTY,
     AbsorbedFile,
@@ -131,45 +129,6 @@ def test_a_checkpoint_may_have_each_of_these_or_none(
     for saved in (checkpoint, bare, checkpoint):
         store.save(saved)
         _assert_equal(CheckpointStore(tmp_path).newest(), saved)
-
-
-def test_a_checkpoint_of_format_3_opens_without_degrees(
-    tmp_path: Path, checkpoint: Checkpoint
-) -> None:
-    CheckpointStore(tmp_path).save(checkpoint)
-    [directory] = (entry for entry in tmp_path.iterdir() if entry.is_dir())
-    for name in NODE_ARRAYS[1:]:
-        (directory / f"{name}.npy").unlink()
-    meta = json.loads((directory / "meta.json").read_text())
-    del meta["arrays"], meta["runs"]
-    meta["has_surplus"] = True
-    for name in ("n_leaning", "n_deletes", "n_removals", "n_struck", "n_struck_since_cards"):
-        del meta["counters"][name]
-    (directory / "meta.json").write_text(json.dumps(meta))
-    pointer = json.loads((tmp_path / "current.json").read_text())
-    (tmp_path / "current.json").write_text(json.dumps({**pointer, "format": 3}))
-    unknown = dict.fromkeys((*NODE_ARRAYS[1:], "runs"))
-    counters = {"n_leaning": 0, "n_struck": 0, "n_struck_since_cards": 0}
-    older = replace(checkpoint, state=replace(checkpoint.state, **unknown, **counters))
-    _assert_equal(CheckpointStore(tmp_path).newest(), older)
-
-
-def test_what_earlier_versions_stored_besides_is_passed_over(
-    tmp_path: Path, checkpoint: Checkpoint
-) -> None:
-    """As before deletions were off or exact alone; `tests.service.earlier_home` has more of it."""
-    position = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self_loops_before=2)
-    inside = replace(checkpoint, position=position)
-    CheckpointStore(tmp_path).save(inside)
-    [directory] = (entry for entry in tmp_path.iterdir() if entry.is_dir())
-    meta = json.loads((directory / "meta.json").read_text())
-    meta["position"]["is_counted"] = True
-    meta["counters"]["cards_bucket"] = NEVER
-    meta["bucket_degrees"] = None
-    (directory / "meta.json").write_text(json.dumps(meta))
-    found = CheckpointStore(tmp_path).newest()
-    assert found.position == position
-    _assert_equal(found, inside)
 
 
 def test_only_the_two_named_checkpoints_stay_on_disk(
