@@ -15,11 +15,12 @@ from peewit.service.api.auth import Caller, CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.schemas.bodies_and_problems import Body as BodyModel
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound
 from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query
 from peewit.service.operations.here import Here
+from peewit.service.problems import InvalidArgument
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 

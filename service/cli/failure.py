@@ -8,15 +8,16 @@ from typing import Any, Final
 import structlog
 import typer
 from pydantic import ValidationError
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 
 from peewit.service.cli.option_names import as_options
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.logs import log_choice
-from peewit.service.problems import details_of, title_of, type_of
+from peewit.service.problems import DatabaseAway, InvalidArgument, details_of, type_of
 from peewit.service.redaction import redacted
 from peewit.service.settings import Settings
 from peewit.service.validation_rules import rule_of, with_argument
+from peewit.streaming.problems import Problem
 
 _EXPECTED: Final = (ValueError, LookupError, OSError, RuntimeError, DBAPIError)
 """What our code raises for reasons that the user can act on."""
@@ -57,7 +58,7 @@ def broken_rules(error: Any) -> str:
 
 def _tell_json(error: Exception, text: str, exit_code: int) -> int:
     """One line of JSON in the form that the HTTP API has for errors."""
-    title = title_of(type(error))
+    title = _title_of(error)
     told = {
         "type": type_of(title),
         "title": title,
@@ -70,6 +71,20 @@ def _tell_json(error: Exception, text: str, exit_code: int) -> int:
     problem = {name: value for name, value in told.items() if value is not None}
     sys.stderr.write(json.dumps({"error": problem}) + "\n")
     return exit_code
+
+
+def _title_of(error: Exception) -> str:
+    match error:
+        case Problem():
+            return error.title
+        case typer.TyperException(exit_code=2):
+            return "Wrong usage"
+        case DataError():
+            return InvalidArgument.title
+        case OperationalError():
+            return DatabaseAway.title
+        case _:
+            return Problem.title
 
 
 def _one_line(error: Exception) -> str:

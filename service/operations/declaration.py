@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_ty
 from peewit.service.catalog import GraphRecord
 from peewit.service.key_store import Scope
 from peewit.service.operations.here import Here
+from peewit.streaming.problems import Problem
 
 EMPTY: Final = inspect.Parameter.empty
 
@@ -104,7 +105,7 @@ class Operation:
     method: str
     path: str
     scopes: Sequence[Scope]
-    raises: Sequence[type[Exception]]
+    raises: Sequence[type[Problem]]
     answer: Any
     parameters: Sequence[Parameter]
     client: str
@@ -139,7 +140,7 @@ class Operation:
 def operation(
     route: str,
     *scopes: Scope,
-    raises: Sequence[type[Exception]] = (),
+    raises: Sequence[type[Problem]] = (),
     client: str | None = None,
     items: str | None = None,
     settled: Callable[[Any], bool] | None = None,

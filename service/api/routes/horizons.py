@@ -12,11 +12,12 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, resource
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.graphs import HorizonIn
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.horizons import HorizonRefused
+from peewit.service.problems import InvalidArgument
 from peewit.service.wire.graphs import HorizonState
 from peewit.streaming.snapshots.store import SnapshotStore
 

@@ -17,13 +17,7 @@ from peewit.service.api.routes.query_parameters import (
     given_by,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import (
-    Body,
-    InvalidArgument,
-    NodeIn,
-    answer_of,
-    refusing,
-)
+from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn, answer_of, refusing
 from peewit.service.api.schemas.labels import LabelIn
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
@@ -36,6 +30,7 @@ from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.questions import Queue
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import MAX_SUGGESTIONS
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import BadUpload, UploadedLabels, node_id
 from peewit.service.wire.labels import LabelReceipt

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from peewit.service.problems import InvalidArgument
 from peewit.solvers.arguments import BadArgument, BadArgumentType
 
 Answer = TypeVar("Answer")
@@ -16,20 +17,6 @@ _adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 NodeIn = int | str
 """JSON readers that hold numbers as floats send 64-bit integers as strings."""
-
-
-class InvalidArgument(ValueError):
-    """An argument breaks a rule that a store knows.
-
-    Attributes
-    ----------
-    argument : str or None
-        Its name.
-    """
-
-    def __init__(self, message: str, *, argument: str | None = None) -> None:
-        super().__init__(message)
-        self.argument = argument
 
 
 @contextmanager
