@@ -38,6 +38,7 @@ from peewit.service.graph_settings import (
 )
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.windows import Window
+from peewit.streaming.problems import Conflict, NotFound
 
 _PURGE_ROWS: Final = 50_000
 _ACTIVE: Final = select(graphs).where(graphs.c.state == "active")
@@ -47,15 +48,19 @@ _STAMP: Final = select(
 ).select_from(graphs)
 
 
-class GraphNotFound(LookupError):
+class GraphNotFound(NotFound):
     """There is no graph of this name or id, or it was deleted."""
+
+    title = "Graph not found"
 
     def __init__(self, graph: str) -> None:
         super().__init__(f"no graph {graph!r}; `peewit graph list` shows those there are")
 
 
-class GraphOutdated(ValueError):
+class GraphOutdated(Conflict, ValueError):
     """A graph of an earlier version uses what no longer exists; it can only be deleted."""
+
+    title = "Graph of an earlier version"
 
     def __init__(self, graph_id: str, name: str, *, reason: str, settings: str) -> None:
         super().__init__(
@@ -68,8 +73,10 @@ class GraphOutdated(ValueError):
         self.name = name
 
 
-class GraphExists(BadArgument):
+class GraphExists(Conflict, BadArgument):
     """Another graph has the name."""
+
+    title = "Graph exists"
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -77,8 +84,10 @@ class GraphExists(BadArgument):
         )
 
 
-class TooManyGraphs(ValueError):
+class TooManyGraphs(Conflict, ValueError):
     """There are as many graphs as there may be."""
+
+    title = "Too many graphs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

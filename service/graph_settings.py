@@ -12,6 +12,7 @@ from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.windows import Window
+from peewit.streaming.problems import Conflict
 
 MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
@@ -22,8 +23,10 @@ _TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "time", "node", "label")
 _MAX_COLUMN_NAME: Final = 1000
 
 
-class GraphConflict(BadArgument):
+class GraphConflict(Conflict, BadArgument):
     """A change of a setting that is fixed once the graph exists."""
+
+    title = "Setting is fixed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import anyio
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi_offline import FastAPIOffline
 from pydantic.json_schema import models_json_schema
@@ -48,6 +47,7 @@ from peewit.service.api.throttling import RateLimits
 from peewit.service.database.engine import open_database
 from peewit.service.metrics.process_tree_metrics import process_tree_collector
 from peewit.service.operations.table import TABLE
+from peewit.service.problems import InvalidArgument
 from peewit.service.settings import Settings, metrics_directory, prepare_environment
 
 _RESOURCES: Final = (
@@ -202,7 +202,7 @@ def _openapi_of(app: FastAPI) -> Any:
             for path in document["paths"].values():
                 for operation in path.values():
                     if operation.keys() & {"parameters", "requestBody"}:
-                        for status, said in errors.problems(RequestValidationError).items():
+                        for status, said in errors.problems(InvalidArgument).items():
                             operation["responses"].setdefault(str(status), said)
             app.openapi_schema = _published(document)
         return app.openapi_schema

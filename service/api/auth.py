@@ -11,6 +11,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from peewit.service.api.port import is_loopback
+from peewit.service.api.refused_keys import KeyMissing, KeyRefused, ScopeMissing
 from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.api.streams import is_wait, streams_of
 from peewit.service.api.throttling import RateLimits, TooManyRequests, digest_of, network_of
@@ -26,24 +27,6 @@ _bearer: Final = HTTPBearer(
     "none.",
 )
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
-
-
-class KeyMissing(PermissionError):
-    """The request carries no key and comes from where one is needed."""
-
-
-class KeyRefused(PermissionError):
-    """The key is unknown, wrong or revoked."""
-
-
-class ScopeMissing(PermissionError):
-    """The key lacks ``scope``."""
-
-    def __init__(self, prefix: str, scope: Scope) -> None:
-        super().__init__(
-            f"the key must have the scope {scope}, key {prefix} has not; use another key"
-        )
-        self.scope = scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Request bodies: counted and spooled while they arrive, in a format that their header names."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +21,7 @@ from peewit.service.tables.uploads import BadUpload, decoding_bytes
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.problems import Problem
 
 JSON: Final = "application/json"
 
@@ -37,16 +38,30 @@ _IN_MEMORY_BYTES: Final = 1 << 20
 _ENCODINGS: Final = {"identity": None, "gzip": "gzip", "x-gzip": "gzip", "zstd": "zstd"}
 
 
-class BodyTooLarge(ValueError):
+class BodyTooLarge(Problem, ValueError):
     """The body is larger than the server takes."""
 
+    status = 413
+    title = "Body too large"
 
-class BodyTooSlow(TimeoutError):
+
+class BodyTooSlow(Problem, TimeoutError):
     """The rest of the body does not come, or comes too slowly."""
 
+    status = 408
+    title = "Body too slow"
 
-class BodyTypeUnknown(BadArgument):
+    @property
+    def problem_headers(self) -> Mapping[str, str]:
+        """What still comes of the body is no other request."""
+        return {"Connection": "close"}
+
+
+class BodyTypeUnknown(Problem, BadArgument):
     """The body is in a format or an encoding that cannot be read."""
+
+    status = 415
+    title = "Body type unknown"
 
 
 class BodyCap:

@@ -16,7 +16,7 @@ from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.schemas.bodies_and_problems import Body as BodyModel
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound
 from peewit.service.operations.declaration import (
@@ -29,6 +29,7 @@ from peewit.service.operations.declaration import (
     Query,
 )
 from peewit.service.operations.here import Here
+from peewit.service.problems import InvalidArgument
 from peewit.service.wire.records import Settling
 
 _MAKERS: Final[Mapping[type[Mark], Callable[..., Any]]] = {

@@ -17,10 +17,14 @@ from peewit.service.database.engine import Database
 from peewit.service.database.migrations import DatabaseVersionError, require_present
 from peewit.service.jobs.ingest_steps import IngestFault, IngestSteps
 from peewit.service.settings import Settings
+from peewit.streaming.problems import Problem
 
 
-class NotReady(RuntimeError):
+class NotReady(Problem, RuntimeError):
     """Something that every request needs is out of order."""
+
+    status = 503
+    title = "Not ready"
 
 
 def require_ready(settings: Settings, database: Database, stopping: Stopping) -> None:

@@ -21,6 +21,7 @@ from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.tracing.spans import tracing
+from peewit.streaming.problems import Problem
 
 HEADER: Final = "X-Request-ID"
 
@@ -36,8 +37,11 @@ _NO_SPAN: Final = nullcontext()
 _log = structlog.get_logger(__name__)
 
 
-class HostNotOne(ValueError):
+class HostNotOne(Problem, ValueError):
     """The request names no host, or several."""
+
+    status = 400
+    title = "Host missing or doubled"
 
 
 class HttpRules:

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peewit.service.api.draining import stopping_of
+from peewit.service.api.refused_keys import KeyRevoked
 from peewit.service.api.throttling import TooBusy, TooManyRequests
 from peewit.service.key_store import KeyRecord, KeyStore
 
@@ -30,10 +31,6 @@ _LONGEST_SLEEP_SECONDS: Final = 0.25  # a stop must be noticed meanwhile
 _Value = TypeVar("_Value")
 
 _log = structlog.get_logger(__name__)
-
-
-class KeyRevoked(PermissionError):
-    """The key was revoked while the call waited."""
 
 
 class Streams:

@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from peewit.service.predictions.prediction_files import PredictionMeta
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.problems import Problem
 
 _WILDCARDS: Final = {
     "*/*": Format.CSV,
@@ -19,9 +20,11 @@ _WILDCARDS: Final = {
 _MAX_PIECE_BYTES: Final = 1 << 20
 
 
-class FormatNotOffered(ValueError):
-    """None of the accepted formats can be sent."""
+class FormatNotOffered(Problem, ValueError):
+    """No format that is accepted can be sent."""
 
+    status = 406
+    title = "Format not offered"
     argument: ClassVar[str] = "Accept"
 
 

@@ -13,6 +13,8 @@ from ipaddress import IPv6Address, ip_network
 from ipaddress import ip_address as parsed_address
 from typing import Final
 
+from peewit.streaming.problems import Problem
+
 MAX_CALLERS: Final = 10_000
 """Callers that are remembered; the one silent for longest is forgotten first."""
 
@@ -32,16 +34,22 @@ _BURST_SECONDS: Final = 2.0
 _TRUSTED_SECONDS: Final = 600.0
 
 
-class TooManyRequests(RuntimeError):
-    """The caller is over its rate limit; ``retry_seconds`` says when to ask again."""
+class TooManyRequests(Problem, RuntimeError):
+    """The caller is over its rate limit."""
+
+    status = 429
+    title = "Too many requests"
 
     def __init__(self, rule: str, retry_seconds: float) -> None:
         super().__init__(f"{rule}; try again in {retry_seconds:.1f} seconds")
         self.retry_seconds = retry_seconds
 
 
-class TooBusy(RuntimeError):
-    """All callers exceed what this process takes on; ``retry_seconds`` says when to ask again."""
+class TooBusy(Problem, RuntimeError):
+    """All callers together ask for more than this process takes on at a time."""
+
+    status = 503
+    title = "Too busy"
 
     def __init__(self, rule: str, retry_seconds: float) -> None:
         super().__init__(f"{rule}; try again in {retry_seconds:g} seconds")

@@ -1,4 +1,4 @@
-"""Failure of a command: its error, as a line for people or as JSON, and its exit code."""
+"""Failure of a command: what went wrong, as a line for people or as JSON, and its exit code."""
 
 import json
 import sys
@@ -8,30 +8,31 @@ from typing import Any, Final
 import structlog
 import typer
 from pydantic import ValidationError
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 
 from peewit.service.cli.option_names import as_options
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.logs import log_choice
-from peewit.service.problems import details_of, title_of, type_of
+from peewit.service.problems import DatabaseAway, InvalidArgument, details_of, type_of
 from peewit.service.redaction import redacted
 from peewit.service.settings import Settings
 from peewit.service.validation_rules import rule_of, with_argument
+from peewit.streaming.problems import Problem
 
 _EXPECTED: Final = (ValueError, LookupError, OSError, RuntimeError, DBAPIError)
-"""Errors that our code raises for reasons that the user can act on."""
+"""What our code raises for reasons that the user can act on."""
 
 _BUGS: Final = (KeyError, IndexError, UnicodeError, NotImplementedError, RecursionError)
-"""Errors that only a programmer can act on; they keep their traceback."""
+"""What Python raises for reasons that only a programmer can act on; keeps its traceback."""
 
 _TAKEN_OVER: Final = 75
-"""Exit code if another process took the lease: EX_TEMPFAIL of sysexits.h, run it again."""
+"""Exit code where another process has the lease now: EX_TEMPFAIL of sysexits.h, run it again."""
 
 _log = structlog.get_logger(__name__)
 
 
 def tell_failure(error: Exception, *, as_json: bool) -> int:
-    """Say on stderr why the command ends, and return its exit code; raises unexpected errors."""
+    """Say on stderr why the command ends; its exit code. Raises what only programmers can mend."""
     if isinstance(error, typer.TyperException):  # where typer itself does not tell
         return _tell_json(error, error.format_message(), error.exit_code)
     if isinstance(error, typer.Abort):
@@ -56,8 +57,8 @@ def broken_rules(error: Any) -> str:
 
 
 def _tell_json(error: Exception, text: str, exit_code: int) -> int:
-    """Print one line of JSON in the form that the HTTP API has for errors."""
-    title = title_of(type(error))
+    """One line of JSON in the form that the HTTP API has for errors."""
+    title = _title_of(error)
     told = {
         "type": type_of(title),
         "title": title,
@@ -70,6 +71,20 @@ def _tell_json(error: Exception, text: str, exit_code: int) -> int:
     problem = {name: value for name, value in told.items() if value is not None}
     sys.stderr.write(json.dumps({"error": problem}) + "\n")
     return exit_code
+
+
+def _title_of(error: Exception) -> str:
+    match error:
+        case Problem():
+            return error.title
+        case typer.TyperException(exit_code=2):
+            return "Wrong usage"
+        case DataError():
+            return InvalidArgument.title
+        case OperationalError():
+            return DatabaseAway.title
+        case _:
+            return Problem.title
 
 
 def _one_line(error: Exception) -> str:

@@ -17,12 +17,12 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from peewit.service.api import errors
-from peewit.service.api.auth import KeyMissing
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
+from peewit.service.api.refused_keys import KeyMissing
 from peewit.service.dashboard.access import ForeignForm, Viewer
 from peewit.service.dashboard.next_step import next_step
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.node_columns import shown_holding
+from peewit.service.problems import InvalidArgument
 from peewit.service.wire.jobs import solve_lines, warning_text
 
 STATIC: Final = Path(__file__).parent / "static"

@@ -22,8 +22,8 @@ from typing import BinaryIO, Final, Literal
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.bodies import BodyTooLarge, unpack
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.inbox.inbox_records import BacklogFull, FileNotListed
+from peewit.service.problems import InvalidArgument
 from peewit.service.settings import Settings
 from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.table_formats import Format, format_of_file

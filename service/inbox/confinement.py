@@ -18,6 +18,7 @@ import fsspec.config
 from peewit.service.live_sources.stores import store_of
 from peewit.service.redaction import shown_url
 from peewit.service.settings import OBJECT_STORES, Settings
+from peewit.streaming.problems import Unprocessable
 
 _WEB: Final = ("http", "https")
 _HOSTED: Final = (*_WEB, "kafka")
@@ -27,9 +28,10 @@ _LOCAL: Final = "file://"
 _NETWORK_LOCATION: Final = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
 
 
-class SourceRefused(ValueError):
+class SourceRefused(Unprocessable):
     """A source added over HTTP names a place that it may not read."""
 
+    title = "Source refused"
     argument: ClassVar[str] = "url"
 
 

@@ -30,6 +30,7 @@ from peewit.service.database.timestamps import now
 from peewit.service.inbox.erasure_ledger import Ledger
 from peewit.service.inbox.inbox_records import RowRecord
 from peewit.solvers.arrays import Int64Array, frozen
+from peewit.streaming.problems import NotFound
 
 ErasureStatus = Literal["hidden", "erased"]
 """Hidden: no reader shows the nodes. Erased: no file of the graph has a byte of their ids."""
@@ -37,8 +38,10 @@ ErasureStatus = Literal["hidden", "erased"]
 _AT_ONCE: Final = 1_000
 
 
-class ErasureNotFound(LookupError):
+class ErasureNotFound(NotFound):
     """The graph has no erasure of this id."""
+
+    title = "Erasure not found"
 
 
 class Sources(TypedDict):

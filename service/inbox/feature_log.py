@@ -23,6 +23,7 @@ from peewit.service.inbox.live_positions import note_refused
 from peewit.service.inbox.push_log import take_positions
 from peewit.service.live_sources.contract import Refused
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.problems import NotFound
 
 SetMode = Literal["replace", "add"]
 """Whether a set replaces all rows, or only those of its own nodes."""
@@ -31,8 +32,10 @@ SetStatus = Literal["pending", "committed", "refused"]
 """Waits or is being read; is in the graph; broke a rule."""
 
 
-class FeatureSetNotFound(LookupError):
+class FeatureSetNotFound(NotFound):
     """The graph has no set of features of this id, or it ended long ago and was forgotten."""
+
+    title = "Feature set not found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

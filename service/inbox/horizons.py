@@ -12,6 +12,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import graphs
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.problems import Conflict
 
 
 def moment(seconds: float) -> str:
@@ -19,8 +20,10 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
-class HorizonRefused(RuntimeError):
+class HorizonRefused(Conflict, RuntimeError):
     """The graph has no window."""
+
+    title = "Graph has no window"
 
 
 class Horizons:

@@ -10,6 +10,8 @@ from sqlalchemy import Row
 from peewit.service.jobs.job import require_key
 from peewit.service.live_sources.kinds import FILES
 from peewit.service.live_sources.node_columns import Holds
+from peewit.service.problems import RETRY_SECONDS
+from peewit.streaming.problems import Conflict, NotFound, Problem
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 """Pending: waits or is being read. Committed: is in the graph. Quarantined: broke a rule.
@@ -30,28 +32,42 @@ FILE_GONE: Final = "the file is gone"
 _MAX_SHOWN: Final = 200
 
 
-class SourceNotFound(LookupError):
+class SourceNotFound(NotFound):
     """The graph has no source of this id, or it was removed."""
 
+    title = "Source not found"
 
-class FileNotListed(LookupError):
+
+class FileNotListed(NotFound):
     """The graph's manifest has no file of this id."""
 
+    title = "File not found"
 
-class RetractionRefused(RuntimeError):
+
+class RetractionRefused(Conflict, RuntimeError):
     """The file is not in the graph, or cannot be taken out of it."""
 
+    title = "File cannot be retracted"
 
-class TooManySources(ValueError):
+
+class TooManySources(Conflict, ValueError):
     """The graph has as many sources as it may have."""
 
+    title = "Too many sources"
 
-class PushNotFound(LookupError):
+
+class PushNotFound(NotFound):
     """The graph has no push of this id, or it was forgotten some time after it was ingested."""
 
+    title = "Push not found"
 
-class BacklogFull(RuntimeError):
+
+class BacklogFull(Problem, RuntimeError):
     """Pushes that wait for ingest leave no room; try again later."""
+
+    status = 429
+    title = "Backlog full"
+    retry_seconds = RETRY_SECONDS
 
 
 class ListedFile(NamedTuple):

@@ -35,16 +35,13 @@ from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
 
-__all__ = ["RETRY_SECONDS", "BacklogFull", "PushStore", "block_schema", "write_block"]
+__all__ = ["BacklogFull", "PushStore", "block_schema", "write_block"]
 
 ROWS_PER_GROUP: Final = 1 << 17
 """Rows of a row group, the unit that ingest reads."""
 
 SMALL_BYTES: Final = 1 << 16
 """Blocks up to this size stay in the database until they are gathered."""
-
-RETRY_SECONDS: Final = 5
-"""When to try again while the backlog is full."""
 
 _LOOK_SECONDS: Final = 0.1
 

@@ -11,13 +11,16 @@ from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import graphs
+from peewit.streaming.problems import Conflict
 
 WantedRepair: TypeAlias = Literal["due", "all"]
 """Due: what deletes have spoiled is sampled again. All: all edges are."""
 
 
-class RepairRefused(RuntimeError):
+class RepairRefused(Conflict, RuntimeError):
     """The graph has no log by which it could be repaired."""
+
+    title = "Graph cannot be repaired"
 
 
 class Repairs:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, get_args
 
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.problems import Conflict, NotFound
 
 Lane = Literal["fast", "heavy"]
 """Which warm child runs the job: quick re-solves never wait behind long work."""
@@ -81,12 +82,16 @@ class LeaseLost(RuntimeError):
     """The attempt is no longer the job's current one; drop its work, another worker has the job."""
 
 
-class UnknownJob(LookupError):
+class UnknownJob(NotFound):
     """No job has this id."""
 
+    title = "Job not found"
 
-class IdempotencyConflict(ValueError):
+
+class IdempotencyConflict(Conflict, ValueError):
     """The Idempotency-Key was used before on this graph, for another request."""
+
+    title = "Idempotency-Key in use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.problems import Unprocessable
 
 UnknownNodes = Literal["refuse", "keep"]
 """Whether a label of an unknown node refuses the batch, or is kept for the node to come."""
@@ -51,8 +52,10 @@ class LabeledMeanwhile(Exception):
     """Somebody else has labeled the node, or removed its label, since it was shown."""
 
 
-class LabelsRefused(BadArgument):
+class LabelsRefused(Unprocessable, BadArgument):
     """The graph does not know the nodes that ``receipt`` names; nothing was stored."""
+
+    title = "Unknown nodes"
 
     def __init__(self, receipt: LabelReceipt) -> None:
         super().__init__(

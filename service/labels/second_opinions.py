@@ -21,9 +21,10 @@ from peewit.service.labels.opinions import LabelNow, Opinion, OpinionStore, is_d
 from peewit.service.labels.store import BadLabels, LabelReceipt, append_events, label_text
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.problems import Conflict
 
 
-class NoFirstOpinion(ValueError):
+class NoFirstOpinion(Conflict, ValueError):
     """The node has no label of somebody else to give a second opinion about."""
 
 

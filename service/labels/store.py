@@ -28,6 +28,7 @@ from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
+from peewit.streaming.problems import NotFound
 
 MAX_LABEL_BYTES: Final = 1000
 """A label names a class; longer text is a mistake."""
@@ -42,13 +43,17 @@ _NODES_PER_QUERY: Final = 10_000  # SQLite takes 32,766 parameters
 class BadLabels(BadTable):
     """A node or label breaks a rule; nothing of the batch is stored."""
 
+    title = "Labels break the contract"
+
     def __init__(self, reason: str, *, argument: str, row: int | None, value: object) -> None:
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:79] + "…"
         super().__init__(reason, argument=argument, row=row, value=shown)
 
 
-class LabelColumnNotFound(ValueError):
+class LabelColumnNotFound(NotFound, ValueError):
     """No label was ever given in the column."""
+
+    title = "Label column not found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.key_store import Scope
 from peewit.service.operations.here import Here
 from peewit.service.wire.records import Settling
+from peewit.streaming.problems import Problem
 
 T = TypeVar("T")
 
@@ -125,7 +126,7 @@ class Operation(Generic[T]):
     method: str
     path: str
     scopes: Sequence[Scope]
-    raises: Sequence[type[Exception]]
+    raises: Sequence[type[Problem]]
     answer: Any
     parameters: Sequence[Parameter]
     client: str
@@ -175,7 +176,7 @@ class Operation(Generic[T]):
 def operation(
     route: str,
     *scopes: Scope,
-    raises: Sequence[type[Exception]] = (),
+    raises: Sequence[type[Problem]] = (),
     client: str | None = None,
     items: str | None = None,
     is_paged: bool = False,

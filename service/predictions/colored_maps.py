@@ -33,13 +33,16 @@ from peewit.service.tables.uploads import node_array
 from peewit.solvers.arrays import Float32Array, Int64Array
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, NodeMap
+from peewit.streaming.problems import NotFound
 
 _MAX_KEPT: Final = 4
 """Maps kept, the last used ones; the largest take some hundred MB each."""
 
 
-class MapNotFound(LookupError):
+class MapNotFound(NotFound):
     """The graph has no map yet."""
+
+    title = "Map not found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

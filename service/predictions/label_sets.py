@@ -19,11 +19,13 @@ from peewit.service.wire.predictions import SetGroup, SetsOfPredictions
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.assessment.conformal import guaranteed_coverage
+from peewit.streaming.problems import Conflict
 
 
-class SetsNotKept(LookupError):
+class SetsNotKept(Conflict, LookupError):
     """The job kept no p-values to read sets from."""
 
+    title = "No sets kept"
     argument: ClassVar[str] = "job"
 
 

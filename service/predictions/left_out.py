@@ -13,11 +13,13 @@ import numpy as np
 from peewit.service.predictions.prediction_files import PredictionFile, left_out_path, write_arrays
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.solvers.models.left_out.label_sample import DOUBT
+from peewit.streaming.problems import Conflict
 
 
-class NotCrossValidated(LookupError):
+class NotCrossValidated(Conflict, LookupError):
     """The job kept no scores of left-out labels."""
 
+    title = "No labels left out"
     argument: ClassVar[str] = "job"
 
 

@@ -46,20 +46,23 @@ from peewit.solvers.models.linear.filtered_ridge import (
     joined_scores,
 )
 from peewit.solvers.solution import Functions, Solution
+from peewit.streaming.problems import Conflict, Unprocessable
 
 _OF_NODES: Final = ("node", "reachable", "variance", "stability")
 """Columns of predictions that new points lack, as they lack those of p-values."""
 
 
-class JobNotSucceeded(RuntimeError):
+class JobNotSucceeded(Conflict, RuntimeError):
     """The job has no predictions, yet or ever."""
 
+    title = "Job has not succeeded"
     argument: ClassVar[str] = "job"
 
 
-class NotInductive(ValueError):
+class NotInductive(Unprocessable):
     """The job labeled only the nodes of its graph and cannot predict new points."""
 
+    title = "Job predicts no new points"
     argument: ClassVar[str] = "job"
 
 

@@ -14,14 +14,19 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound, PredictionStore
 from peewit.service.tables.uploads import NodeId, node_array
+from peewit.streaming.problems import NotFound
 
 
-class NodeNotFound(LookupError):
+class NodeNotFound(NotFound):
     """The graph does not know the node."""
 
+    title = "Node not found"
 
-class NodeNotPredicted(LookupError):
+
+class NodeNotPredicted(NotFound):
     """The node is newer than the snapshot that the predictions were made from."""
+
+    title = "Node newer than snapshot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from peewit.solvers.laplacian.walks.walk_rows import WalkRows
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.harmonic.label_shares import LinearModel
+from peewit.streaming.problems import Conflict
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows
 
@@ -25,9 +26,10 @@ MAX_REASONS: Final = 100
 _CLASSES_SHOWN: Final = 5
 
 
-class ReasonsNotKept(LookupError):
+class ReasonsNotKept(Conflict, LookupError):
     """The job did not keep what reasons are made from."""
 
+    title = "No reasons kept"
     argument: ClassVar[str] = "job"
 
 

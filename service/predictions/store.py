@@ -41,6 +41,7 @@ from peewit.service.predictions.prediction_files import (
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.durable_files import TEMPORARY_PREFIX
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.problems import NotFound
 
 KEEP_PER_MODEL: Final = 3
 GRACE_SECONDS: Final = 600.0
@@ -58,8 +59,10 @@ _OF_THE_MACHINE: Final = {errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOSPC
 """Errors of the machine, such as a full disk, after which a file is not removed as damaged."""
 
 
-class PredictionsNotFound(LookupError):
+class PredictionsNotFound(NotFound):
     """The job has no predictions, or no longer has them."""
+
+    title = "Predictions not found"
 
 
 class PredictionStore:

@@ -29,6 +29,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, UInt64Array
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStore, NodeEmbedding
+from peewit.streaming.problems import Conflict, Unprocessable
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 Strategy = Literal["margin", "variance", "coverage", "random"]
@@ -62,17 +63,22 @@ def origin_of(strategy: Strategy) -> LabelOrigin:
     return "random" if strategy == "random" else "suggested"
 
 
-class NoEmbedding(LookupError):
+class NoEmbedding(Conflict, LookupError):
     """The graph has no embedding yet."""
 
+    title = "No embedding yet"
 
-class EmbeddingFailed(RuntimeError):
+
+class EmbeddingFailed(Conflict, RuntimeError):
     """The job that should make the embedding has failed."""
 
+    title = "Embedding failed"
 
-class NoMargins(ValueError):
+
+class NoMargins(Unprocessable):
     """The predictions are numbers, which have no margins."""
 
+    title = "No margins"
     argument: ClassVar[str] = "strategy"
 
 

@@ -36,18 +36,23 @@ from peewit.solvers.models.harmonic.label_shares import shares_bytes
 from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.problems import Conflict, Unprocessable
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
 _GIB: Final = 2**30
 _LEAST_CLASSES: Final = 2
 
 
-class NoSnapshot(ValueError):
+class NoSnapshot(Conflict, ValueError):
     """The graph has no snapshot to solve on yet."""
 
+    title = "No snapshot yet"
 
-class DoesNotFit(ValueError):
-    """A job needs more memory than there is; the message says what would fit."""
+
+class DoesNotFit(Unprocessable):
+    """A job needs more memory than there is; the message says what would do."""
+
+    title = "Does not fit the memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,16 +30,21 @@ from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, make_knn
 from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.problems import Conflict
 
 _SUFFIX: Final = ".parquet"
 
 
-class ConnectedBefore(ValueError):
+class ConnectedBefore(Conflict, ValueError):
     """The graph has edges made from features already, which cannot leave it."""
 
+    title = "Edges from features already"
 
-class NoFeatures(ValueError):
-    """The graph has no features yet for the job to work on."""
+
+class NoFeatures(Conflict, ValueError):
+    """The graph has no features yet, which the job would work on."""
+
+    title = "No features yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

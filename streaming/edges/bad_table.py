@@ -2,10 +2,12 @@
 
 from typing import Final
 
+from peewit.streaming.problems import Unprocessable
+
 _MAX_SHOWN: Final = 80
 
 
-class BadTable(ValueError):
+class BadTable(Unprocessable):
     """A table breaks a rule of its contract; nothing of it is taken.
 
     ``argument``, the column, and ``row``, from 0, are None where the fault is not of a single one.
@@ -43,6 +45,8 @@ class BadTable(ValueError):
 
 class BadUpload(BadTable):
     """What came cannot be read as the table it should be; nothing of it is taken."""
+
+    title = "Invalid content"
 
     def __init__(
         self,

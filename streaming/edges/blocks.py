@@ -36,6 +36,8 @@ _ONES: Float32Array = frozen(np.ones(1 << 20, dtype=np.float32))
 class BadEdges(BadTable):
     """Edges break a rule of the data contract; the file they came from is not taken."""
 
+    title = "Edges break the contract"
+
     def bare(self) -> "BadEdges":
         """An equal error without a traceback, which would hold the table it was raised for."""
         bare = BadEdges(self.reason)

@@ -43,6 +43,8 @@ _LISTS: Final = (
 class BadFeatures(BadTable):
     """Features break a rule of the data contract; nothing of their set is taken."""
 
+    title = "Features break the contract"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureBlock:

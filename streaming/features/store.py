@@ -26,6 +26,7 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.features.checked_tables import BadFeatures
+from peewit.streaming.problems import NotFound
 
 sp = LateModule("scipy.sparse")
 
@@ -37,8 +38,10 @@ _META = "meta.json"
 _COPIED_BYTES = 1 << 24
 
 
-class FeaturesNotFound(LookupError):
+class FeaturesNotFound(NotFound):
     """No version of this number is kept."""
+
+    title = "Features not found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

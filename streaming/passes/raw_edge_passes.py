@@ -37,6 +37,7 @@ from peewit.streaming.passes.edge_passes import (
 )
 from peewit.streaming.passes.log_folds import by_batches
 from peewit.streaming.passes.raw_edge_spool import Spool, SpooledFile
+from peewit.streaming.problems import Conflict
 from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
     CheckpointStore,
@@ -46,11 +47,13 @@ from peewit.streaming.snapshots.checkpoints import (
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
 
 
-class RawEdgesMovedOn(ValueError):
+class RawEdgesMovedOn(Conflict, ValueError):
     """Files of the snapshot were retracted or replaced since, or its edges were deleted by rows.
 
     ``newest`` is the newest snapshot whose raw edges can be passed over; None where there is none.
     """
+
+    title = "Raw edges moved on"
 
     def __init__(self, reason: str, *, snapshot: int, newest: int | None) -> None:
         instead = "no snapshot is" if newest is None else f"the newest such snapshot is {newest}"

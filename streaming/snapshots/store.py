@@ -30,6 +30,7 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.problems import NotFound
 from peewit.streaming.snapshots.variances import VARIANCES, write_variances
 from peewit.streaming.sparsifier.degrees import Damage
 
@@ -44,8 +45,10 @@ WALKS = "walks"
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
 
 
-class SnapshotNotFound(LookupError):
+class SnapshotNotFound(NotFound):
     """No snapshot of that number is kept."""
+
+    title = "Snapshot not found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

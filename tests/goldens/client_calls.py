@@ -9,10 +9,10 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any, Final, get_args, get_type_hints
 
-from peewit.service.api.errors import _KINDS
 from peewit.service.client.errors import error_class
 from peewit.service.operations import erasures, horizon_and_repairs, judging
 from peewit.service.operations.declaration import Body, Header, Operation, Parameter, Path, Query
+from peewit.service.problems import type_of
 
 SUBJECTS: Final[Sequence[ModuleType]] = (erasures, horizon_and_repairs, judging)
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
@@ -153,8 +153,7 @@ def _docstring(operation: Operation[Any]) -> str:
         ]
     raised: dict[str, list[str]] = {}
     for error in operation.raises:
-        kind = _KINDS[error]
-        name = error_class(int(kind.status), kind.uri).__name__
+        name = error_class(error.status, type_of(error.title)).__name__
         raised.setdefault(name, []).append((error.__doc__ or "").partition("\n")[0])
     if raised:
         lines += ["", "Raises", "------"]

@@ -24,13 +24,14 @@ from peewit.service.api.routes.query_parameters import (
     named,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.sources_and_pushes import push_of
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
 from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.sources_and_pushes import Push

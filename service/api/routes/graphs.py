@@ -7,7 +7,7 @@ from fastapi import Response
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.query_parameters import resource
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.features import features_of
 from peewit.service.api.schemas.graphs import (
     GraphCreate,
@@ -24,6 +24,7 @@ from peewit.service.graph_settings import GraphConflict
 from peewit.service.graphs.all_edges import require_all_edges
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.operations.answers import answer_of
+from peewit.service.problems import InvalidArgument
 from peewit.service.wire.graphs import Backlog, Graph, GraphDetails, GraphList, OutdatedGraph
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore

@@ -21,7 +21,7 @@ from peewit.service.api.routes.query_parameters import (
     PageSize,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.jobs import JobIn, SolveColumnsIn, SolveIn, job_of
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.streams import streams_of
@@ -29,6 +29,7 @@ from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
 from peewit.service.labels.store import LabelColumnNotFound
 from peewit.service.operations.answers import answer_of
+from peewit.service.problems import InvalidArgument
 from peewit.service.tasks.estimate import DoesNotFit, Estimator, NoSnapshot
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures

@@ -28,7 +28,7 @@ from peewit.service.api.routes.query_parameters import (
     named,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.labels import LabelsIn
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphNotFound
@@ -40,6 +40,7 @@ from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.thresholds import (
     asked_threshold,
 )
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.evaluations import PredictionEvaluation

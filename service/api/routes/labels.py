@@ -29,7 +29,7 @@ from peewit.service.api.routes.query_parameters import (
     named,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsOut
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import ChosenFormat, FormatNotOffered, table_answer, table_response
@@ -37,6 +37,7 @@ from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
 from peewit.service.labels.store import BadLabels, LabelColumnNotFound, LabelReceipt
 from peewit.service.operations.answers import answer_of
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import (
     BadUpload,

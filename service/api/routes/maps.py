@@ -9,7 +9,7 @@ from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.predictions import JobId
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, NamedColumn, resource
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import IfNoneMatch, not_modified
 from peewit.service.catalog import GraphNotFound, GraphRecord
@@ -23,6 +23,7 @@ from peewit.service.predictions.map_tiles import (
     tile_bytes,
 )
 from peewit.service.predictions.store import PredictionsNotFound
+from peewit.service.problems import InvalidArgument
 from peewit.service.wire.maps import Map, MapClass
 from peewit.streaming.passes.node_map import LAST_ZOOM, TILE_POINTS
 

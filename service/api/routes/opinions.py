@@ -19,7 +19,6 @@ from peewit.service.api.routes.query_parameters import (
 )
 from peewit.service.api.schemas.bodies_and_problems import (
     Body,
-    InvalidArgument,
     NodeIn,
     refusing,
 )
@@ -36,6 +35,7 @@ from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.questions import Queue
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import MAX_SUGGESTIONS
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import BadUpload, UploadedLabels, node_id
 from peewit.service.wire.labels import LabelReceipt

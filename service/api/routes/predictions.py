@@ -18,7 +18,7 @@ from peewit.service.api.routes.query_parameters import (
     PageSize,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.predictions import LookupIn
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.api.tables import (
@@ -42,6 +42,7 @@ from peewit.service.predictions.thresholds import (
     asked_threshold,
     with_threshold,
 )
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, NodeId, node_id
 from peewit.service.wire.predictions import Lookup, NodePrediction, PredictionRows

@@ -9,9 +9,9 @@ from fastapi.routing import APIRoute
 
 from peewit.service.api.auth import Caller
 from peewit.service.api.errors import any_problem, problems
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.jobs.job import MAX_KEY_LENGTH
 from peewit.service.labels.annotators import annotator_name
+from peewit.service.problems import InvalidArgument
 
 ONE_GRAPH = "/v1/graphs/{graph}"
 

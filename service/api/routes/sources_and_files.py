@@ -11,7 +11,7 @@ from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, PageSize, resource
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.sources_and_pushes import SourceIn, file_of, source_of
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound, GraphRecord
@@ -26,6 +26,7 @@ from peewit.service.inbox.inbox_records import (
 )
 from peewit.service.inbox.source_columns import source_columns
 from peewit.service.live_sources.kinds import FILES, start_of
+from peewit.service.problems import InvalidArgument
 from peewit.service.wire.sources_and_pushes import File, FilePage, Retry, Source, SourceList
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.sources import EdgeFiles

@@ -22,7 +22,6 @@ from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphNotFound
-from peewit.service.inbox.pushes import RETRY_SECONDS
 from peewit.service.jobs.job import JobStatus, UnknownJob
 from peewit.service.labels.annotators import annotator_name
 from peewit.service.operations.answers import answer_of
@@ -36,6 +35,7 @@ from peewit.service.predictions.suggestions import (
     Strategy,
 )
 from peewit.service.predictions.suggestions import Suggestions as SuggestionsRecord
+from peewit.service.problems import RETRY_SECONDS
 from peewit.service.wire.jobs import Job
 from peewit.service.wire.predictions import Suggestions
 

@@ -5,24 +5,11 @@ from contextlib import contextmanager
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from peewit.service.problems import InvalidArgument
 from peewit.solvers.arguments import BadArgument, BadArgumentType
 
 NodeIn = int | str
 """JSON readers that hold numbers as floats send 64-bit integers as strings."""
-
-
-class InvalidArgument(ValueError):
-    """An argument breaks a rule that a store knows.
-
-    Attributes
-    ----------
-    argument : str or None
-        Its name.
-    """
-
-    def __init__(self, message: str, *, argument: str | None = None) -> None:
-        super().__init__(message)
-        self.argument = argument
 
 
 @contextmanager

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import Query
 
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.labels.store import LabelStore
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import LabelValue, NodeId, node_array, node_id
 from peewit.service.tables.uploads.labels import MAX_COLUMN_BYTES
 from peewit.service.wire.labels import LABEL_ORIGINS, LabelOrigin, origin_named

@@ -14,7 +14,6 @@ from starlette.datastructures import UploadFile
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
 from peewit.service.api.routes.sources_and_files import add_source
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.schemas.sources_and_pushes import SourceIn
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
@@ -34,6 +33,7 @@ from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, pag
 from peewit.service.dashboard.uploads import Holds, Upload, Uploads
 from peewit.service.inbox.confinement import SourceRules
 from peewit.service.live_sources.kinds import FILES, KINDS
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import decoding_bytes
 from peewit.service.validation_rules import rule_of
 from peewit.streaming.edges.bad_table import BadTable

@@ -11,13 +11,14 @@ from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphOutdated, GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
+from peewit.service.problems import InvalidArgument
 from peewit.service.tasks.kind_list import KINDS
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 

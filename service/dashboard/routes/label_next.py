@@ -10,7 +10,6 @@ from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -36,6 +35,7 @@ from peewit.service.labels.label_entry import LabeledMeanwhile
 from peewit.service.labels.store import LabelEvent
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.questions import QUEUES
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 

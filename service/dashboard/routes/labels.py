@@ -11,7 +11,6 @@ from fastapi import Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -26,6 +25,7 @@ from peewit.service.dashboard.routes.common import (
 )
 from peewit.service.labels.label_entry import LabelsRefused
 from peewit.service.labels.store import LabelEvent
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import UploadedLabels, node_id
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable

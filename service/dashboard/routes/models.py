@@ -11,7 +11,6 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.routes.server import list_models
-from peewit.service.api.schemas.bodies_and_problems import InvalidArgument
 from peewit.service.api.served_home import HomeHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.model_guide import (
@@ -25,6 +24,7 @@ from peewit.service.dashboard.model_guide import (
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.dashboard.routes.jobs import submit_solve, value_of
 from peewit.service.jobs.job import LABEL_COLUMN
+from peewit.service.problems import InvalidArgument
 from peewit.service.wire.server import Model
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 

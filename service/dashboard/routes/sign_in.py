@@ -5,7 +5,8 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from peewit.service.api.auth import KeyRefused, verified
+from peewit.service.api.auth import verified
+from peewit.service.api.refused_keys import KeyRefused
 from peewit.service.api.served_home import HomeHere
 from peewit.service.dashboard.access import require_own_form
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from peewit.service.api import errors as server_errors
 from peewit.service.client import (
     Client,
     GraphExists,
@@ -26,7 +25,9 @@ from peewit.service.client import (
     errors,
 )
 from peewit.service.client.calls.common import parsed
+from peewit.service.problems import type_of
 from tests.service.api.conftest import as_arrow
+from tests.service.api.test_errors import server_problems
 from tests.service.client.conftest import (
     FailingServer,
     answer,
@@ -363,9 +364,10 @@ def test_pauses_grow_and_end() -> None:
 
 
 def test_every_problem_of_the_server_has_a_class() -> None:
-    for kind in server_errors._KINDS.values():
-        found = errors.error_class(int(kind.status), kind.uri)
+    kinds = {kind.title: kind.status for kind in server_problems()}
+    for title, status in kinds.items():
+        found = errors.error_class(status, type_of(title))
         assert found is not PeewitError
-        assert (found is ServerFault) == (int(kind.status) == 500)
-    known = {kind.uri.rpartition(":")[2] for kind in server_errors._KINDS.values()}
+        assert found is not ServerFault
+    known = {type_of(title).rpartition(":")[2] for title in kinds}
     assert errors._OF_TYPE.keys() <= known
