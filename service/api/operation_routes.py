@@ -15,10 +15,10 @@ from peewit.service.api.auth import Caller, CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import resource
-from peewit.service.api.schemas.bodies_and_problems import Body as BodyModel
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound
+from peewit.service.operations.bodies import Body as BodyModel
 from peewit.service.operations.declaration import (
     Body,
     Header,
@@ -27,6 +27,7 @@ from peewit.service.operations.declaration import (
     Parameter,
     Path,
     Query,
+    Whole,
 )
 from peewit.service.operations.here import Here
 from peewit.service.wire.records import Settling
@@ -45,7 +46,7 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
     for each in operations:
         known = (GraphNotFound,) if each.has_graph else ()
         of_wait: dict[int | str, dict[str, Any]] = {}
-        if each.waits and each.method != "GET":
+        if each.waits and each.method != "GET" and each.status is None:
             of_wait = {
                 HTTPStatus.OK: {"description": "It is done."},
                 HTTPStatus.ACCEPTED: {"model": each.answer, "description": "It will be done."},
@@ -65,7 +66,13 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
 
 def here_of(home: ServedHome, caller: Caller) -> Here:
     """Where the operation of a request runs."""
-    return Here(home=home, owner=caller.name, only=caller.only)
+    return Here(
+        home=home,
+        owner=caller.name,
+        only=caller.only,
+        annotator=caller.annotator,
+        door=caller.door,
+    )
 
 
 def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
@@ -80,16 +87,17 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         body = asked.pop("body", None)
         values = {names[key]: value for key, value in asked.items()}
         values |= {each.name: getattr(body, each.key) for each in operation.of(Body)}
+        values |= {each.name: body for each in operation.of(Whole)}
         here = here_of(home, caller)
         return partial(operation, here, *((graph,) if operation.has_graph else ()), **values)
 
     def answer(
-        home: ServedHome, caller: Caller, response: Response, graph: Any = None, **asked: Any
+        home: ServedHome, caller: Caller, response: Response, of_graph: Any = None, **asked: Any
     ) -> Any:
-        run = bound(home, caller, graph, asked)
+        run = bound(home, caller, of_graph, asked)
         with refusing():
             value = run()
-        _locate(operation, response, graph, value)
+        _locate(operation, response, of_graph, value)
         return value
 
     async def answer_when_settled(
@@ -97,26 +105,27 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         response: Response,
         home: ServedHome,
         caller: Caller,
-        graph: Any = None,
+        of_graph: Any = None,
         wait: float = 0.0,
         **asked: Any,
     ) -> Any:
-        run = bound(home, caller, graph, asked)
+        run = bound(home, caller, of_graph, asked)
         with refusing():
             if operation.method == "GET":
                 return await wait_until(request, run, _is_settled, seconds=wait)
             value = await run_in_threadpool(run)
-        _locate(operation, response, graph, value)
+        _locate(operation, response, of_graph, value)
         if wait and not value.is_settled:
-            look = partial(operation.look, here_of(home, caller), graph, value)
+            look = partial(operation.look, here_of(home, caller), of_graph, value)
             value = await wait_until(request, look, _is_settled, seconds=wait)
-        response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
+        if operation.status is None:
+            response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
         return value
 
     signature = [_given("home", HomeHere), _given("caller", CallerHere)]
     signature.append(_given("response", Response))
     if operation.has_graph:
-        signature.append(_given("graph", GraphHere))
+        signature.append(_given("of_graph", GraphHere))
     signature += [_asked(each) for each in in_request]
     if model is not None:
         signature.append(_given("body", model))
@@ -162,8 +171,10 @@ def _asked(each: Parameter) -> inspect.Parameter:
     )
 
 
-def _body_model(operation: Operation[Any]) -> type[BodyModel] | None:
+def _body_model(operation: Operation[Any]) -> Any:
     """A schema of the fields of the body; its name is that of the operation."""
+    for whole in operation.of(Whole):
+        return whole.kind
     asked = operation.of(Body)
     if not asked:
         return None

@@ -64,7 +64,8 @@ WORDS: Final = {
     "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --details --json",
     "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
     "jobs list": (
-        "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= --json"
+        "GRAPH --graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
+        "--page= --json"
     ),
     "jobs show": "JOB --json",
     "jobs cancel": "JOB --json",
@@ -170,9 +171,11 @@ HELP: Final = {
     ),
     "solve": "Predict every node's label: a class, or with --model hfs --set target=real a number.",
     "estimate": "Say what a solve would take, and whether it fits; exit with 1 where it does not.",
-    "jobs list": "List jobs, newest first, by the end of their ids.",
-    "jobs show": "Show one job.",
-    "jobs cancel": "Cancel a waiting job at once, ask a running one to stop.",
+    "jobs list": "Jobs, newest first; a key that must not read sees its own.",
+    "jobs show": "One job as it stands; a key that must not read sees its own.",
+    "jobs cancel": (
+        "Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."
+    ),
     "jobs wait": "Wait until a job has ended; exit with 1 unless it succeeded.",
     "certify": "Measure how far a snapshot is from the raw edges that it stands for.",
     "tune": "Choose hyperparameters by cross-validation over the present labels.",

@@ -39,7 +39,7 @@ class Mark:
     name : str, optional
         In addresses and bodies, where it is not the parameter's own.
     flag : str, optional
-        On the command line: ``-k``, or ``NODE`` for an argument.
+        On the command line: ``-k``, ``NODE`` for an argument, ``[NODE] --node`` for either.
     metavar : str, optional
         How the value is called there.
     of_file : str, optional
@@ -80,6 +80,10 @@ class Query(Mark):
 
 class Body(Mark):
     """A field of a JSON body."""
+
+
+class Whole(Mark):
+    """The body itself, which is no object of few fields; its call and command are written."""
 
 
 class Header(Mark):
@@ -151,7 +155,7 @@ class Operation(Generic[T]):
         """How it goes on, after the first answer."""
         follow = self.follow or self
         own = {each.name: first.id for each in follow.of(Path)}
-        later: Any = follow(here, graph, **own) if self.has_graph else follow(here, **own)
+        later: Any = follow(here, *((graph,) if follow.has_graph else ()), **own)
         return later.since(first)
 
     @property
@@ -260,6 +264,7 @@ def _parameter(name: str, hint: Any, default: Any, *, is_shared: bool) -> Parame
     marks = [each for each in get_args(hint)[1:] if isinstance(each, Mark)]
     if get_origin(hint) is not Annotated or not marks:
         raise TypeError(f"parameter {name} of an operation must have a mark")
-    return Parameter(
-        name=name, mark=marks[0], kind=get_args(hint)[0], default=default, is_shared=is_shared
-    )
+    kind, *said = get_args(hint)
+    for one in said:
+        kind = kind if isinstance(one, Mark) else Annotated[kind, one]
+    return Parameter(name=name, mark=marks[0], kind=kind, default=default, is_shared=is_shared)

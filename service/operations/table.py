@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from peewit.service.operations import erasures, horizon_and_repairs, judging
+from peewit.service.operations import erasures, horizon_and_repairs, jobs, judging, submissions
 from peewit.service.operations.declaration import Operation
 
 TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
@@ -13,6 +13,14 @@ TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
         judging.get_doubtful_labels,
         judging.get_reasons,
         judging.get_threshold,
+    ),
+    "jobs": (
+        submissions.submit_job,
+        submissions.solve_columns,
+        submissions.estimate_job,
+        jobs.list_jobs,
+        jobs.get_job,
+        jobs.cancel_job,
     ),
     "erasures": (erasures.erase_nodes, erasures.list_erasures, erasures.get_erasure),
     "windows": (horizon_and_repairs.move_horizon, horizon_and_repairs.get_horizon),

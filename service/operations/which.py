@@ -40,9 +40,7 @@ class Which(Group):
     def find(self, here: Here, graph: GraphRecord) -> Job:
         """The job that made them; at the command line its id may be shortened."""
         reader = here.home.predictions
-        job = self.job
-        if here.is_local and job is not None:
-            job = reader.jobs.resolve(job)
+        job = None if self.job is None else here.job_id(self.job)
         try:
             return reader.find(graph, model=self.model, job_id=job, column=self.label_column)
         except PredictionsNotFound as error:

@@ -18,7 +18,6 @@ from peewit.service.api.routes.query_parameters import (
     resource,
 )
 from peewit.service.api.schemas.bodies_and_problems import (
-    Body,
     InvalidArgument,
     NodeIn,
     refusing,
@@ -31,6 +30,7 @@ from peewit.service.labels.opinion_table import encode_opinions
 from peewit.service.labels.second_opinions import NoFirstOpinion
 from peewit.service.labels.store import BadLabels
 from peewit.service.operations.answers import answer_of
+from peewit.service.operations.bodies import Body
 from peewit.service.predictions.agreement_report import Drawn, agreement_of
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.questions import Queue

@@ -19,7 +19,6 @@ from peewit.service.api.routes.query_parameters import (
     resource,
 )
 from peewit.service.api.schemas.bodies_and_problems import refusing
-from peewit.service.api.schemas.jobs import job_of
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.catalog import GraphNotFound
 from peewit.service.inbox.pushes import RETRY_SECONDS
@@ -111,7 +110,7 @@ async def get_suggestions(
             response.status_code = HTTPStatus.ACCEPTED
             response.headers["Location"] = f"/v1/jobs/{job.id}"
             response.headers["Retry-After"] = str(RETRY_SECONDS)
-            return job_of(job)
+            return answer_of(Job, job)
     async with home.suggestions:
         with refusing():
             if not reserve:

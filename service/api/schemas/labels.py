@@ -2,7 +2,8 @@
 
 from pydantic import ConfigDict
 
-from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
+from peewit.service.api.schemas.bodies_and_problems import NodeIn
+from peewit.service.operations.bodies import Body
 from peewit.service.wire.labels import LabelOrigin, LabelReceipt
 from peewit.service.wire.records import described, record
 

@@ -80,7 +80,7 @@ def broken_contract(what: str, fault: File | FeatureSet | None, otherwise: str) 
 
 
 def pages(
-    kind: type[P], entries: Callable[[P], Iterable[T]], *parts: object, **params: Any
+    kind: type[P], entries: Callable[[P], Iterable[T]], /, *parts: object, **params: Any
 ) -> Flow[T]:
     """All entries of a list that comes in pages."""
     number: str | None = None
