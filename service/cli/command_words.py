@@ -150,7 +150,9 @@ HELP: Final = {
     ),
     "features": "Give nodes features; nodes that the graph does not know are created.",
     "labels put": "Put labels; the latest of a node wins.",
-    "labels columns": "List the columns in which labels were given, and how many nodes have one.",
+    "labels columns": (
+        "The columns in which labels were given, with how many nodes have one; reads all labels."
+    ),
     "labels list": (
         "List labeled nodes, their labels, where these come from and who gave them, by their ids."
     ),
@@ -160,10 +162,11 @@ HELP: Final = {
     "labels remove": "Take the labels of some nodes back.",
     "labels export": "Write the present label of every labeled node, ready to be put again.",
     "labels agreement": (
-        "Say how far people agree about the same nodes: percent, kappa of pairs, alpha of all."
+        "How far people agree about the same nodes: percent, kappa of pairs, alpha of all."
     ),
     "labels disagreements": (
-        "List nodes that people have labeled differently, and which label stands meanwhile."
+        "Nodes that people have labeled differently, and which label stands until somebody "
+        "decides."
     ),
     "labels decide": "Put the label that is to stand of a node about which people disagree.",
     "labels rename-annotator": (

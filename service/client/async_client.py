@@ -25,6 +25,7 @@ from peewit.service.client.calls import graphs as graphs_calls
 from peewit.service.client.calls import horizon_and_repairs as leaving_calls
 from peewit.service.client.calls import jobs as jobs_calls
 from peewit.service.client.calls import judging as judging_calls
+from peewit.service.client.calls import label_columns as columns_calls
 from peewit.service.client.calls import labels as labels_calls
 from peewit.service.client.calls import maps as maps_calls
 from peewit.service.client.calls import opinions as opinions_calls
@@ -189,7 +190,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     put_labels = _method(labels_calls.put_labels)
     labels = _method(labels_calls.labels)
     delete_labels = _method(labels_calls.delete_labels)
-    label_columns = _method(labels_calls.label_columns)
+    label_columns = _method(columns_calls.label_columns)
 
     submit_solve = _method(solving_calls.submit_solve)
     submit_solve_columns = _method(submissions_calls.submit_solve_columns)
@@ -233,7 +234,8 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     second_opinions = _method(opinions_calls.second_opinions)
     give_back = _method(opinions_calls.give_back)
     put_opinions = _method(opinions_calls.put_opinions)
-    opinions = _method(opinions_calls.opinions)
+    take_opinion_back = _method(opinions_calls.take_opinion_back)
+    opinions = _method(labels_calls.opinions)
     agreement = _method(opinions_calls.agreement)
     disagreements = _method(opinions_calls.disagreements)
     decide = _method(opinions_calls.decide)

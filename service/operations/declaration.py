@@ -138,6 +138,7 @@ class Operation(Generic[T]):
     is_paged: bool = False
     status: int | None = None
     location: str | None = None
+    is_repeatable: bool = False
     follow: "Operation[Any] | None" = None
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
@@ -184,6 +185,7 @@ def operation(
     is_paged: bool = False,
     status: int | None = None,
     location: str | None = None,
+    is_repeatable: bool = False,
     follow: Operation[Any] | None = None,
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
@@ -207,6 +209,8 @@ def operation(
         HTTP status of success, where it is not 200, or 204 of what answers nothing.
     location : str, optional
         Address of what was made, below /v1, with attributes of the answer in braces.
+    is_repeatable : bool
+        Whether a POST twice does no more than once; known of those that wait or have a key.
     follow : Operation, optional
         What tells how it goes on, where the answer is `Settling`; itself by default.
     """
@@ -240,6 +244,7 @@ def operation(
             is_paged=is_paged,
             status=status,
             location=location,
+            is_repeatable=is_repeatable,
             follow=follow,
             groups=groups,
         )

@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from peewit.service.operations import erasures, horizon_and_repairs, jobs, judging, submissions
+from peewit.service.operations import (
+    erasures,
+    horizon_and_repairs,
+    jobs,
+    judging,
+    label_columns,
+    opinions,
+    submissions,
+)
 from peewit.service.operations.declaration import Operation
 
 TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
@@ -13,6 +21,16 @@ TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
         judging.get_doubtful_labels,
         judging.get_reasons,
         judging.get_threshold,
+    ),
+    "labels": (
+        label_columns.list_label_columns,
+        opinions.get_second_opinions,
+        opinions.give_back_nodes,
+        opinions.put_opinions,
+        opinions.take_opinion_back,
+        opinions.get_agreement,
+        opinions.list_disagreements,
+        opinions.decide_label,
     ),
     "jobs": (
         submissions.submit_job,

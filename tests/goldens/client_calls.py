@@ -11,7 +11,15 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from peewit.service.api.errors import _KINDS
 from peewit.service.client.errors import error_class
-from peewit.service.operations import erasures, horizon_and_repairs, jobs, judging, submissions
+from peewit.service.operations import (
+    erasures,
+    horizon_and_repairs,
+    jobs,
+    judging,
+    label_columns,
+    opinions,
+    submissions,
+)
 from peewit.service.operations.declaration import (
     Body,
     Header,
@@ -22,7 +30,15 @@ from peewit.service.operations.declaration import (
     Whole,
 )
 
-SUBJECTS: Final[Sequence[ModuleType]] = (erasures, horizon_and_repairs, jobs, judging, submissions)
+SUBJECTS: Final[Sequence[ModuleType]] = (
+    erasures,
+    horizon_and_repairs,
+    jobs,
+    judging,
+    label_columns,
+    opinions,
+    submissions,
+)
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 
 _IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
@@ -249,7 +265,12 @@ def _request(operation: Operation[Any]) -> str:
         arguments.append(f"json={_mapping(asked)}")
     followed = operation.follow.of(Path) if operation.follow is not None else []
     makes_one = {each.name for each in followed} - set(own.values())
-    if headers or operation.method != "POST" or (operation.waits and not makes_one):
+    if (
+        operation.is_repeatable
+        or headers
+        or operation.method != "POST"
+        or (operation.waits and not makes_one)
+    ):
         arguments.append("is_repeatable=True")
     return f"Request({', '.join(arguments)})"
 
@@ -262,9 +283,12 @@ def _sent(each: Parameter) -> str:
     """A value as JSON takes it."""
     kind = kind_name(_given_as(each))
     if kind.startswith("Mapping"):
+        if get_origin(each.kind) is list:
+            return f'[{{"node": node, "label": label}} for node, label in {each.name}.items()]'
         return f"dict({each.name} or {{}})"
     if kind.startswith("Sequence"):
-        return f"list({each.name})"
+        sent = f"list({each.name})"
+        return sent if each.is_required else f"None if {each.name} is None else {sent}"
     return f"plain({each.name})" if "datetime" in kind else each.name
 
 
