@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -18,6 +19,9 @@ from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.schemas.bodies_and_problems import InvalidArgument, refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound
+from peewit.service.inbox.pushes import RETRY_SECONDS
+from peewit.service.jobs.job import JobStatus
+from peewit.service.operations.answers import answer_of
 from peewit.service.operations.bodies import Body as BodyModel
 from peewit.service.operations.declaration import (
     Body,
@@ -30,6 +34,7 @@ from peewit.service.operations.declaration import (
     Whole,
 )
 from peewit.service.operations.here import Here
+from peewit.service.wire.jobs import Job
 from peewit.service.wire.records import Settling
 
 _MAKERS: Final[Mapping[type[Mark], Callable[..., Any]]] = {
@@ -46,6 +51,14 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
     for each in operations:
         known = (GraphNotFound,) if each.has_graph else ()
         of_wait: dict[int | str, dict[str, Any]] = {}
+        if each.after is not None:
+            of_wait = {
+                HTTPStatus.OK: {"model": each.answer},
+                HTTPStatus.ACCEPTED: {
+                    "model": Job,
+                    "description": "The job that must end first; ask again once it has.",
+                },
+            }
         if each.waits and each.method != "GET" and each.status is None:
             of_wait = {
                 HTTPStatus.OK: {"description": "It is done."},
@@ -58,7 +71,7 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
             name=each.name,
             dependencies=[requires(*each.scopes)],
             responses=of_wait | problems(*known, *each.raises, InvalidArgument),
-            response_model=each.answer,
+            response_model=each.answer if each.after is None else None,
             status_code=_status(each),
         )
     return router
@@ -122,6 +135,32 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
             response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
         return value
 
+    async def answer_after(
+        request: Request,
+        response: Response,
+        home: ServedHome,
+        caller: Caller,
+        of_graph: Any,
+        wait: float = 0.0,
+        **asked: Any,
+    ) -> Any:
+        here = here_of(home, caller)
+        first = partial(operation.job_before, here, of_graph, dict(asked))
+        job = await run_in_threadpool(first)
+        if job is not None and wait:
+            look = partial(home.jobs.get, job.id)
+            job = await wait_until(request, look, lambda one: one.status.is_final, seconds=wait)
+            if job.status.is_final and job.status is not JobStatus.CANCELLED:
+                job = await run_in_threadpool(first)  # none, or the reason why it failed
+        if job is not None:
+            response.status_code = HTTPStatus.ACCEPTED
+            response.headers["Location"] = f"/v1/jobs/{job.id}"
+            response.headers["Retry-After"] = str(RETRY_SECONDS)
+            return answer_of(Job, job)
+        async with getattr(home, operation.gate or "", nullcontext()):
+            with refusing():
+                return await run_in_threadpool(bound(home, caller, of_graph, asked))
+
     signature = [_given("home", HomeHere), _given("caller", CallerHere)]
     signature.append(_given("response", Response))
     if operation.has_graph:
@@ -130,8 +169,8 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
     if model is not None:
         signature.append(_given("body", model))
     endpoint: Callable[..., Any] = answer
-    if operation.waits:
-        endpoint = answer_when_settled
+    if operation.waits or operation.after is not None:
+        endpoint = answer_when_settled if operation.waits else answer_after
         waits = inspect.Parameter("wait", _KEYWORD, annotation=WaitSeconds, default=0)
         signature += [_given("request", Request), waits]
     endpoint.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]

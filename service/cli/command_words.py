@@ -92,8 +92,8 @@ WORDS: Final = {
     ),
     "why": "GRAPH NODE -k= --model=MODEL --job=JOB --label-column= --json",
     "suggest": (
-        "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL --label-column= "
-        "--reserve-for= --json"
+        "GRAPH --strategy=margin,variance,coverage,random -k= --reserve --annotator= --model=MODEL "
+        "--job=JOB --label-column= --json"
     ),
     "labelstudio tasks": (
         "GRAPH -o= --output= --config= --strategy=margin,variance,coverage,random -k= --class= "
@@ -193,7 +193,7 @@ HELP: Final = {
     "sets": "What sets of labels of some coverage promise, to whom, and how large they are.",
     "threshold": "A threshold on the score of a class, chosen on the labels that the job left out.",
     "why": "Which labels speak for what is predicted of a node, and on which way they are reached.",
-    "suggest": "Say which nodes to label next: those whose label would help most.",
+    "suggest": "Nodes whose label would help most; never one that has a label.",
     "labelstudio tasks": (
         "Write suggested nodes as tasks for Label Studio, with what is predicted of them."
     ),

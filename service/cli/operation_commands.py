@@ -31,6 +31,7 @@ from peewit.service.tables.column_names import label_columns
 from peewit.service.wire.predictions import NodeId
 from peewit.solvers.late_modules import LateModule
 
+submission: Final = LateModule("peewit.service.cli.submission")
 ingest_until: Final = LateModule("peewit.service.cli.ingest_until")
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
@@ -97,6 +98,8 @@ def add_command(
                     file = asked.pop(_file_of(each))
                     asked[each.name] = _listed(each, graph, asked[each.name], file)
             here = Here(home=home, is_local=True, note=say)
+            if (job := operation.job_before(here, graph, asked)) is not None:
+                submission.require_success(home, job, is_quiet=json)
             answer = operation(here, *([graph] if graph else []), **asked)
             if waits is not None and wait and graph is not None:
                 look = partial(operation.look, here, graph, answer)

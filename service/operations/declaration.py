@@ -20,11 +20,14 @@ from typing import (
 )
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import Job
 from peewit.service.key_store import Scope
 from peewit.service.operations.here import Here
 from peewit.service.wire.records import Settling
 
 T = TypeVar("T")
+
+Before = Callable[[Here, GraphRecord, Mapping[str, Any]], Job | None]
 
 EMPTY: Final = inspect.Parameter.empty
 
@@ -140,6 +143,8 @@ class Operation(Generic[T]):
     location: str | None = None
     is_repeatable: bool = False
     follow: "Operation[Any] | None" = None
+    after: "Before | None" = None
+    gate: str | None = None
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
     @property
@@ -158,6 +163,12 @@ class Operation(Generic[T]):
         own = {each.name: first.id for each in follow.of(Path)}
         later: Any = follow(here, *((graph,) if follow.has_graph else ()), **own)
         return later.since(first)
+
+    def job_before(
+        self, here: Here, graph: GraphRecord | None, asked: Mapping[str, Any]
+    ) -> Job | None:
+        """The job that must have ended first."""
+        return None if self.after is None or graph is None else self.after(here, graph, asked)
 
     @property
     def doc(self) -> str:
@@ -187,6 +198,8 @@ def operation(
     location: str | None = None,
     is_repeatable: bool = False,
     follow: Operation[Any] | None = None,
+    after: Before | None = None,
+    gate: str | None = None,
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
 
@@ -213,6 +226,10 @@ def operation(
         Whether a POST twice does no more than once; known of those that wait or have a key.
     follow : Operation, optional
         What tells how it goes on, where the answer is `Settling`; itself by default.
+    after : callable, optional
+        Gives the job that must have ended first, by what is asked; None where there is none.
+    gate : str, optional
+        What a server's home lets only a few calls at a time through.
     """
 
     def declare(call: Callable[..., T]) -> Operation[T]:
@@ -246,6 +263,8 @@ def operation(
             location=location,
             is_repeatable=is_repeatable,
             follow=follow,
+            after=after,
+            gate=gate,
             groups=groups,
         )
 

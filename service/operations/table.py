@@ -11,6 +11,7 @@ from peewit.service.operations import (
     label_columns,
     opinions,
     submissions,
+    suggestions,
 )
 from peewit.service.operations.declaration import Operation
 
@@ -40,6 +41,7 @@ TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
         jobs.get_job,
         jobs.cancel_job,
     ),
+    "suggestions": (suggestions.get_suggestions,),
     "erasures": (erasures.erase_nodes, erasures.list_erasures, erasures.get_erasure),
     "windows": (horizon_and_repairs.move_horizon, horizon_and_repairs.get_horizon),
     "repairs": (horizon_and_repairs.repair_graph, horizon_and_repairs.get_repairs),

@@ -19,6 +19,7 @@ from peewit.service.operations import (
     label_columns,
     opinions,
     submissions,
+    suggestions,
 )
 from peewit.service.operations.declaration import (
     Body,
@@ -38,6 +39,7 @@ SUBJECTS: Final[Sequence[ModuleType]] = (
     label_columns,
     opinions,
     submissions,
+    suggestions,
 )
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 
@@ -78,7 +80,7 @@ def module_text(subject: ModuleType) -> str:
 
 def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
     yield f"from {_IMPORTS[0]} import Call, Flow, Request, answered"
-    yield f"from {_IMPORTS[1]} import get, pages, path, plain, read, settled, until"
+    yield f"from {_IMPORTS[1]} import after_job, get, pages, path, plain, read, settled, until"
     for each in operations:
         kinds = [each.answer, *(_given_as(one) for one in each.parameters)]
         if each.items is not None:
@@ -129,6 +131,8 @@ def _call(operation: Operation[Any]) -> str:
     shared = [_argument(each) for each in parameters if each.is_shared]
     if operation.waits:
         shared.append("wait: float | None = 0.0")
+    if operation.after is not None:
+        shared.append("timeout: float | None = None")
     keywords = ["*", *shared] if shared else []
     return "\n".join(
         [
@@ -182,11 +186,19 @@ def _docstring(operation: Operation[Any]) -> str:
             "wait : float or None",
             "    Longest wait for the end, in seconds; None for ever.",
         ]
+    if operation.after is not None:
+        lines += [
+            "timeout : float, optional",
+            "    Seconds to wait for a job that must end first; for ever when left out.",
+        ]
     raised: dict[str, list[str]] = {}
     for error in operation.raises:
         kind = _KINDS[error]
         name = error_class(int(kind.status), kind.uri).__name__
         raised.setdefault(name, []).append((error.__doc__ or "").partition("\n")[0])
+    if operation.after is not None:
+        raised["JobCancelled"] = ["Somebody has cancelled the job that must end first."]
+        raised["StillWaiting"] = ["Time is over; the job goes on."]
     if raised:
         lines += ["", "Raises", "------"]
     for name, reasons in raised.items():
@@ -223,7 +235,9 @@ def _body(operation: Operation[Any]) -> Iterator[str]:
         path += [f"{each.key}={each.name}" for each in _parameters(operation)]
         yield f"return pages({kind}, lambda page: page.{operation.items}, {', '.join(path)})"
         return
-    if not operation.waits:
+    if operation.after is not None:
+        steps = f"(yield from after_job({kind}, {request}, seconds=timeout))"
+    elif not operation.waits:
         steps = f"(yield from read({kind}, {request}))"
     elif operation.method == "GET":
         steps = f"(yield from until({kind}, {request}, seconds=wait))"
