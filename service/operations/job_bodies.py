@@ -19,7 +19,6 @@ from peewit.service.operations.bodies import Body
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 Priority = Annotated[
     int,
@@ -75,7 +74,6 @@ class SolveIn(JobBody, Solve):
     """A job that predicts labels."""
 
     kind: Literal["solve"] = "solve"
-    model: str = Field(DEFAULT_MODEL, examples=["stable-hfs"])
 
 
 def _body_of(kind: Kind[Any]) -> type[JobBody]:

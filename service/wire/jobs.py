@@ -30,9 +30,11 @@ class Job(Settling):
     )
     cancel_requested: bool
     attempt: int
-    max_attempts: int = described("That may end with their process before the job fails.")
-    worker_id: str | None = described("Who runs it, or ran it last.")
-    owner: str | None = described("Prefix of the key that asked for it.")
+    max_attempts: int | None = described(
+        "That may end with their process before the job fails.", default=None
+    )
+    worker_id: str | None = described("Who runs it, or ran it last.", default=None)
+    owner: str | None = described("Prefix of the key that asked for it.", default=None)
     idempotency_key: str | None
     snapshot: int | None = described("What it works on, as the two that follow.")
     labels_seq: int | None
