@@ -66,11 +66,7 @@ class Caller:
         A page gives back what it does not show, so it does not hold what programs reserve by its
         key.
         """
-        return self.holder_for(self.said_name)
-
-    def holder_for(self, annotator: str | None) -> str:
-        """Holder for a person whom a program names; raises `BadArgument` for a bad name."""
-        return holder_of(self.door, self.name, annotator)
+        return holder_of(self.door, self.name, self.said_name)
 
     @property
     def name(self) -> str | None:
