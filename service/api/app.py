@@ -36,7 +36,6 @@ from peewit.service.api.routes import (
     server,
     snapshots,
     sources_and_files,
-    suggestions,
 )
 from peewit.service.api.schemas.bodies_and_problems import Problem
 from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsIn
@@ -62,7 +61,6 @@ _RESOURCES: Final = (
     jobs,
     new_points,
     snapshots,
-    suggestions,
     maps,
     server,
 )

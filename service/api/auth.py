@@ -17,7 +17,7 @@ from peewit.service.api.streams import is_wait, streams_of
 from peewit.service.api.throttling import RateLimits, TooManyRequests, digest_of, network_of
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.key_store import KeyRecord, Scope
-from peewit.service.labels.annotators import annotator_name
+from peewit.service.labels.annotators import holder_of
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -49,12 +49,7 @@ class Caller:
         A page gives back what it does not show, so it does not hold what programs reserve by its
         key.
         """
-        return self.holder_for(self.said_name)
-
-    def holder_for(self, annotator: str | None) -> str:
-        """Holder for a person whom a program names; raises `BadArgument` for a bad name."""
-        name = "" if annotator is None else annotator_name(annotator)
-        return f"{self.door} {self.name or ''} {name}"
+        return holder_of(self.door, self.name, self.said_name)
 
     @property
     def name(self) -> str | None:

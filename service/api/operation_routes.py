@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -15,10 +16,12 @@ from peewit.service.api.auth import Caller, CallerHere, requires
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import resource
-from peewit.service.api.schemas.bodies_and_problems import Body as BodyModel
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphNotFound
+from peewit.service.jobs.job import JobStatus
+from peewit.service.operations.answers import answer_of
+from peewit.service.operations.bodies import Body as BodyModel
 from peewit.service.operations.declaration import (
     Body,
     Header,
@@ -27,9 +30,11 @@ from peewit.service.operations.declaration import (
     Parameter,
     Path,
     Query,
+    Whole,
 )
 from peewit.service.operations.here import Here
-from peewit.service.problems import InvalidArgument
+from peewit.service.problems import RETRY_SECONDS, InvalidArgument
+from peewit.service.wire.jobs import Job
 from peewit.service.wire.records import Settling
 
 _MAKERS: Final[Mapping[type[Mark], Callable[..., Any]]] = {
@@ -46,7 +51,15 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
     for each in operations:
         known = (GraphNotFound,) if each.has_graph else ()
         of_wait: dict[int | str, dict[str, Any]] = {}
-        if each.waits and each.method != "GET":
+        if each.after is not None:
+            of_wait = {
+                HTTPStatus.OK: {"model": each.answer},
+                HTTPStatus.ACCEPTED: {
+                    "model": Job,
+                    "description": "The job that must end first; ask again once it has.",
+                },
+            }
+        if each.waits and each.method != "GET" and each.status is None:
             of_wait = {
                 HTTPStatus.OK: {"description": "It is done."},
                 HTTPStatus.ACCEPTED: {"model": each.answer, "description": "It will be done."},
@@ -58,7 +71,7 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
             name=each.name,
             dependencies=[requires(*each.scopes)],
             responses=of_wait | problems(*known, *each.raises, InvalidArgument),
-            response_model=each.answer,
+            response_model=each.answer if each.after is None else None,
             status_code=_status(each),
         )
     return router
@@ -66,7 +79,13 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
 
 def here_of(home: ServedHome, caller: Caller) -> Here:
     """Where the operation of a request runs."""
-    return Here(home=home, owner=caller.name, only=caller.only)
+    return Here(
+        home=home,
+        owner=caller.name,
+        only=caller.only,
+        annotator=caller.annotator,
+        door=caller.door,
+    )
 
 
 def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
@@ -81,16 +100,17 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         body = asked.pop("body", None)
         values = {names[key]: value for key, value in asked.items()}
         values |= {each.name: getattr(body, each.key) for each in operation.of(Body)}
+        values |= {each.name: body for each in operation.of(Whole)}
         here = here_of(home, caller)
         return partial(operation, here, *((graph,) if operation.has_graph else ()), **values)
 
     def answer(
-        home: ServedHome, caller: Caller, response: Response, graph: Any = None, **asked: Any
+        home: ServedHome, caller: Caller, response: Response, of_graph: Any = None, **asked: Any
     ) -> Any:
-        run = bound(home, caller, graph, asked)
+        run = bound(home, caller, of_graph, asked)
         with refusing():
             value = run()
-        _locate(operation, response, graph, value)
+        _locate(operation, response, of_graph, value)
         return value
 
     async def answer_when_settled(
@@ -98,32 +118,59 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         response: Response,
         home: ServedHome,
         caller: Caller,
-        graph: Any = None,
+        of_graph: Any = None,
         wait: float = 0.0,
         **asked: Any,
     ) -> Any:
-        run = bound(home, caller, graph, asked)
+        run = bound(home, caller, of_graph, asked)
         with refusing():
             if operation.method == "GET":
                 return await wait_until(request, run, _is_settled, seconds=wait)
             value = await run_in_threadpool(run)
-        _locate(operation, response, graph, value)
+        _locate(operation, response, of_graph, value)
         if wait and not value.is_settled:
-            look = partial(operation.look, here_of(home, caller), graph, value)
+            look = partial(operation.look, here_of(home, caller), of_graph, value)
             value = await wait_until(request, look, _is_settled, seconds=wait)
-        response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
+        if operation.status is None:
+            response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
         return value
+
+    async def answer_after(
+        request: Request,
+        response: Response,
+        home: ServedHome,
+        caller: Caller,
+        of_graph: Any,
+        wait: float = 0.0,
+        **asked: Any,
+    ) -> Any:
+        here = here_of(home, caller)
+        first = partial(operation.job_before, here, of_graph, dict(asked))
+        job = await run_in_threadpool(first)
+        if job is not None and wait:
+            look = partial(home.jobs.get, job.id)
+            job = await wait_until(request, look, lambda one: one.status.is_final, seconds=wait)
+            if job.status.is_final and job.status is not JobStatus.CANCELLED:
+                job = await run_in_threadpool(first)  # none, or the reason why it failed
+        if job is not None:
+            response.status_code = HTTPStatus.ACCEPTED
+            response.headers["Location"] = f"/v1/jobs/{job.id}"
+            response.headers["Retry-After"] = str(RETRY_SECONDS)
+            return answer_of(Job, job)
+        async with getattr(home, operation.gate or "", nullcontext()):
+            with refusing():
+                return await run_in_threadpool(bound(home, caller, of_graph, asked))
 
     signature = [_given("home", HomeHere), _given("caller", CallerHere)]
     signature.append(_given("response", Response))
     if operation.has_graph:
-        signature.append(_given("graph", GraphHere))
+        signature.append(_given("of_graph", GraphHere))
     signature += [_asked(each) for each in in_request]
     if model is not None:
         signature.append(_given("body", model))
     endpoint: Callable[..., Any] = answer
-    if operation.waits:
-        endpoint = answer_when_settled
+    if operation.waits or operation.after is not None:
+        endpoint = answer_when_settled if operation.waits else answer_after
         waits = inspect.Parameter("wait", _KEYWORD, annotation=WaitSeconds, default=0)
         signature += [_given("request", Request), waits]
     endpoint.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
@@ -163,8 +210,10 @@ def _asked(each: Parameter) -> inspect.Parameter:
     )
 
 
-def _body_model(operation: Operation[Any]) -> type[BodyModel] | None:
+def _body_model(operation: Operation[Any]) -> Any:
     """A schema of the fields of the body; its name is that of the operation."""
+    for whole in operation.of(Whole):
+        return whole.kind
     asked = operation.of(Body)
     if not asked:
         return None

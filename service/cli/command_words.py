@@ -64,7 +64,8 @@ WORDS: Final = {
     "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --details --json",
     "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
     "jobs list": (
-        "--graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= --json"
+        "GRAPH --graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
+        "--page= --json"
     ),
     "jobs show": "JOB --json",
     "jobs cancel": "JOB --json",
@@ -91,8 +92,8 @@ WORDS: Final = {
     ),
     "why": "GRAPH NODE -k= --model=MODEL --job=JOB --label-column= --json",
     "suggest": (
-        "GRAPH --strategy=margin,variance,coverage,random -k= --model=MODEL --label-column= "
-        "--reserve-for= --json"
+        "GRAPH --strategy=margin,variance,coverage,random -k= --reserve --annotator= --model=MODEL "
+        "--job=JOB --label-column= --json"
     ),
     "labelstudio tasks": (
         "GRAPH -o= --output= --config= --strategy=margin,variance,coverage,random -k= --class= "
@@ -149,7 +150,9 @@ HELP: Final = {
     ),
     "features": "Give nodes features; nodes that the graph does not know are created.",
     "labels put": "Put labels; the latest of a node wins.",
-    "labels columns": "List the columns in which labels were given, and how many nodes have one.",
+    "labels columns": (
+        "The columns in which labels were given, with how many nodes have one; reads all labels."
+    ),
     "labels list": (
         "List labeled nodes, their labels, where these come from and who gave them, by their ids."
     ),
@@ -159,10 +162,11 @@ HELP: Final = {
     "labels remove": "Take the labels of some nodes back.",
     "labels export": "Write the present label of every labeled node, ready to be put again.",
     "labels agreement": (
-        "Say how far people agree about the same nodes: percent, kappa of pairs, alpha of all."
+        "How far people agree about the same nodes: percent, kappa of pairs, alpha of all."
     ),
     "labels disagreements": (
-        "List nodes that people have labeled differently, and which label stands meanwhile."
+        "Nodes that people have labeled differently, and which label stands until somebody "
+        "decides."
     ),
     "labels decide": "Put the label that is to stand of a node about which people disagree.",
     "labels rename-annotator": (
@@ -170,9 +174,11 @@ HELP: Final = {
     ),
     "solve": "Predict every node's label: a class, or with --model hfs --set target=real a number.",
     "estimate": "Say what a solve would take, and whether it fits; exit with 1 where it does not.",
-    "jobs list": "List jobs, newest first, by the end of their ids.",
-    "jobs show": "Show one job.",
-    "jobs cancel": "Cancel a waiting job at once, ask a running one to stop.",
+    "jobs list": "Jobs, newest first; a key that must not read sees its own.",
+    "jobs show": "One job as it stands; a key that must not read sees its own.",
+    "jobs cancel": (
+        "Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."
+    ),
     "jobs wait": "Wait until a job has ended; exit with 1 unless it succeeded.",
     "certify": "Measure how far a snapshot is from the raw edges that it stands for.",
     "tune": "Choose hyperparameters by cross-validation over the present labels.",
@@ -187,7 +193,7 @@ HELP: Final = {
     "sets": "What sets of labels of some coverage promise, to whom, and how large they are.",
     "threshold": "A threshold on the score of a class, chosen on the labels that the job left out.",
     "why": "Which labels speak for what is predicted of a node, and on which way they are reached.",
-    "suggest": "Say which nodes to label next: those whose label would help most.",
+    "suggest": "Nodes whose label would help most; never one that has a label.",
     "labelstudio tasks": (
         "Write suggested nodes as tasks for Label Studio, with what is predicted of them."
     ),

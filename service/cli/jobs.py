@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.cli.operation_commands import add_command
 from peewit.service.cli.session import (
     AsJson,
     command_group,
@@ -12,70 +13,55 @@ from peewit.service.cli.session import (
     print_fields,
     print_json,
     print_rows,
-    tell,
+    say,
 )
-from peewit.service.jobs.job import LABEL_COLUMN, JobStatus
+from peewit.service.jobs.job import LABEL_COLUMN, SHORT_ID, JobStatus
+from peewit.service.operations.answers import answer_of
+from peewit.service.operations.jobs import ID_DOC, cancel_job, get_job, list_jobs
+from peewit.service.wire.jobs import Job, JobList
 
 app = command_group("Jobs of the queue.")
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id, or the end of it.")]
 
-
-@app.command("list")
-def list_jobs(
-    graph: Annotated[str | None, typer.Option(help="Name of a graph; of all by default.")] = None,
-    status: Annotated[JobStatus | None, typer.Option(help="Where they stand.")] = None,
-    kind: Annotated[str | None, typer.Option(help="What they do: solve, tune, certify ...")] = None,
-    n_jobs: Annotated[int, typer.Option("-n", min=1, help="Most jobs.")] = 50,
-    json: AsJson = False,
-) -> None:
-    """List jobs, newest first, by the end of their ids."""
-    with open_home() as home:
-        graph_id = None if graph is None else home.graph(graph).id
-        page = home.jobs.list(graph_id=graph_id, status=status, kind=kind, limit=n_jobs)
-    found = page.jobs
-    if json:
-        print_json(found)
-        return
+def show_jobs(answer: JobList, **_: object) -> None:
+    """A line for each, by the end of its id."""
     print_rows(
         ("job", "kind", "model", "label column", "status", "created"),
         (
             (
-                each.short_id,
+                each.id[-SHORT_ID:],
                 each.kind,
                 each.model,
                 each.parameters.get(LABEL_COLUMN),
-                str(each.status),
+                each.status,
                 each.created_at,
             )
-            for each in found
+            for each in answer.jobs
         ),
     )
+    if answer.next_page is not None:
+        say(f"`--page {answer.next_page}` goes on")
+
+
+def show_job(job: Job, **_: object) -> None:
+    """All that is known of it."""
+    print_fields(asdict(job))
+
+
+def show_status(job: Job, **_: object) -> None:
+    """How it stands."""
+    say(f"job {job.id} {job.status}")
+
+
+add_command(app, list_jobs, "list", show=show_jobs)
+add_command(app, get_job, "show", show=show_job)
+add_command(app, cancel_job, "cancel", show=show_status)
 
 
 @app.command()
-def show(job_id: JobId, json: AsJson = False) -> None:
-    """Show one job."""
-    with open_home() as home:
-        queue = home.jobs
-        job = queue.get(queue.resolve(job_id))
-    if json:
-        print_json(job)
-    else:
-        print_fields(asdict(job))
-
-
-@app.command()
-def cancel(job_id: JobId, json: AsJson = False) -> None:
-    """Cancel a waiting job at once, ask a running one to stop."""
-    with open_home() as home:
-        queue = home.jobs
-        job = queue.cancel(queue.resolve(job_id))
-    tell(f"job {job.id} {job.status}", job, as_json=json)
-
-
-@app.command()
-def wait(job_id: JobId, json: AsJson = False) -> None:
+def wait(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", help=ID_DOC)], json: AsJson = False
+) -> None:
     """Wait until a job has ended; exit with 1 unless it succeeded.
 
     A signal ends the waiting, not the job. While no worker is alive the job runs here.
@@ -88,9 +74,9 @@ def wait(job_id: JobId, json: AsJson = False) -> None:
         if not job.status.is_final:
             job = wait_for_job(home, job, is_quiet=json, cancels=False)
     if json:
-        print_json(job)
+        print_json(asdict(answer_of(Job, job)))
     elif job.status is JobStatus.SUCCEEDED:
-        tell(f"job {job.id} {job.status}", job, as_json=False)
+        say(f"job {job.id} {job.status}")
     else:
         print_failure(job)
     if job.status is not JobStatus.SUCCEEDED:

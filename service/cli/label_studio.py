@@ -19,7 +19,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.cli.suggest import suggest_nodes
+from peewit.service.cli.submission import require_success
 from peewit.service.cli.table_files import LabelColumnOption, write_bytes
 from peewit.service.dashboard.node_media import Items
 from peewit.service.home import Home
@@ -36,7 +36,7 @@ from peewit.service.label_studio.tasks import (
 from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.store import BadLabels
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.suggestions import MAX_SAMPLE, Strategy
+from peewit.service.predictions.suggestions import LOCATING, MAX_SAMPLE, Strategy
 from peewit.service.tables.uploads import BadUpload, NodeId, UploadedLabels, node_array, node_id
 from peewit.service.wire.labels import LabelOrigin
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
@@ -79,9 +79,11 @@ def tasks(
     """
     with open_home() as home:
         graph = home.graph(name)
-        found = suggest_nodes(
-            home, graph, strategy, n_nodes, label_column=label_column, is_quiet=json
-        )
+        suggester = home.suggester
+        job = suggester.request_embedding(graph) if strategy in LOCATING else None
+        if job is not None:
+            require_success(home, job, is_quiet=json)
+        found = suggester.suggest(graph, strategy, n_nodes, column=label_column)
         known = _classes(home, graph, label_column, classes or [])
         items = Items(home.settings.items_directory)
         made = completed(

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.operation_commands import add_command
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
@@ -35,10 +36,11 @@ from peewit.service.cli.table_files import (
 from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.label_entry import LabelsRefused, encode_labels
 from peewit.service.labels.store import LabelStore
+from peewit.service.operations.label_columns import list_label_columns
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads import LabelColumns, UploadedLabels
 from peewit.service.tables.uploads.givers import left_to_rows
-from peewit.service.wire.labels import LabelOrigin
+from peewit.service.wire.labels import LabelColumnList, LabelOrigin
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
 
@@ -157,18 +159,18 @@ def _rows_of(
     return labels_of_file(file, kind, columns, csv_is_text=is_text, told=told)
 
 
-@app.command("columns")
-def list_columns(name: GraphName, json: AsJson = False) -> None:
-    """List the columns in which labels were given, and how many nodes have one."""
-    with open_home() as home:
-        found = home.labels.described_columns(home.graph(name).id)
-    if json:
-        print_json(found)
-        return
+def show_columns(answer: LabelColumnList, **_: object) -> None:
+    """A line for each."""
     print_rows(
         ("column", "nodes", "labels"),
-        ((each.name or "(without a name)", each.n_labeled, each.n_labels) for each in found),
+        (
+            (each.name or "(without a name)", each.n_labeled, each.n_labels)
+            for each in answer.label_columns
+        ),
     )
+
+
+add_command(app, list_label_columns, "columns", show=show_columns)
 
 
 @app.command("list")

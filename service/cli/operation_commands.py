@@ -4,9 +4,11 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import TypeAdapter
@@ -29,6 +31,7 @@ from peewit.service.tables.column_names import label_columns
 from peewit.service.wire.predictions import NodeId
 from peewit.solvers.late_modules import LateModule
 
+submission: Final = LateModule("peewit.service.cli.submission")
 ingest_until: Final = LateModule("peewit.service.cli.ingest_until")
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
@@ -80,9 +83,13 @@ def add_command(
     def command(json: bool, wait: bool = True, **asked: Any) -> None:
         graph_name = asked.pop("name", None)
         for each in typed:
+            if (option := asked.pop(_option_of(each), None)) is not None:
+                if asked[each.name] is not None:
+                    raise typer.BadParameter("give it once", param_hint=each.mark.flag)
+                asked[each.name] = option
             if each.name in readers:
                 asked[each.name] = readers[each.name](asked[each.name])
-            elif each.kind not in _READ_BY_TYPER and each.mark.of_file is None:
+            elif not _is_read_by_typer(each.kind) and each.mark.of_file is None:
                 asked[each.name] = TypeAdapter(each.kind).validate_python(asked[each.name])
         with open_home() as home:
             graph = home.graph(graph_name) if operation.has_graph else None
@@ -91,6 +98,8 @@ def add_command(
                     file = asked.pop(_file_of(each))
                     asked[each.name] = _listed(each, graph, asked[each.name], file)
             here = Here(home=home, is_local=True, note=say)
+            if (job := operation.job_before(here, graph, asked)) is not None:
+                submission.require_success(home, job, is_quiet=json)
             answer = operation(here, *([graph] if graph else []), **asked)
             if waits is not None and wait and graph is not None:
                 look = partial(operation.look, here, graph, answer)
@@ -108,7 +117,7 @@ def add_command(
     if operation.has_graph:
         signature.append(inspect.Parameter("name", _KEYWORD, annotation=GraphName))
     for each in typed:
-        signature.append(_asked(each))
+        signature += _asked(each)
         if each.mark.of_file is not None:
             signature.append(_asked_file(each))
     if waits is not None and not waits.always:
@@ -133,26 +142,44 @@ def _as_typed(operation: Operation[Any]) -> str:
     return re.sub(r"`([a-z_]+(?:=\w+)?)`", typed, operation.doc)
 
 
-def _asked(each: Parameter) -> inspect.Parameter:
-    """An argument or an option, as typer reads it."""
+def _is_read_by_typer(kind: Any) -> bool:
+    """Whether typer makes values of a type, and knows its choices."""
+    parts = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
+    return kind in _READ_BY_TYPER or all(
+        part is NoneType
+        or get_origin(part) is Literal
+        or (isinstance(part, type) and issubclass(part, Enum))
+        for part in parts
+    )
+
+
+def _option_of(each: Parameter) -> str:
+    """Name of the option beside an argument of the same meaning."""
+    return f"{each.name}_option"
+
+
+def _asked(each: Parameter) -> list[inspect.Parameter]:
+    """An argument or an option, as typer reads it; or both, of which one may be given."""
     mark, kind = each.mark, each.kind
-    if kind not in _READ_BY_TYPER:
+    if not _is_read_by_typer(kind):
         kind = list[str] if get_origin(kind) is list else str
     bounds: dict[str, Any] = {}
     if kind in {int, float, int | None, float | None}:
         bounds = {"min": mark.rules.get("ge"), "max": mark.rules.get("le")}
-    if mark.flag is not None and not mark.flag.startswith("-"):
-        shown: Any = typer.Argument(metavar=mark.flag, help=mark.doc)
-    else:
-        shown = typer.Option(
-            *([mark.flag] if mark.flag else []), metavar=mark.metavar, help=mark.doc, **bounds
-        )
     default = inspect.Parameter.empty if each.is_required else each.default
     if mark.of_file is not None:
         kind, default = kind | None, None
-    return inspect.Parameter(
-        each.name, _KEYWORD, annotation=Annotated[kind, shown], default=default
-    )
+    shown: dict[str, Any] = {}
+    flags = (mark.flag or "").split()
+    if flags and not flags[0].startswith("-"):
+        shown[each.name] = typer.Argument(metavar=flags.pop(0).strip("[]"), help=mark.doc)
+    if flags or not shown:
+        name = _option_of(each) if shown else each.name
+        shown[name] = typer.Option(*flags, metavar=mark.metavar, help=mark.doc, **bounds)
+    return [
+        inspect.Parameter(name, _KEYWORD, annotation=Annotated[kind, one], default=default)
+        for name, one in shown.items()
+    ]
 
 
 def _file_of(each: Parameter) -> str:

@@ -1,68 +1,29 @@
 """`peewit labels`: agreement of the people who label, disagreements, decisions, and names."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from peewit.service.cli.operation_commands import add_command
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
     open_home,
-    print_json,
     print_rows,
     say,
     tell,
 )
-from peewit.service.cli.table_files import LabelColumnOption
 from peewit.service.labels.annotators import annotator_name
-from peewit.service.predictions.agreement_report import Drawn, agreement_of
-from peewit.service.tables.uploads import LabelValue
-from peewit.service.wire.opinions import AgreementFigure
-from peewit.streaming.edges.node_ids import node_id
+from peewit.service.operations.opinions import decide_label, get_agreement, list_disagreements
+from peewit.service.wire.labels import LabelReceipt
+from peewit.service.wire.opinions import AgreementFigure, DisagreementList, LabelAgreement
 
 app = command_group()
 
-Share = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        help="Share of the labels given by hand that is drawn; PEEWIT_SECOND_OPINIONS by default.",
-    ),
-]
 
-
-@app.command()
-def agreement(
-    name: GraphName,
-    drawn: Annotated[
-        Drawn,
-        typer.Option(help="Nodes of the random share, or all that two people have labeled."),
-    ] = "random",
-    share: Share = None,
-    confidence: Annotated[float, typer.Option(help="Of the intervals, in (0, 1).")] = 0.95,
-    label_column: LabelColumnOption = None,
-    json: AsJson = False,
-) -> None:
-    """Say how far people agree about the same nodes: percent, kappa of pairs, alpha of all.
-
-    Of nodes drawn at random the figures hold for all labels given by hand. Where people disagree
-    the first label stands until more people have given another one, or somebody decides.
-    """
-    with open_home() as home:
-        found = agreement_of(
-            home.questions,
-            home.graph(name),
-            column=label_column or "",
-            drawn=drawn,
-            share=share,
-            confidence=confidence,
-        )
-    if json:
-        print_json(asdict(found))
-        return
+def show_agreement(found: LabelAgreement, *, name: str, **_: object) -> None:
+    """A line for each pair, and then all."""
     print_rows(
         ("who", "nodes", "agree", "percent", "kappa"),
         (
@@ -89,20 +50,8 @@ def agreement(
         )
 
 
-@app.command()
-def disagreements(
-    name: GraphName,
-    n_nodes: Annotated[int, typer.Option("-k", min=1, help="Most nodes.")] = 20,
-    label_column: LabelColumnOption = None,
-    json: AsJson = False,
-) -> None:
-    """List nodes that people have labeled differently, and which label stands meanwhile."""
-    with open_home() as home:
-        store, graph = home.opinions, home.graph(name)
-        found = store.disagreements(graph.id, column=label_column or "")
-    if json:
-        print_json([asdict(each) for each in found[:n_nodes]])
-        return
+def show_disagreements(found: DisagreementList, *, name: str, **_: object) -> None:
+    """A line for each node, and how to decide."""
     print_rows(
         ("node", "stands", "said"),
         (
@@ -111,38 +60,23 @@ def disagreements(
                 str(each.label),
                 ", ".join(f"{said.annotator or '-'}: {said.label}" for said in each.opinions),
             )
-            for each in found[:n_nodes]
+            for each in found.disagreements
         ),
     )
-    say(f"{len(found):,} nodes; `peewit labels decide {name} NODE LABEL` decides about one")
+    say(
+        f"{found.n_disagreements:,} nodes; `peewit labels decide {name} NODE LABEL` decides about "
+        "one"
+    )
 
 
-@app.command()
-def decide(
-    name: GraphName,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Its id.")],
-    label: Annotated[str, typer.Argument(metavar="LABEL", help="The one that is to stand.")],
-    annotator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who decides; nobody by default.")
-    ] = None,
-    label_column: LabelColumnOption = None,
-    json: AsJson = False,
-) -> None:
-    """Put the label that is to stand of a node about which people disagree.
+def show_decision(receipt: LabelReceipt, *, node: str, label: str, **_: object) -> None:
+    """What stands now."""
+    say(f"{node} is {label}, labels_seq {receipt.labels_seq}")
 
-    It keeps the origin of the label before, and no later answer changes it.
-    """
-    column = label_column or ""
-    with open_home() as home:
-        graph, labels = home.graph(name), home.labels
-        receipt = home.second_opinions.decide(
-            graph,
-            node_id(node, graph.settings.node_ids),
-            _typed(label, labels.are_text(graph.id, column=column) is False),
-            annotator=None if annotator is None else annotator_name(annotator),
-            column=column,
-        )
-    tell(f"{node} is {label}, labels_seq {receipt.labels_seq}", receipt, as_json=json)
+
+add_command(app, get_agreement, "agreement", show=show_agreement)
+add_command(app, list_disagreements, "disagreements", show=show_disagreements)
+add_command(app, decide_label, "decide", show=show_decision)
 
 
 @app.command("rename-annotator")
@@ -160,19 +94,6 @@ def rename_annotator(
     with open_home() as home:
         n_changed = home.opinions.rename(home.graph(name).id, present, new)
     tell(f"changed {n_changed:,} rows", {"n_changed": n_changed}, as_json=json)
-
-
-def _typed(label: str, is_number: bool) -> LabelValue:
-    """A typed label, a number if labels are numbers."""
-    if not is_number:
-        return label
-    try:
-        return int(label)
-    except ValueError:
-        try:
-            return float(label)
-        except ValueError:
-            return label  # refused with the rule that it breaks
 
 
 def _shown(figure: AgreementFigure, *, percent: bool = False) -> str:

@@ -100,6 +100,14 @@ def wait_for_job(home: Home, job: Job, *, is_quiet: bool, cancels: bool = True) 
     return ended
 
 
+def require_success(home: Home, job: Job, *, is_quiet: bool) -> None:
+    """Wait for a job that must succeed first; else end the command."""
+    ended = wait_for_job(home, job, is_quiet=is_quiet)
+    if ended.status is not JobStatus.SUCCEEDED:
+        print_failure(ended)
+        raise typer.Exit(1)
+
+
 def wait_for_jobs(
     home: Home, jobs: Sequence[Job], *, is_quiet: bool, cancels: bool = True
 ) -> list[Job]:

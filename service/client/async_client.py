@@ -25,12 +25,15 @@ from peewit.service.client.calls import graphs as graphs_calls
 from peewit.service.client.calls import horizon_and_repairs as leaving_calls
 from peewit.service.client.calls import jobs as jobs_calls
 from peewit.service.client.calls import judging as judging_calls
+from peewit.service.client.calls import label_columns as columns_calls
 from peewit.service.client.calls import labels as labels_calls
 from peewit.service.client.calls import maps as maps_calls
 from peewit.service.client.calls import opinions as opinions_calls
 from peewit.service.client.calls import predictions as predictions_calls
 from peewit.service.client.calls import pushes_and_sources as edges_calls
 from peewit.service.client.calls import server as server_calls
+from peewit.service.client.calls import solving as solving_calls
+from peewit.service.client.calls import submissions as submissions_calls
 from peewit.service.client.calls import suggestions as suggestions_calls
 from peewit.service.client.options import Connected
 from peewit.service.client.signatures import as_method
@@ -187,26 +190,26 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     put_labels = _method(labels_calls.put_labels)
     labels = _method(labels_calls.labels)
     delete_labels = _method(labels_calls.delete_labels)
-    label_columns = _method(labels_calls.label_columns)
+    label_columns = _method(columns_calls.label_columns)
 
-    submit_solve = _method(jobs_calls.submit_solve)
-    submit_solve_columns = _method(jobs_calls.submit_solve_columns)
-    submit_tune = _method(jobs_calls.submit_tune)
-    submit_certify = _method(jobs_calls.submit_certify)
-    submit_knn = _method(jobs_calls.submit_knn)
-    submit_embed = _method(jobs_calls.submit_embed)
-    submit_filter = _method(jobs_calls.submit_filter)
-    submit_map = _method(jobs_calls.submit_map)
-    estimate = _method(jobs_calls.estimate)
+    submit_solve = _method(solving_calls.submit_solve)
+    submit_solve_columns = _method(submissions_calls.submit_solve_columns)
+    submit_tune = _method(solving_calls.submit_tune)
+    submit_certify = _method(solving_calls.submit_certify)
+    submit_knn = _method(solving_calls.submit_knn)
+    submit_embed = _method(solving_calls.submit_embed)
+    submit_filter = _method(solving_calls.submit_filter)
+    submit_map = _method(solving_calls.submit_map)
+    estimate = _method(solving_calls.estimate)
     jobs = _iterator(jobs_calls.jobs)
     job = _method(jobs_calls.job)
     cancel = _method(jobs_calls.cancel)
-    wait = _method(jobs_calls.wait)
+    wait = _method(solving_calls.wait)
 
     events = _iterator(events_calls.events)
 
-    solve = _method(jobs_calls.solve)
-    solve_columns = _method(jobs_calls.solve_columns)
+    solve = _method(solving_calls.solve)
+    solve_columns = _method(solving_calls.solve_columns)
 
     predictions = _method(predictions_calls.predictions)
     predictions_if_changed = _method(predictions_calls.predictions_if_changed)
@@ -231,7 +234,8 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     second_opinions = _method(opinions_calls.second_opinions)
     give_back = _method(opinions_calls.give_back)
     put_opinions = _method(opinions_calls.put_opinions)
-    opinions = _method(opinions_calls.opinions)
+    take_opinion_back = _method(opinions_calls.take_opinion_back)
+    opinions = _method(labels_calls.opinions)
     agreement = _method(opinions_calls.agreement)
     disagreements = _method(opinions_calls.disagreements)
     decide = _method(opinions_calls.decide)

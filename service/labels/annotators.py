@@ -19,3 +19,11 @@ def annotator_name(text: str, *, argument: str = "annotator") -> str:
             f"must have 1 to {MAX_NAME} characters that can be shown, got {text[:80]!r}",
         )
     return name
+
+
+def holder_of(door: str, owner: str | None, annotator: str | None) -> str:
+    """For whom nodes are reserved: the door, the key, and who of those that share it.
+
+    Raises BadArgument as `annotator_name`.
+    """
+    return f"{door} {owner or ''} {'' if annotator is None else annotator_name(annotator)}"

@@ -257,6 +257,20 @@ class LabelStore:
             last = joined.execute(statement).scalar()
         return None if last is None else last.startswith('"')
 
+    def typed(self, graph_id: str, text: str, *, column: str = "") -> LabelValue:
+        """A typed label, in the type of the labels of the column.
+
+        In a column without labels, text that reads as a whole number is one.
+        """
+        are_text = self.are_text(graph_id, column=column)
+        if not are_text:
+            for kind in (int,) if are_text is None else (int, float):
+                try:
+                    return kind(text)
+                except ValueError:
+                    continue
+        return text
+
     def unlike(
         self,
         graph_id: str,

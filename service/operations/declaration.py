@@ -20,12 +20,15 @@ from typing import (
 )
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import Job
 from peewit.service.key_store import Scope
 from peewit.service.operations.here import Here
 from peewit.service.wire.records import Settling
 from peewit.streaming.problems import Problem
 
 T = TypeVar("T")
+
+Before = Callable[[Here, GraphRecord, Mapping[str, Any]], Job | None]
 
 EMPTY: Final = inspect.Parameter.empty
 
@@ -40,7 +43,7 @@ class Mark:
     name : str, optional
         In addresses and bodies, where it is not the parameter's own.
     flag : str, optional
-        On the command line: ``-k``, or ``NODE`` for an argument.
+        On the command line: ``-k``, ``NODE`` for an argument, ``[NODE] --node`` for either.
     metavar : str, optional
         How the value is called there.
     of_file : str, optional
@@ -81,6 +84,10 @@ class Query(Mark):
 
 class Body(Mark):
     """A field of a JSON body."""
+
+
+class Whole(Mark):
+    """The body itself, which is no object of few fields; its call and command are written."""
 
 
 class Header(Mark):
@@ -136,7 +143,10 @@ class Operation(Generic[T]):
     status: int | None = None
     location: str | None = None
     tool: str | None = None
+    is_repeatable: bool = False
     follow: "Operation[Any] | None" = None
+    after: "Before | None" = None
+    gate: str | None = None
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
     @property
@@ -153,8 +163,14 @@ class Operation(Generic[T]):
         """How it goes on, after the first answer."""
         follow = self.follow or self
         own = {each.name: first.id for each in follow.of(Path)}
-        later: Any = follow(here, graph, **own) if self.has_graph else follow(here, **own)
+        later: Any = follow(here, *((graph,) if follow.has_graph else ()), **own)
         return later.since(first)
+
+    def job_before(
+        self, here: Here, graph: GraphRecord | None, asked: Mapping[str, Any]
+    ) -> Job | None:
+        """The job that must have ended first."""
+        return None if self.after is None or graph is None else self.after(here, graph, asked)
 
     @property
     def doc(self) -> str:
@@ -183,7 +199,10 @@ def operation(
     status: int | None = None,
     location: str | None = None,
     tool: str | None = None,
+    is_repeatable: bool = False,
     follow: Operation[Any] | None = None,
+    after: Before | None = None,
+    gate: str | None = None,
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
 
@@ -208,8 +227,14 @@ def operation(
         Address of what was made, below /v1, with attributes of the answer in braces.
     tool : str, optional
         Title of a tool that agents are offered; only what reads may be.
+    is_repeatable : bool
+        Whether a POST twice does no more than once; known of those that wait or have a key.
     follow : Operation, optional
         What tells how it goes on, where the answer is `Settling`; itself by default.
+    after : callable, optional
+        Gives the job that must have ended first, by what is asked; None where there is none.
+    gate : str, optional
+        What a server's home lets only a few calls at a time through.
     """
 
     def declare(call: Callable[..., T]) -> Operation[T]:
@@ -242,7 +267,10 @@ def operation(
             status=status,
             location=location,
             tool=tool,
+            is_repeatable=is_repeatable,
             follow=follow,
+            after=after,
+            gate=gate,
             groups=groups,
         )
 
@@ -266,6 +294,7 @@ def _parameter(name: str, hint: Any, default: Any, *, is_shared: bool) -> Parame
     marks = [each for each in get_args(hint)[1:] if isinstance(each, Mark)]
     if get_origin(hint) is not Annotated or not marks:
         raise TypeError(f"parameter {name} of an operation must have a mark")
-    return Parameter(
-        name=name, mark=marks[0], kind=get_args(hint)[0], default=default, is_shared=is_shared
-    )
+    kind, *said = get_args(hint)
+    for one in said:
+        kind = kind if isinstance(one, Mark) else Annotated[kind, one]
+    return Parameter(name=name, mark=marks[0], kind=kind, default=default, is_shared=is_shared)

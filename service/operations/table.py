@@ -3,7 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from peewit.service.operations import erasures, horizon_and_repairs, judging
+from peewit.service.operations import (
+    erasures,
+    horizon_and_repairs,
+    jobs,
+    judging,
+    label_columns,
+    opinions,
+    submissions,
+    suggestions,
+)
 from peewit.service.operations.declaration import Operation
 
 TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
@@ -14,6 +23,25 @@ TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
         judging.get_reasons,
         judging.get_threshold,
     ),
+    "labels": (
+        label_columns.list_label_columns,
+        opinions.get_second_opinions,
+        opinions.give_back_nodes,
+        opinions.put_opinions,
+        opinions.take_opinion_back,
+        opinions.get_agreement,
+        opinions.list_disagreements,
+        opinions.decide_label,
+    ),
+    "jobs": (
+        submissions.submit_job,
+        submissions.solve_columns,
+        submissions.estimate_job,
+        jobs.list_jobs,
+        jobs.get_job,
+        jobs.cancel_job,
+    ),
+    "suggestions": (suggestions.get_suggestions,),
     "erasures": (erasures.erase_nodes, erasures.list_erasures, erasures.get_erasure),
     "windows": (horizon_and_repairs.move_horizon, horizon_and_repairs.get_horizon),
     "repairs": (horizon_and_repairs.repair_graph, horizon_and_repairs.get_repairs),

@@ -17,6 +17,15 @@ OF_PREDICTIONS: Final = (UnknownJob, PredictionsNotFound)
 
 solve_options: Final = LateModule("peewit.service.tasks.solve_options")
 
+LabelColumn = Annotated[
+    str | None,
+    Query(
+        "A named column of labels; the one without a name otherwise.",
+        min_length=1,
+        metavar="NAME",
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Which(Group):
@@ -28,21 +37,12 @@ class Which(Group):
     job: Annotated[str | None, Query("Those of this job; the latest otherwise.", metavar="JOB")] = (
         None
     )
-    label_column: Annotated[
-        str | None,
-        Query(
-            "A named column of labels; the one without a name otherwise.",
-            min_length=1,
-            metavar="NAME",
-        ),
-    ] = None
+    label_column: LabelColumn = None
 
     def find(self, here: Here, graph: GraphRecord) -> Job:
         """The job that made them; at the command line its id may be shortened."""
         reader = here.home.predictions
-        job = self.job
-        if here.is_local and job is not None:
-            job = reader.jobs.resolve(job)
+        job = None if self.job is None else here.job_id(self.job)
         try:
             return reader.find(graph, model=self.model, job_id=job, column=self.label_column)
         except PredictionsNotFound as error:

@@ -5,14 +5,14 @@ from datetime import datetime
 from shlex import quote
 from typing import Any, Final, Literal
 
-from peewit.service.wire.records import described, record
+from peewit.service.wire.records import Settling, described, record
 from peewit.solvers.notebook_html import shown
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 @record
-class Job:
+class Job(Settling):
     """A job at this moment."""
 
     id: str
@@ -30,6 +30,11 @@ class Job:
     )
     cancel_requested: bool
     attempt: int
+    max_attempts: int | None = described(
+        "That may end with their process before the job fails.", default=None
+    )
+    worker_id: str | None = described("Who runs it, or ran it last.", default=None)
+    owner: str | None = described("Prefix of the key that asked for it.", default=None)
     idempotency_key: str | None
     snapshot: int | None = described("What it works on, as the two that follow.")
     labels_seq: int | None
@@ -44,6 +49,11 @@ class Job:
     def is_final(self) -> bool:
         """True when the job never changes again."""
         return self.status not in {"queued", "running"}
+
+    @property
+    def is_settled(self) -> bool:
+        """The same, for whoever waits for it."""
+        return self.is_final
 
     @property
     def lines(self) -> list[str]:

@@ -6,15 +6,41 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from types import ModuleType
-from typing import Any, Final, get_args, get_type_hints
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from peewit.service.client.errors import error_class
-from peewit.service.operations import erasures, horizon_and_repairs, judging
-from peewit.service.operations.declaration import Body, Header, Operation, Parameter, Path, Query
+from peewit.service.operations import (
+    erasures,
+    horizon_and_repairs,
+    jobs,
+    judging,
+    label_columns,
+    opinions,
+    submissions,
+    suggestions,
+)
+from peewit.service.operations.declaration import (
+    Body,
+    Header,
+    Operation,
+    Parameter,
+    Path,
+    Query,
+    Whole,
+)
 from peewit.service.problems import type_of
 
-SUBJECTS: Final[Sequence[ModuleType]] = (erasures, horizon_and_repairs, judging)
+SUBJECTS: Final[Sequence[ModuleType]] = (
+    erasures,
+    horizon_and_repairs,
+    jobs,
+    judging,
+    label_columns,
+    opinions,
+    submissions,
+    suggestions,
+)
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 
 _IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
@@ -23,8 +49,11 @@ _HEADERS: Final = {"idempotency_key": ("Idempotency-Key", "key")}
 
 
 def operations_of(subject: ModuleType) -> list[Operation[Any]]:
-    """Those of a module, in its order."""
-    return [each for each in vars(subject).values() if isinstance(each, Operation)]
+    """Those of a module whose calls are written, in its order."""
+    found = (each for each in vars(subject).values() if isinstance(each, Operation))
+    return [
+        each for each in found if each.call.__module__ == subject.__name__ and not each.of(Whole)
+    ]
 
 
 def module_text(subject: ModuleType) -> str:
@@ -51,7 +80,7 @@ def module_text(subject: ModuleType) -> str:
 
 def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
     yield f"from {_IMPORTS[0]} import Call, Flow, Request, answered"
-    yield f"from {_IMPORTS[1]} import get, pages, path, plain, read, settled, until"
+    yield f"from {_IMPORTS[1]} import after_job, get, pages, path, plain, read, settled, until"
     for each in operations:
         kinds = [each.answer, *(_given_as(one) for one in each.parameters)]
         if each.items is not None:
@@ -60,8 +89,10 @@ def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
             yield from _imports_of(kind)
     yield from (
         "from datetime import datetime",
+        "from typing import Literal",
         "from uuid import uuid4",
-        "from collections.abc import Sequence",
+        "from collections.abc import Mapping, Sequence",
+        "from typing import Any",
     )
 
 
@@ -85,6 +116,8 @@ def kind_name(kind: Any) -> str:
     for alias, module in _ALIASES.items():
         if kind == getattr(module, alias):
             return alias
+    if get_origin(kind) in {Union, UnionType}:
+        return " | ".join("None" if one is NoneType else kind_name(one) for one in get_args(kind))
     if isinstance(kind, type) and not get_args(kind):
         return kind.__name__
     return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(kind))
@@ -98,6 +131,8 @@ def _call(operation: Operation[Any]) -> str:
     shared = [_argument(each) for each in parameters if each.is_shared]
     if operation.waits:
         shared.append("wait: float | None = 0.0")
+    if operation.after is not None:
+        shared.append("timeout: float | None = None")
     keywords = ["*", *shared] if shared else []
     return "\n".join(
         [
@@ -151,10 +186,18 @@ def _docstring(operation: Operation[Any]) -> str:
             "wait : float or None",
             "    Longest wait for the end, in seconds; None for ever.",
         ]
+    if operation.after is not None:
+        lines += [
+            "timeout : float, optional",
+            "    Seconds to wait for a job that must end first; for ever when left out.",
+        ]
     raised: dict[str, list[str]] = {}
     for error in operation.raises:
         name = error_class(error.status, type_of(error.title)).__name__
         raised.setdefault(name, []).append((error.__doc__ or "").partition("\n")[0])
+    if operation.after is not None:
+        raised["JobCancelled"] = ["Somebody has cancelled the job that must end first."]
+        raised["StillWaiting"] = ["Time is over; the job goes on."]
     if raised:
         lines += ["", "Raises", "------"]
     for name, reasons in raised.items():
@@ -167,7 +210,11 @@ def _docstring(operation: Operation[Any]) -> str:
 def _described(parameters: Sequence[Parameter], doc: str) -> Iterator[str]:
     kind = kind_name(_given_as(parameters[0])).removesuffix(" | None").replace(" | ", " or ")
     optional = "" if parameters[0].is_required else ", optional"
-    yield f"{', '.join(each.name for each in parameters)} : {kind}{optional}"
+    names = (
+        _HEADERS[each.name][1] if isinstance(each.mark, Header) else each.name
+        for each in parameters
+    )
+    yield f"{', '.join(names)} : {kind}{optional}"
     yield from _indented(doc)
 
 
@@ -187,7 +234,9 @@ def _body(operation: Operation[Any]) -> Iterator[str]:
         path += [f"{each.key}={each.name}" for each in _parameters(operation)]
         yield f"return pages({kind}, lambda page: page.{operation.items}, {', '.join(path)})"
         return
-    if not operation.waits:
+    if operation.after is not None:
+        steps = f"(yield from after_job({kind}, {request}, seconds=timeout))"
+    elif not operation.waits:
         steps = f"(yield from read({kind}, {request}))"
     elif operation.method == "GET":
         steps = f"(yield from until({kind}, {request}, seconds=wait))"
@@ -196,7 +245,9 @@ def _body(operation: Operation[Any]) -> Iterator[str]:
         parts = [step.replace("{", "first.").replace("}", "") for step in _steps(follow)]
         parts = ["first.id" if each.startswith("first.") else repr(each) for each in parts]
         given = "first" if "first.id" in parts else "_"
-        later = f"lambda {given}: get({', '.join([repr('graphs'), 'graph', *parts])})"
+        if follow.has_graph:
+            parts = [repr("graphs"), "graph", *parts]
+        later = f"lambda {given}: get({', '.join(parts)})"
         steps = f"(yield from settled({kind}, {request}, {later}, seconds=wait))"
     yield f"return {steps}{'' if operation.items is None else '.' + operation.items}"
 
@@ -207,10 +258,9 @@ def _steps(operation: Operation[Any]) -> list[str]:
 
 def _request(operation: Operation[Any]) -> str:
     own = {f"{{{each.key}}}": each.name for each in operation.of(Path)}
-    verb = ""
-    steps = _steps(operation)
-    if ":" in steps[-1] and not steps[-1].startswith("{"):
-        steps[-1], _, verb = steps[-1].partition(":")
+    *steps, last = _steps(operation)
+    last, verb = (last, "") if last.endswith("}") else (last.partition(":")[::2])
+    steps.append(last)
     parts = ['"graphs"', "graph"] if operation.has_graph else []
     parts += [own.get(step, repr(step)) for step in steps]
     if verb:
@@ -226,8 +276,14 @@ def _request(operation: Operation[Any]) -> str:
         arguments.append(f"headers={{{', '.join(sent)}}}")
     if asked := operation.of(Body):
         arguments.append(f"json={_mapping(asked)}")
-    makes_one = operation.follow is not None and operation.follow.of(Path)
-    if headers or operation.method != "POST" or (operation.waits and not makes_one):
+    followed = operation.follow.of(Path) if operation.follow is not None else []
+    makes_one = {each.name for each in followed} - set(own.values())
+    if (
+        operation.is_repeatable
+        or headers
+        or operation.method != "POST"
+        or (operation.waits and not makes_one)
+    ):
         arguments.append("is_repeatable=True")
     return f"Request({', '.join(arguments)})"
 
@@ -239,16 +295,21 @@ def _mapping(asked: Sequence[Parameter]) -> str:
 def _sent(each: Parameter) -> str:
     """A value as JSON takes it."""
     kind = kind_name(_given_as(each))
+    if kind.startswith("Mapping"):
+        if get_origin(each.kind) is list:
+            return f'[{{"node": node, "label": label}} for node, label in {each.name}.items()]'
+        return f"dict({each.name} or {{}})"
     if kind.startswith("Sequence"):
-        return f"list({each.name})"
+        sent = f"list({each.name})"
+        return sent if each.is_required else f"None if {each.name} is None else {sent}"
     return f"plain({each.name})" if "datetime" in kind else each.name
 
 
 def _aliases() -> dict[str, ModuleType]:
     """Names that types on the wire have."""
-    from peewit.service.wire import labels, predictions
+    from peewit.service.wire import jobs, labels, predictions
 
-    return {"Label": labels, "NodeId": predictions}
+    return {"JobStatus": jobs, "Label": labels, "NodeId": predictions}
 
 
 _ALIASES: Final = _aliases()

@@ -65,13 +65,13 @@ def _words(name: str, command: Any) -> Iterator[str]:
         listed = ",".join(value.value for value in values)
         for option in (*each.opts, *each.secondary_opts):
             if option != "--help":
-                value = _OF_OPTIONS.get(each.name, listed)
+                value = _OF_OPTIONS.get(each.name.removesuffix("_option"), listed)
                 yield option if each.is_flag else f"{option}={value}"
 
 
 def _argument(command: str, each: Any) -> str:
     word = "NEW"
-    if each.metavar in {"SOURCE", "JOB"}:
+    if each.metavar in {"SOURCE", "JOB", "GRAPH"}:
         word = each.metavar
     elif each.metavar == "NAME" and command != "graph create":
         word = "GRAPH"

@@ -1,47 +1,25 @@
-"""Jobs: submit, watch, cancel."""
+"""The events of a job as they come."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any
 
 import orjson
-import structlog
-from fastapi import Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.draining import stopping_of
 from peewit.service.api.errors import problems
-from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import (
     MAX_ID,
-    ONE_GRAPH,
-    IdempotencyKey,
-    PageSize,
     resource,
 )
-from peewit.service.api.schemas.bodies_and_problems import refusing
-from peewit.service.api.schemas.jobs import JobIn, SolveColumnsIn, SolveIn, job_of
-from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
+from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.api.streams import streams_of
-from peewit.service.catalog import GraphNotFound
-from peewit.service.jobs.job import IdempotencyConflict, JobEvent, JobStatus, UnknownJob
-from peewit.service.labels.store import LabelColumnNotFound
-from peewit.service.operations.answers import answer_of
-from peewit.service.problems import InvalidArgument
-from peewit.service.tasks.estimate import DoesNotFit, Estimator, NoSnapshot
-from peewit.service.tasks.kind_list import KINDS
-from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
-from peewit.service.tasks.solve_columns import submit_columns
-from peewit.service.wire.jobs import Estimate, Job, JobList
-from peewit.streaming.features.store import FeaturesNotFound
-from peewit.streaming.passes.raw_edge_passes import RawEdgesMovedOn
-from peewit.streaming.snapshots.store import SnapshotNotFound
+from peewit.service.jobs.job import JobEvent, UnknownJob
 
 router = resource("jobs", "/v1")
-
-_log = structlog.get_logger(__name__)
 
 _EVENT: dict[str, Any] = {
     "type": "object",
@@ -59,145 +37,6 @@ _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
     }
 }
 _EVENTS_PAUSE_SECONDS = 0.25
-
-_OF_SOLVES = (
-    GraphNotFound,
-    LabelColumnNotFound,
-    SnapshotNotFound,
-    FeaturesNotFound,
-    InvalidArgument,
-)
-
-
-@router.post(
-    ONE_GRAPH.removeprefix("/v1") + "/jobs",
-    status_code=HTTPStatus.ACCEPTED,
-    dependencies=[requires("label")],
-    responses=problems(
-        *_OF_SOLVES,
-        IdempotencyConflict,
-        DoesNotFit,
-        NoFeatures,
-        ConnectedBefore,
-        RawEdgesMovedOn,
-    ),
-)
-def submit_job(
-    body: JobIn,
-    graph: GraphHere,
-    home: HomeHere,
-    caller: CallerHere,
-    response: Response,
-    idempotency_key: IdempotencyKey = None,
-) -> Job:
-    """Submit a job; it is durable before the answer, and a worker will run it.
-
-    A solve that cannot fit the memory is refused, and a search with it: `jobs:estimate` says what
-    would.
-    """
-    spec = body.to_spec(graph.id, idempotency_key, owner=caller.name)
-    KINDS[spec.kind].admit(spec, graph, home)
-    job = home.jobs.submit(spec)
-    caller.require_own(job.owner)
-    _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
-    response.headers["Location"] = f"/v1/jobs/{job.id}"
-    return job_of(job)
-
-
-@router.post(
-    ONE_GRAPH.removeprefix("/v1") + "/jobs:solve",
-    status_code=HTTPStatus.ACCEPTED,
-    dependencies=[requires("label")],
-    responses=problems(*_OF_SOLVES, IdempotencyConflict, DoesNotFit),
-)
-def solve_columns(
-    body: SolveColumnsIn,
-    graph: GraphHere,
-    home: HomeHere,
-    caller: CallerHere,
-    idempotency_key: IdempotencyKey = None,
-) -> JobList:
-    """Submit a solve for each of several label columns, all of them or none.
-
-    All work on the snapshot that is newest now, and share what is prepared on it.
-    """
-    with refusing():
-        jobs = submit_columns(
-            home,
-            graph,
-            body.label_columns,
-            model=body.model,
-            parameters=body.parameters,
-            priority=body.priority,
-            idempotency_key=idempotency_key,
-            owner=caller.name,
-        )
-    for job in jobs:
-        caller.require_own(job.owner)
-        _log.info("job submitted", job=job.id, graph=graph.settings.name, kind=job.kind)
-    return JobList(jobs=[job_of(job) for job in jobs], next_page=None)
-
-
-@router.post(
-    ONE_GRAPH.removeprefix("/v1") + "/jobs:estimate",
-    dependencies=[requires("read")],
-    responses=problems(*_OF_SOLVES, NoSnapshot),
-)
-def estimate_job(body: SolveIn, graph: GraphHere, home: HomeHere) -> Estimate:
-    """Memory and time of a solve, and whether it fits; nothing runs."""
-    estimate = Estimator.of(home).estimate(graph, body.model, body.parameters)
-    return answer_of(Estimate, estimate)
-
-
-@router.get(
-    "/jobs",
-    dependencies=[requires("read", "label")],
-    responses=problems(GraphNotFound, UnknownJob),
-)
-def list_jobs(
-    home: HomeHere,
-    caller: CallerHere,
-    graph: Annotated[str | None, Query(description="Only jobs of this graph.")] = None,
-    status: Annotated[JobStatus | None, Query(description="Only jobs that stand so.")] = None,
-    page: Annotated[str | None, Query(description="The `next_page` of the page before.")] = None,
-    page_size: PageSize = 50,
-) -> JobList:
-    """Jobs, newest first; those of the key where it must not read."""
-    graph_id = None if graph is None else home.catalog.get(graph).id
-    found = home.jobs.list(
-        graph_id=graph_id,
-        status=status,
-        owner=caller.only,
-        limit=page_size,
-        page=page,
-    )
-    return JobList(jobs=[job_of(job) for job in found.jobs], next_page=found.next_page)
-
-
-@router.get(
-    "/jobs/{job_id}",
-    dependencies=[requires("read", "label")],
-    responses=problems(UnknownJob),
-)
-async def get_job(
-    request: Request,
-    job_id: str,
-    home: HomeHere,
-    caller: CallerHere,
-    wait: WaitSeconds = 0,
-) -> Job:
-    """One job; `wait` can wait until it is finished. A key that must not read sees its own."""
-    look = partial(home.jobs.get, job_id, owner=caller.only)
-    return job_of(await wait_until(request, look, lambda job: job.status.is_final, seconds=wait))
-
-
-@router.post(
-    "/jobs/{job_id}:cancel", dependencies=[requires("label")], responses=problems(UnknownJob)
-)
-def cancel_job(job_id: str, home: HomeHere, caller: CallerHere) -> Job:
-    """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
-    home.jobs.get(job_id, owner=caller.only)
-    return job_of(home.jobs.cancel(job_id))
 
 
 def _known(job_id: str, home: HomeHere, caller: CallerHere) -> str:

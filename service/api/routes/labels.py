@@ -52,7 +52,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.givers import left_to_rows
 from peewit.service.tables.uploads.labels import PLAIN_LABELS
-from peewit.service.wire.labels import LabelColumn, LabelColumnList, LabelOrigin
+from peewit.service.wire.labels import LabelOrigin
 
 _FEW_BYTES: Final = 1 << 16
 """JSON of so many bytes waits for no table; a table may come to millions of rows however short."""
@@ -180,13 +180,6 @@ def delete_labels(
         graph, nodes, column=label_column or "", annotator=caller.annotator
     )
     return _told(receipt)
-
-
-@router.get(":columns", dependencies=[requires("read")], responses=problems(GraphNotFound))
-def list_label_columns(graph: GraphHere, home: HomeHere) -> LabelColumnList:
-    """The columns in which labels were given, with how many nodes have one; reads all labels."""
-    found = home.labels.described_columns(graph.id)
-    return LabelColumnList(label_columns=[answer_of(LabelColumn, each) for each in found])
 
 
 def _uploaded_columns(

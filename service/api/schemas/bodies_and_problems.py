@@ -1,9 +1,9 @@
-"""Base schemas: bodies, answers made of records of the home, and errors."""
+"""Base schemas: answers made of records of the home, and errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from peewit.service.problems import InvalidArgument
 from peewit.solvers.arguments import BadArgument, BadArgumentType
@@ -27,12 +27,6 @@ def argument_of(error: object) -> str | None:
     """The argument that an error says it speaks of."""
     argument: str | None = getattr(error, "argument", None)
     return argument
-
-
-class Body(BaseModel):
-    """A body: what it does not know it refuses, and "1" is no number."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Problem(BaseModel):

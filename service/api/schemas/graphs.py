@@ -6,12 +6,12 @@ from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from peewit.service.api.schemas.bodies_and_problems import Body
-from peewit.service.api.schemas.jobs import Solve
 from peewit.service.catalog import GraphRecord
 from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.inbox.repairs import WantedRepair
 from peewit.service.operations.answers import answer_of
+from peewit.service.operations.bodies import Body
+from peewit.service.operations.job_bodies import Solve
 from peewit.service.wire.graphs import (
     Certificate,
     Damage,

@@ -2,16 +2,10 @@
 
 from pydantic import ConfigDict
 
-from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
+from peewit.service.api.schemas.bodies_and_problems import NodeIn
+from peewit.service.operations.bodies import Body, LabelIn
 from peewit.service.wire.labels import LabelOrigin, LabelReceipt
 from peewit.service.wire.records import described, record
-
-
-class LabelIn(Body):
-    """A node and its label: a class, or a real number for ``target=real``."""
-
-    node: NodeIn
-    label: int | str | float
 
 
 class LabelRowIn(Body):

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from peewit.service.api.schemas.bodies_and_problems import Body, NodeIn
+from peewit.service.api.schemas.bodies_and_problems import NodeIn
+from peewit.service.operations.bodies import Body
 
 MAX_LOOKUP: int = 10_000
 """Most nodes of one lookup; more come as a table."""

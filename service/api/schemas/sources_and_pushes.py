@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from peewit.service.api.schemas.bodies_and_problems import Body
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, PushRecord, SourceRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.live_sources.kinds import FILES, KINDS
 from peewit.service.live_sources.node_columns import Holds
 from peewit.service.operations.answers import answer_of
+from peewit.service.operations.bodies import Body
 from peewit.service.redaction import shown_url
 from peewit.service.wire.sources_and_pushes import File, Push, Source
 

@@ -7,10 +7,13 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
+import httpx
+
 from peewit.service.client.call_steps import Call, Flow, Item, Request, answered
-from peewit.service.client.errors import InvalidArgument, ServerFault
+from peewit.service.client.errors import InvalidArgument, JobCancelled, ServerFault, StillWaiting
 from peewit.service.client.further_answers import Refusal, record_of
 from peewit.service.wire.features import FeatureSet
+from peewit.service.wire.jobs import Job
 from peewit.service.wire.records import Settling
 from peewit.service.wire.sources_and_pushes import File
 
@@ -80,7 +83,7 @@ def broken_contract(what: str, fault: File | FeatureSet | None, otherwise: str) 
 
 
 def pages(
-    kind: type[P], entries: Callable[[P], Iterable[T]], *parts: object, **params: Any
+    kind: type[P], entries: Callable[[P], Iterable[T]], /, *parts: object, **params: Any
 ) -> Flow[T]:
     """All entries of a list that comes in pages."""
     number: str | None = None
@@ -149,6 +152,30 @@ def until(
         if is_done(value) or remaining <= 0:
             return value
         seen, wait = value, min(longest, remaining)
+
+
+def after_job(kind: type[T], request: Request, *, seconds: float | None) -> Call[T]:
+    """What a request reads once the job has ended that the server answers in its place.
+
+    Raises
+    ------
+    JobCancelled
+        Somebody has cancelled the job.
+    StillWaiting
+        Time is over; the job goes on.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = POLL_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)
+        wait = min(POLL_SECONDS, left)
+        answer = yield from answered(with_wait(request, wait))
+        if answer.status != httpx.codes.ACCEPTED:
+            return parsed(kind, answer.content)
+        job = parsed(Job, answer.content)
+        if job.status == "cancelled":
+            raise JobCancelled(job)
+        if wait <= 0:
+            raise StillWaiting(f"job {job.id}", seconds or 0.0)
 
 
 def with_wait(request: Request, seconds: float) -> Request:

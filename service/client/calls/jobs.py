@@ -1,400 +1,79 @@
-"""Jobs: submit, watch, cancel, wait, and a solve in one call."""
+"""Jobs of the queue: seen and stopped.
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-from uuid import uuid4
+Written from `peewit.service.operations.jobs`; `make generate` writes it anew.
+"""
 
 from peewit.service.client.call_steps import Call, Flow, Request
-from peewit.service.client.calls.common import get, pages, path, read, until
-from peewit.service.client.calls.predictions import predictions
-from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
-from peewit.service.client.further_answers import Predictions
-from peewit.service.wire.jobs import Estimate, Job, JobList, JobStatus, warning_text
-
-DEFAULT_MODEL: Final = "auto"
-"""Needs no parameter and no class sizes; `peewit solve` takes it, too."""
+from peewit.service.client.calls.common import get, pages, path, settled, until
+from peewit.service.wire.jobs import Job, JobList, JobStatus
 
 
-def submit_solve(
-    graph: str,
-    model: str = DEFAULT_MODEL,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have labels predicted; the job is durable before this returns.
+def jobs(
+    graph: str | None = None, status: JobStatus | None = None, kind: str | None = None
+) -> Flow[Job]:
+    """Jobs, newest first; a key that must not read sees its own.
 
     Parameters
     ----------
-    graph : str
-        Its name.
-    model : str
-        See `models`.
-    parameters : mapping, optional
-        Hyperparameters of the model and options of the job; those left out take their defaults.
-    priority : int
-        Higher runs earlier, -100 to 100; of one priority the oldest comes first.
-    key : str, optional
-        Names the job: one that is submitted again with its key is the first one. Made up when left
-        out, so that a job whose answer was lost is not run twice.
-
-    Returns
-    -------
-    Job
-        Queued, or as it stands if it was submitted before.
+    graph : str, optional
+        Only jobs of this graph.
+    status : JobStatus, optional
+        Only jobs that stand so.
+    kind : str, optional
+        Only jobs that do this: solve, tune, certify ...
 
     Raises
     ------
-    DoesNotFit
-        The server has no memory for it.
-    InvalidArgument
-        There is no such model, or a parameter breaks a rule.
+    GraphNotFound
+        There is no graph of this name or id, or it was deleted.
+    JobNotFound
+        No job has this id.
     """
-    return (yield from _submit("solve", graph, model, parameters, priority, key))
+    return pages(JobList, lambda page: page.jobs, "jobs", graph=graph, status=status, kind=kind)
 
 
-def submit_solve_columns(
-    graph: str,
-    label_columns: Sequence[str],
-    model: str = DEFAULT_MODEL,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[list[Job]]:
-    """Have several columns of labels predicted: a job for each, all on the newest snapshot.
+def job(job_id: str, *, wait: float | None = 0.0) -> Call[Job]:
+    """One job as it stands; a key that must not read sees its own.
 
     Parameters
     ----------
-    graph : str
-        Its name.
-    label_columns : sequence of str
-        Their names, each once; empty for the labels without a column's name.
-    model, parameters, priority, key
-        As in `submit_solve`.
-
-    Returns
-    -------
-    list of Job
-        In the order of the columns; all were submitted, or none.
-
-    Raises
-    ------
-    NotFound
-        No label was ever given in one of the columns.
-    DoesNotFit, InvalidArgument
-        As in `submit_solve`.
-    """
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "jobs", verb="solve"),
-        headers={"Idempotency-Key": key or uuid4().hex},
-        json={
-            "label_columns": list(label_columns),
-            "model": model,
-            "parameters": dict(parameters or {}),
-            "priority": priority,
-        },
-        is_repeatable=True,
-    )
-    return (yield from read(JobList, request)).jobs
-
-
-def submit_tune(
-    graph: str,
-    model: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have hyperparameters chosen by cross-validation over the labels.
-
-    Parameters
-    ----------
-    graph, model : str
-        Their names.
-    parameters : mapping, optional
-        ``grid`` (lists of values by hyperparameter), ``folds``, and hyperparameters that stay.
-    priority, key
-        As in `submit_solve`.
-    """
-    return (yield from _submit("tune", graph, model, parameters, priority, key))
-
-
-def submit_certify(
-    graph: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have the spectral error of a snapshot measured against its raw edges.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    parameters : mapping, optional
-        ``snapshot``, ``passes``, ``n_vectors``, ``gap``, ``probability``, ``seed``.
-    priority, key
-        As in `submit_solve`.
-    """
-    return (yield from _submit("certify", graph, None, parameters, priority, key))
-
-
-def submit_knn(
-    graph: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have edges to nearest neighbors made from the features of the nodes.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    parameters : mapping, optional
-        ``k``, ``weights``, ``symmetrize``, ``metric``, ``width``, ``method``, ``n_probes``.
-    priority, key
-        As in `submit_solve`.
-
-    Notes
-    -----
-    On a graph without features, or with edges that were made of them before, the job fails.
-    """
-    return (yield from _submit("knn", graph, None, parameters, priority, key))
-
-
-def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
-    """Have the nodes of the newest snapshot located, as `suggestions` asks for by itself.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    priority, key
-        As in `submit_solve`.
-    """
-    return (yield from _submit("embed", graph, None, None, priority, key))
-
-
-def submit_map(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
-    """Have the nodes of the newest snapshot drawn; `map` tells of it, `map_tile` has its parts.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    priority, key
-        As in `submit_solve`.
-    """
-    return (yield from _submit("map", graph, None, None, priority, key))
-
-
-def submit_filter(
-    graph: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have the features of all nodes smoothed along the edges; `filtered_features` reads them.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    parameters : mapping, optional
-        ``teleport``, the part of the result that is a node's own.
-    priority, key
-        As in `submit_solve`.
-
-    Raises
-    ------
-    NotYet
-        The graph has no features, or no snapshot.
-    """
-    return (yield from _submit("filter", graph, None, parameters, priority, key))
-
-
-def estimate(
-    graph: str, model: str = DEFAULT_MODEL, parameters: Mapping[str, Any] | None = None
-) -> Call[Estimate]:
-    """Memory and time of such a solve, and whether it fits; nothing runs."""
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "jobs", verb="estimate"),
-        json={"model": model, "parameters": dict(parameters or {})},
-        is_repeatable=True,
-    )
-    return (yield from read(Estimate, request))
-
-
-def jobs(*, graph: str | None = None, status: JobStatus | None = None) -> Flow[Job]:
-    """Jobs, newest first: all of them, or those of a graph, or those that stand so."""
-    return pages(JobList, lambda page: page.jobs, "jobs", graph=graph, status=status)
-
-
-def job(job_id: str) -> Call[Job]:
-    """One job as it stands.
+    job_id : str
+        Its id; a command takes the end of it, too.
+    wait : float or None
+        Longest wait for the end, in seconds; None for ever.
 
     Raises
     ------
     JobNotFound
-        There is none of this id.
+        No job has this id.
     """
-    return (yield from read(Job, get("jobs", job_id)))
-
-
-def cancel(job_id: str) -> Call[Job]:
-    """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."""
-    request = Request(method="POST", path=path("jobs", job_id, verb="cancel"), is_repeatable=True)
-    return (yield from read(Job, request))
-
-
-def wait(
-    job: Job | str,
-    *,
-    timeout: float | None = None,
-    progress: Callable[[Job], None] | None = None,
-) -> Call[Job]:
-    """A job once it has succeeded.
-
-    Parameters
-    ----------
-    job : Job or str
-        The job or its id.
-    timeout : float, optional
-        Seconds to wait; for ever when left out.
-    progress : callable, optional
-        Is shown the job whenever it has moved on, at most about once a second.
-
-    Returns
-    -------
-    Job
-
-    Raises
-    ------
-    JobFailed, JobCancelled
-        It ended otherwise; ``error.job`` is how.
-    StillWaiting
-        Time is over; the job goes on.
-    """
-    job_id = job if isinstance(job, str) else job.id
-    request = get("jobs", job_id)
-    ended = yield from until(
-        Job, request, lambda each: each.is_final, seconds=timeout, progress=progress
+    return (
+        yield from until(
+            Job, Request(method="GET", path=path("jobs", job_id), is_repeatable=True), seconds=wait
+        )
     )
-    if not ended.is_final:
-        raise StillWaiting(f"job {job_id}", timeout or 0.0)
-    if ended.status == "cancelled":
-        raise JobCancelled(ended)
-    if ended.status == "failed":
-        raise JobFailed(ended)
-    return ended
 
 
-def solve(
-    graph: str,
-    model: str = DEFAULT_MODEL,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    timeout: float | None = None,
-    progress: Callable[[Job], None] | None = None,
-) -> Call[Predictions]:
-    """Submit a solve, wait for it, and read what it predicts.
+def cancel(job_id: str, *, wait: float | None = 0.0) -> Call[Job]:
+    """Cancel a waiting job at once, ask a running one to stop, leave a finished one alone.
 
     Parameters
     ----------
-    graph, model, parameters
-        As in `submit_solve`.
-    timeout, progress
-        As in `wait`.
+    job_id : str
+        Its id; a command takes the end of it, too.
+    wait : float or None
+        Longest wait for the end, in seconds; None for ever.
 
     Raises
     ------
-    JobFailed, JobCancelled, StillWaiting
-        As in `wait`.
-
-    Warns
-    -----
-    UserWarning
-        What makes the answer doubtful.
+    JobNotFound
+        No job has this id.
     """
-    submitted = yield from submit_solve(graph, model, parameters)
-    return (yield from _solved(graph, submitted, timeout, progress))
-
-
-def solve_columns(
-    graph: str,
-    label_columns: Sequence[str],
-    model: str = DEFAULT_MODEL,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    timeout: float | None = None,
-    progress: Callable[[Job], None] | None = None,
-) -> Call[dict[str, Predictions]]:
-    """Submit solves of several columns of labels, wait for them, and read what they predict.
-
-    Parameters
-    ----------
-    graph, label_columns, model, parameters
-        As in `submit_solve_columns`.
-    timeout, progress
-        As in `wait`; of each job.
-
-    Returns
-    -------
-    dict
-        Predictions by the name of their column.
-
-    Raises
-    ------
-    JobFailed, JobCancelled, StillWaiting
-        As in `wait`.
-
-    Warns
-    -----
-    UserWarning
-        What makes the answer for a column doubtful.
-    """
-    submitted = yield from submit_solve_columns(graph, label_columns, model, parameters)
-    found = {}
-    for column, each in zip(label_columns, submitted, strict=True):
-        found[column] = yield from _solved(graph, each, timeout, progress)
-    return found
-
-
-def _solved(
-    graph: str, submitted: Job, timeout: float | None, progress: Callable[[Job], None] | None
-) -> Call[Predictions]:
-    ended = yield from wait(submitted, timeout=timeout, progress=progress)
-    column = ended.parameters.get("label_column") or ""
-    if told := warning_text(ended.result or {}, label_column=column, door="python"):
-        warnings.warn(f"job {ended.id} of {graph}: {told}", stacklevel=2)
-    return (yield from predictions(graph, job=ended.id))
-
-
-def _submit(
-    kind: str,
-    graph: str,
-    model: str | None,
-    parameters: Mapping[str, Any] | None,
-    priority: int,
-    key: str | None,
-) -> Call[Job]:
-    named = {} if model is None else {"model": model}
-    given = {} if kind == "embed" else {"parameters": dict(parameters or {})}
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "jobs"),
-        headers={"Idempotency-Key": key or uuid4().hex},
-        json={"kind": kind, **named, **given, "priority": priority},
-        is_repeatable=True,
+    return (
+        yield from settled(
+            Job,
+            Request(method="POST", path=path("jobs", job_id, verb="cancel"), is_repeatable=True),
+            lambda first: get("jobs", first.id),
+            seconds=wait,
+        )
     )
-    return (yield from read(Job, request))

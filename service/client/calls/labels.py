@@ -9,13 +9,7 @@ from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import table_of
 from peewit.service.client.tables import TableLike, labels_body
-from peewit.service.wire.labels import (
-    Label,
-    LabelColumn,
-    LabelColumnList,
-    LabelOrigin,
-    LabelReceipt,
-)
+from peewit.service.wire.labels import Label, LabelOrigin, LabelReceipt
 from peewit.service.wire.predictions import NodeId
 
 _NODES_PER_REQUEST = 200
@@ -120,9 +114,18 @@ def delete_labels(
     return n_taken
 
 
-def label_columns(graph: str) -> Call[list[LabelColumn]]:
-    """The columns in which labels were given, with how many nodes have one; '' has no name."""
-    request = Request(
-        method="GET", path=path("graphs", graph, "labels", verb="columns"), is_repeatable=True
+def opinions(
+    graph: str, *, withdrawn: bool = False, label_column: str | None = None
+) -> Call[pa.Table]:
+    """What each person has said: ``node``, ``annotator``, ``label``, ``at``, ``withdrawn_at``.
+
+    Labels are JSON; those that count no longer come only when asked for.
+    """
+    request = get(
+        "graphs",
+        graph,
+        "opinions",
+        withdrawn=str(withdrawn).lower(),
+        label_column=label_column,
     )
-    return (yield from read(LabelColumnList, request)).label_columns
+    return (yield from table_of(request))[0]

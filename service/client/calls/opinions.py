@@ -1,13 +1,13 @@
-"""Calls about second opinions, reservations and agreement of annotators."""
+"""Second opinions, reservations, disagreements and agreement of annotators.
+
+Written from `peewit.service.operations.opinions`; `make generate` writes it anew.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import pyarrow as pa
-
 from peewit.service.client.call_steps import Call, Request
-from peewit.service.client.calls.common import get, path, read
-from peewit.service.client.calls.downloads import table_of
+from peewit.service.client.calls.common import path, read
 from peewit.service.wire.labels import Label, LabelReceipt
 from peewit.service.wire.opinions import (
     DisagreementList,
@@ -21,193 +21,301 @@ from peewit.service.wire.predictions import NodeId
 def second_opinions(
     graph: str,
     k: int = 1,
-    *,
     by: Literal["second-opinion", "doubtful"] = "second-opinion",
     share: float | None = None,
     reserve: bool = True,
     annotator: str | None = None,
     label_column: str | None = None,
 ) -> Call[SecondOpinionNodes]:
-    """Nodes that others have labeled and this person is to label, too, without knowing their label.
+    """Nodes that others have labeled by hand and the caller has said nothing of.
+
+    They are to be labeled blind: neither the label nor what is predicted is told. What the caller
+    has reserved already comes first. Put the answers as `opinions`.
 
     Parameters
     ----------
     graph : str
         Its name.
-    k : int
-        Most nodes, 1 to 200.
-    by : {"second-opinion", "doubtful"}
-        A random share of the labels given by hand, or labels that the others contradict.
+    k : int, optional
+        Most nodes.
+    by : Literal['second-opinion', 'doubtful'], optional
+        A random share of the labels, or those that the others contradict.
     share : float, optional
-        That share, in [0, 1]; as the server is set otherwise.
-    reserve : bool
+        Of the labels given by hand that are drawn at random; that of the server's settings,
+        PEEWIT_SECOND_OPINIONS, by default.
+    reserve : bool, optional
         Let nobody else be asked about them for a while.
     annotator : str, optional
-        Who is asked; the name of the key when left out.
+        Who says so, where a tool asks several people; else the name of the key, if there is
+        one.
     label_column : str, optional
-        The named column of labels; the one without a name otherwise.
+        A named column of labels; the one without a name otherwise.
 
     Raises
     ------
-    InvalidArgument
-        There is no name.
+    PredictionsNotFound
+        The job has no predictions, or no longer has them.
+    Conflict
+        The job kept no scores of left-out labels.
     """
-    request = get(
-        "graphs",
-        graph,
-        "second-opinions",
-        k=k,
-        by=by,
-        share=share,
-        reserve=str(reserve).lower(),
-        annotator=annotator,
-        label_column=label_column,
+    return (
+        yield from read(
+            SecondOpinionNodes,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "second-opinions"),
+                params={
+                    "k": k,
+                    "by": by,
+                    "share": share,
+                    "reserve": reserve,
+                    "annotator": annotator,
+                    "label_column": label_column,
+                },
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(SecondOpinionNodes, request))
 
 
 def give_back(
     graph: str,
-    nodes: Sequence[NodeId] | None = None,
-    *,
+    nodes: Sequence[int | str] | None = None,
     annotator: str | None = None,
     label_column: str | None = None,
 ) -> Call[int]:
-    """Let others have nodes that were reserved, all of them when left out; how many there were."""
-    request = Request(
-        method="DELETE",
-        path=path("graphs", graph, "reservations"),
-        params={
-            "node": None if nodes is None else [str(node) for node in nodes],
-            "annotator": annotator,
-            "label_column": label_column,
-        },
-        is_repeatable=True,
-    )
-    return (yield from read(GivenBack, request)).given_back
-
-
-def put_opinions(
-    graph: str,
-    opinions: Mapping[Any, Label],
-    *,
-    annotator: str | None = None,
-    label_column: str | None = None,
-) -> Call[LabelReceipt]:
-    """Say what somebody thinks of nodes that others have labeled; all of it is stored, or none.
+    """Let others have nodes that the caller has reserved and does not label.
 
     Parameters
     ----------
     graph : str
         Its name.
-    opinions : mapping
-        Label by node, at most 1,000.
+    nodes : Sequence[int or str], optional
+        May be given several times; all of the caller's when left out.
     annotator : str, optional
-        Whose they are; the name of the key when left out.
+        Who says so, where a tool asks several people; else the name of the key, if there is
+        one.
     label_column : str, optional
-        The named column of labels; the one without a name otherwise.
+        A named column of labels; the one without a name otherwise.
+
+    Raises
+    ------
+    InvalidArgument
+        What came cannot be read as the table it should be; nothing of it is taken.
+    """
+    return (
+        yield from read(
+            GivenBack,
+            Request(
+                method="DELETE",
+                path=path("graphs", graph, "reservations"),
+                params={
+                    "node": None if nodes is None else list(nodes),
+                    "annotator": annotator,
+                    "label_column": label_column,
+                },
+                is_repeatable=True,
+            ),
+        )
+    ).given_back
+
+
+def put_opinions(
+    graph: str,
+    opinions: Mapping[Any, int | str | float],
+    annotator: str | None = None,
+    label_column: str | None = None,
+) -> Call[LabelReceipt]:
+    """Say what the caller thinks of nodes that others have labeled; all of it is stored, or none.
+
+    The label that was given stands until more people have given another one. Whoever answers again
+    withdraws the answer before.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    opinions : Mapping[Any, int or str or float]
+        Labels by node.
+    annotator : str, optional
+        Who says so, where a tool asks several people; else the name of the key, if there is
+        one.
+    label_column : str, optional
+        A named column of labels; the one without a name otherwise.
 
     Raises
     ------
     Conflict
-        A node has no label, or one of the same person.
+        The node has no label of somebody else to give a second opinion about.
     InvalidArgument
-        There is no name, or a label breaks a rule.
+        What came cannot be read as the table it should be; nothing of it is taken. Or: A node
+        or label breaks a rule; nothing of the batch is stored.
     """
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "opinions"),
-        params={"annotator": annotator, "label_column": label_column},
-        json={
-            "opinions": [{"node": node, "label": label} for node, label in opinions.items()],
-        },
-        is_repeatable=True,
+    return (
+        yield from read(
+            LabelReceipt,
+            Request(
+                method="POST",
+                path=path("graphs", graph, "opinions"),
+                params={"annotator": annotator, "label_column": label_column},
+                json={
+                    "opinions": [{"node": node, "label": label} for node, label in opinions.items()]
+                },
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(LabelReceipt, request))
 
 
-def opinions(
-    graph: str, *, withdrawn: bool = False, label_column: str | None = None
-) -> Call[pa.Table]:
-    """What each person has said: ``node``, ``annotator``, ``label``, ``at``, ``withdrawn_at``.
+def take_opinion_back(
+    graph: str, node: NodeId, annotator: str | None = None, label_column: str | None = None
+) -> Call[LabelReceipt]:
+    """Withdraw a second opinion of the caller.
 
-    Labels are JSON; those that count no longer come only when asked for.
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    node : NodeId
+        Its id.
+    annotator : str, optional
+        Who says so, where a tool asks several people; else the name of the key, if there is
+        one.
+    label_column : str, optional
+        A named column of labels; the one without a name otherwise.
+
+    Raises
+    ------
+    Conflict
+        The node has no label of somebody else to give a second opinion about.
+    InvalidArgument
+        What came cannot be read as the table it should be; nothing of it is taken.
     """
-    request = get(
-        "graphs",
-        graph,
-        "opinions",
-        withdrawn=str(withdrawn).lower(),
-        label_column=label_column,
+    return (
+        yield from read(
+            LabelReceipt,
+            Request(
+                method="DELETE",
+                path=path("graphs", graph, "opinions"),
+                params={"node": node, "annotator": annotator, "label_column": label_column},
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from table_of(request))[0]
 
 
 def agreement(
     graph: str,
-    *,
     drawn: Literal["random", "all"] = "random",
     share: float | None = None,
     confidence: float = 0.95,
     label_column: str | None = None,
 ) -> Call[LabelAgreement]:
-    """How far people agree about labels, with intervals.
+    """How far people agree about the same nodes: percent, kappa of pairs, alpha of all.
+
+    Of nodes drawn at random the figures hold for all labels given by hand. Where people disagree
+    the first label stands until more people have given another one, or somebody decides.
 
     Parameters
     ----------
     graph : str
         Its name.
-    drawn : {"random", "all"}
-        Nodes of the random share, of which the figures hold for all labels given by hand; or all
-        with two opinions.
+    drawn : Literal['random', 'all'], optional
+        Nodes of the random share, or all that two people have labeled.
     share : float, optional
-        That share, in [0, 1]; as the server is set otherwise.
-    confidence : float
+        Of the labels given by hand that are drawn at random; that of the server's settings,
+        PEEWIT_SECOND_OPINIONS, by default.
+    confidence : float, optional
         Of the intervals, in (0, 1).
     label_column : str, optional
-        The named column of labels; the one without a name otherwise.
+        A named column of labels; the one without a name otherwise.
     """
-    request = Request(
-        method="GET",
-        path=path("graphs", graph, "labels", verb="agreement"),
-        params={
-            "drawn": drawn,
-            "share": share,
-            "confidence": confidence,
-            "label_column": label_column,
-        },
-        is_repeatable=True,
+    return (
+        yield from read(
+            LabelAgreement,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "labels", verb="agreement"),
+                params={
+                    "drawn": drawn,
+                    "share": share,
+                    "confidence": confidence,
+                    "label_column": label_column,
+                },
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(LabelAgreement, request))
 
 
 def disagreements(
-    graph: str, *, k: int = 100, label_column: str | None = None
+    graph: str, k: int = 100, label_column: str | None = None
 ) -> Call[DisagreementList]:
-    """Nodes that people have labeled differently, and which label stands until somebody decides."""
-    request = Request(
-        method="GET",
-        path=path("graphs", graph, "labels", verb="disagreements"),
-        params={"k": k, "label_column": label_column},
-        is_repeatable=True,
+    """Nodes that people have labeled differently, and which label stands until somebody decides.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    k : int, optional
+        Most nodes.
+    label_column : str, optional
+        A named column of labels; the one without a name otherwise.
+    """
+    return (
+        yield from read(
+            DisagreementList,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "labels", verb="disagreements"),
+                params={"k": k, "label_column": label_column},
+                is_repeatable=True,
+            ),
+        )
     )
-    return (yield from read(DisagreementList, request))
 
 
 def decide(
-    graph: str, node: NodeId, label: Label, *, label_column: str | None = None
+    graph: str,
+    node: NodeId,
+    label: Label,
+    annotator: str | None = None,
+    label_column: str | None = None,
 ) -> Call[LabelReceipt]:
     """Put the label that is to stand of a node about which people disagree.
+
+    It keeps the `origin` of the label before, and no later answer changes it.
+
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    node : NodeId
+        Its id.
+    label : Label
+        The one that is to stand.
+    annotator : str, optional
+        Who says so, where a tool asks several people; else the name of the key, if there is
+        one.
+    label_column : str, optional
+        A named column of labels; the one without a name otherwise.
 
     Raises
     ------
     Conflict
-        There are not several opinions of the node.
+        The node has no label of somebody else to give a second opinion about.
+    InvalidArgument
+        What came cannot be read as the table it should be; nothing of it is taken. Or: A node
+        or label breaks a rule; nothing of the batch is stored.
     """
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "labels", verb="decide"),
-        params={"label_column": label_column},
-        json={"node": node, "label": label},
+    return (
+        yield from read(
+            LabelReceipt,
+            Request(
+                method="POST",
+                path=path("graphs", graph, "labels", verb="decide"),
+                params={"annotator": annotator, "label_column": label_column},
+                json={"node": node, "label": label},
+            ),
+        )
     )
-    return (yield from read(LabelReceipt, request))

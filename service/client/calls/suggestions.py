@@ -1,14 +1,12 @@
-"""Suggestions of nodes to label next."""
+"""Suggestions of nodes to label next.
 
-import time
+Written from `peewit.service.operations.suggestions`; `make generate` writes it anew.
+"""
+
 from typing import Literal
 
-import httpx
-
-from peewit.service.client.call_steps import Call, answered
-from peewit.service.client.calls.common import POLL_SECONDS, get, parsed, with_wait
-from peewit.service.client.errors import JobCancelled, StillWaiting
-from peewit.service.wire.jobs import Job
+from peewit.service.client.call_steps import Call, Request
+from peewit.service.client.calls.common import after_job, path
 from peewit.service.wire.predictions import Suggestions
 
 
@@ -16,71 +14,75 @@ def suggestions(
     graph: str,
     strategy: Literal["margin", "variance", "coverage", "random"] = "margin",
     k: int = 20,
+    reserve: bool = False,
+    annotator: str | None = None,
     *,
     model: str | None = None,
     job: str | None = None,
     label_column: str | None = None,
-    reserve: bool = False,
-    annotator: str | None = None,
     timeout: float | None = None,
 ) -> Call[Suggestions]:
-    """Nodes whose label would help most; none of them has a label.
+    """Nodes whose label would help most; never one that has a label.
 
-    Put their labels with the ``origin`` of the answer.
+    By margin: where the two best classes are closest; needs predictions. By variance: what tells
+    most of all others. By coverage: unsure nodes that differ. These two first locate the nodes, by
+    a job of kind embed, and do without predictions, and so tell where to begin. By random: the
+    first nodes of a random order that never changes: labels of all of them are a random sample, by
+    which to judge. Put the labels with the `origin` of the answer: answers are not judged by
+    suggested ones. With `reserve` no two callers are given the same node; it is free again when it
+    has a label, is given back, or after a while.
 
     Parameters
     ----------
     graph : str
         Its name.
-    strategy : {"margin", "variance", "coverage", "random"}
-        The least margins; the nodes that take most from the variance of all; or nodes in the middle
-        of k clusters of the unsure, so that they differ. The last two need no predictions, but the
-        server has to locate the nodes first, once, which takes minutes on a large graph.
-    k : int
-        Most nodes, 1 to 200.
-    model, job : str, optional
-        Whose predictions to look at; the freshest by default.
-    label_column : str, optional
-        The named column that labels are wanted of; the one without a name otherwise.
-    reserve : bool
-        Let no other caller be given these nodes for a while; what was reserved comes again, first.
+    strategy : Literal['margin', 'variance', 'coverage', 'random'], optional
+        Least margins; most variance taken from all nodes; nodes that differ; or a random
+        sample.
+    k : int, optional
+        Most nodes; 200 but by random.
+    reserve : bool, optional
+        Suggest them to no other caller for PEEWIT_RESERVE_SECONDS; what the caller has reserved
+        comes again, first. At most 200.
     annotator : str, optional
-        For whom, where a program asks for several people.
+        For whom they are reserved, where a tool asks several people.
+    model, job, label_column : str, optional
+        Predictions of this model, job, column of labels; the latest, unnamed ones else.
     timeout : float, optional
-        Seconds to wait until the nodes are located; for ever when left out.
+        Seconds to wait for a job that must end first; for ever when left out.
 
     Raises
     ------
+    JobNotFound
+        No job has this id.
     PredictionsNotFound
-        There are none, without which ``margin`` cannot do.
+        The job has no predictions, or no longer has them.
     Conflict
-        The graph has no snapshot yet, or the nodes could not be located.
+        The graph has no embedding yet. Or: The job that should make the embedding has failed.
+    InvalidArgument
+        The predictions are numbers, which have no margins.
     JobCancelled
-        Somebody has cancelled the job that locates them.
+        Somebody has cancelled the job that must end first.
     StillWaiting
         Time is over; the job goes on.
     """
-    request = get(
-        "graphs",
-        graph,
-        "suggestions",
-        strategy=strategy,
-        k=k,
-        model=model,
-        job=job,
-        label_column=label_column,
-        reserve="true" if reserve else None,
-        annotator=annotator,
+    return (
+        yield from after_job(
+            Suggestions,
+            Request(
+                method="GET",
+                path=path("graphs", graph, "suggestions"),
+                params={
+                    "strategy": strategy,
+                    "k": k,
+                    "reserve": reserve,
+                    "annotator": annotator,
+                    "model": model,
+                    "job": job,
+                    "label_column": label_column,
+                },
+                is_repeatable=True,
+            ),
+            seconds=timeout,
+        )
     )
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while True:
-        left = POLL_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)
-        wait = min(POLL_SECONDS, left)
-        answer = yield from answered(with_wait(request, wait))
-        if answer.status != httpx.codes.ACCEPTED:
-            return parsed(Suggestions, answer.content)
-        embedding = parsed(Job, answer.content)
-        if embedding.status == "cancelled":
-            raise JobCancelled(embedding)
-        if wait <= 0:
-            raise StillWaiting(f"job {embedding.id}", timeout or 0.0)

@@ -9,7 +9,7 @@ from peewit.service.api.auth import CallerHere
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
-from peewit.service.dashboard.routes.common import PAGE_ROWS, Column, label_of
+from peewit.service.dashboard.routes.common import PAGE_ROWS, Column
 from peewit.service.predictions.agreement_report import Drawn, agreement_of
 from peewit.service.tables.uploads import node_id
 
@@ -50,7 +50,7 @@ async def decide(
         home.second_opinions.decide(
             graph,
             node_id(form.get("node", ""), graph.settings.node_ids),
-            label_of(form.get("label", ""), home.labels, graph.id, column),
+            home.labels.typed(graph.id, form.get("label", ""), column=column),
             annotator=caller.annotator,
             column=column,
         )

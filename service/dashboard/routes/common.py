@@ -6,9 +6,8 @@ from fastapi import Query
 
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
-from peewit.service.labels.store import LabelStore
 from peewit.service.problems import InvalidArgument
-from peewit.service.tables.uploads import LabelValue, NodeId, node_array, node_id
+from peewit.service.tables.uploads import NodeId, node_array, node_id
 from peewit.service.tables.uploads.labels import MAX_COLUMN_BYTES
 from peewit.service.wire.labels import LABEL_ORIGINS, LabelOrigin, origin_named
 
@@ -21,21 +20,6 @@ Seen = Annotated[str, Query(max_length=64, description="What the page shows alre
 Column = Annotated[
     str, Query(alias="label_column", max_length=MAX_COLUMN_BYTES, description="Empty: the unnamed.")
 ]
-
-
-def label_of(text: str, labels: LabelStore, graph_id: str, column: str = "") -> LabelValue:
-    """A typed label, in the type of the labels of the column.
-
-    In a column without labels, text that reads as a whole number is one.
-    """
-    are_text = labels.are_text(graph_id, column=column)
-    if not are_text:
-        for kind in (int,) if are_text is None else (int, float):
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-    return text
 
 
 def node_of(text: str, graph: GraphRecord, home: ServedHome, *, name: str = "node") -> NodeId:

@@ -25,7 +25,7 @@ from peewit.service.dashboard.next_node import (
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.rounds import Rounds
-from peewit.service.dashboard.routes.common import Column, Seen, label_of, origin_in
+from peewit.service.dashboard.routes.common import Column, Seen, origin_in
 from peewit.service.dashboard.routes.prediction_query import PredictionQuery
 from peewit.service.dashboard.routes.predictions import node_values
 from peewit.service.graph_settings import AutoSolve
@@ -118,7 +118,7 @@ async def label_one(
             current = home.catalog.get_by_id(graph.id)
             question = show_again(current, home, question, strategy, caller, column)
             return _card(request, current, home, strategy, skipped, column, question=question)
-        value = label_of(label, home.labels, graph.id, column)
+        value = home.labels.typed(graph.id, label, column=column)
         given, before = UploadedLabels(nodes=[node], labels=[value]), None
         is_second = is_second or _is_of_another(last, caller)
         if not is_second:
@@ -226,7 +226,7 @@ def _take_back(
     column = form.get("label_column", "")
     _require_same(last, str(node), label)
     if before := form.get("before", ""):
-        value = label_of(before, home.labels, graph.id, column)
+        value = home.labels.typed(graph.id, before, column=column)
         given = {column: UploadedLabels(nodes=[node], labels=[value])}
         origin = origin_in(form.get("origin_before", "given"))
         home.labeling.put(graph, given, origin=origin, annotator=caller.annotator)

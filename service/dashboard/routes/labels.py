@@ -19,7 +19,6 @@ from peewit.service.dashboard.routes.common import (
     PAGE_ROWS,
     Column,
     Seen,
-    label_of,
     node_of,
     origin_in,
 )
@@ -75,7 +74,7 @@ def _page(
 ) -> Response:
     """The page; after a refused form with what was typed and why it was refused."""
     column, labels = search.column, home.labels
-    asked = label_of(search.label, labels, graph.id, column) if search.label else None
+    asked = labels.typed(graph.id, search.label, column=column) if search.label else None
 
     def found(prefix: str) -> Sequence[LabelEvent]:
         return labels.page(
@@ -182,7 +181,7 @@ def _put(graph: GraphRecord, home: ServedHome, caller: Caller, form: Mapping[str
         home.labels.require_column(graph.id, column)
     given = UploadedLabels(
         nodes=[node_of(form.get("node", ""), graph, home)],
-        labels=[label_of(form.get("label", "").strip(), home.labels, graph.id, column)],
+        labels=[home.labels.typed(graph.id, form.get("label", "").strip(), column=column)],
     )
     home.labeling.put(
         graph,

@@ -38,8 +38,8 @@ def test_a_job_that_has_ended_is_waited_for_no_longer(peewit: Peewit, tmp_path: 
     peewit("ingest", "g", edges)
     peewit("labels", "put", "g", labels)
     job = peewit("solve", "g", "--json").json["id"]
-    assert peewit("jobs", "list", "--kind", "tune", "--json").json == []
-    assert len(peewit("jobs", "list", "--kind", "solve", "--json").json) == 1
+    assert peewit("jobs", "list", "--kind", "tune", "--json").json["jobs"] == []
+    assert len(peewit("jobs", "list", "--kind", "solve", "--json").json["jobs"]) == 1
     waited = peewit("jobs", "wait", job[-8:], "--json")
     assert (waited.exit_code, waited.json["status"]) == (0, "succeeded")
     assert "no job" in peewit("jobs", "wait", "ffffffff").err

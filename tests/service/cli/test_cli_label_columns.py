@@ -31,7 +31,7 @@ def test_columns_are_put_solved_judged_and_written(
 ) -> None:
     taken = peewit("labels", "put", "g", labels, *BOTH, "--json").json
     assert taken["accepted"] == 5
-    shown = peewit("labels", "columns", "g", "--json").json
+    shown = peewit("labels", "columns", "g", "--json").json["label_columns"]
     assert [(each["name"], each["n_labeled"]) for each in shown] == [("hue", 2), ("size", 3)]
     assert "labels, hue" in peewit("graph", "show", "g").out
 

@@ -47,8 +47,8 @@ def test_nodes_are_suggested_before_and_after_labels(
     assert peewit("suggest", graph, "--strategy", "luck").exit_code == 2
     assert peewit("suggest", graph, "-k", 0).exit_code == 2
     assert peewit("suggest", "nobody").exit_code == 1
-    held = peewit("suggest", graph, "-k", 58, "--reserve-for", "Ann")
+    held = peewit("suggest", graph, "-k", 58, "--reserve", "--annotator", "Ann")
     assert len(held.out.splitlines()) == 1 + 58
-    others = peewit("suggest", graph, "-k", 5, "--reserve-for", "Bob")
+    others = peewit("suggest", graph, "-k", 5, "--reserve", "--annotator", "Bob")
     assert "or is reserved for somebody else" in others.err
-    assert peewit("suggest", graph, "--reserve-for", " ").exit_code != 0
+    assert peewit("suggest", graph, "--reserve", "--annotator", " ").exit_code != 0

@@ -15,7 +15,7 @@ import pytest
 
 from peewit.service.api.app import create_app
 from peewit.service.client import AsyncClient, Client, Job, NodeNotFound
-from peewit.service.client.calls.jobs import DEFAULT_MODEL
+from peewit.service.client.calls.solving import DEFAULT_MODEL
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker

@@ -1,4 +1,4 @@
-"""Jobs: requests of each kind, and their state."""
+"""Bodies that ask for a job, of each kind."""
 
 from typing import (
     TYPE_CHECKING,
@@ -14,15 +14,11 @@ from typing import (
 
 from pydantic import Discriminator, Field, Tag, create_model, model_validator
 
-from peewit.service.api.schemas.bodies_and_problems import Body
 from peewit.service.jobs.job import MAX_PRIORITY, JobSpec
-from peewit.service.jobs.job import Job as JobRecord
-from peewit.service.operations.answers import answer_of
-from peewit.service.tables.uploads.labels import MAX_LABEL_COLUMNS
+from peewit.service.operations.bodies import Body
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.solve_options import validate_solve
-from peewit.service.wire.jobs import Job
 
 Priority = Annotated[
     int,
@@ -80,18 +76,6 @@ class SolveIn(JobBody, Solve):
     kind: Literal["solve"] = "solve"
 
 
-class SolveColumnsIn(Solve):
-    """Solves of several label columns, a job for each, all on the newest snapshot."""
-
-    label_columns: list[str] = Field(
-        min_length=1,
-        max_length=MAX_LABEL_COLUMNS,
-        description="Their names, each once; empty for the labels without a column's name.",
-        examples=[["topic", "language"]],
-    )
-    priority: Priority = 0
-
-
 def _body_of(kind: Kind[Any]) -> type[JobBody]:
     """The body of a request for a job of a kind."""
     fields: dict[str, Any] = {"kind": (Literal[kind.name], ...)}
@@ -146,8 +130,3 @@ else:
         ),
     ]
 """A job to run."""
-
-
-def job_of(job: JobRecord) -> Job:
-    """The answer for a job."""
-    return answer_of(Job, job)

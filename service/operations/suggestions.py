@@ -1,0 +1,96 @@
+"""Suggestions of nodes to label next."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.jobs.job import Job
+from peewit.service.operations.answers import answer_of
+from peewit.service.operations.declaration import Query, operation
+from peewit.service.operations.here import Here
+from peewit.service.operations.which import OF_PREDICTIONS, Which
+from peewit.service.predictions.suggestions import (
+    LOCATING,
+    MAX_SAMPLE,
+    EmbeddingFailed,
+    NoEmbedding,
+    NoMargins,
+    Strategy,
+)
+from peewit.service.wire.predictions import Suggestions
+
+
+def _locate(here: Here, graph: GraphRecord, asked: Mapping[str, Any]) -> Job | None:
+    """The job that finds where the nodes lie, where that is to be known first."""
+    if asked["strategy"] not in LOCATING:
+        return None
+    return here.home.suggester.request_embedding(graph, owner=here.owner)
+
+
+@operation(
+    "GET /suggestions",
+    "label",
+    raises=(*OF_PREDICTIONS, NoEmbedding, EmbeddingFailed, NoMargins),
+    client="suggestions",
+    after=_locate,
+    gate="suggestions",
+)
+def get_suggestions(
+    here: Here,
+    graph: GraphRecord,
+    which: Which,
+    strategy: Annotated[
+        Strategy,
+        Query(
+            "Least margins; most variance taken from all nodes; nodes that differ; or a random "
+            "sample."
+        ),
+    ] = "margin",
+    k: Annotated[int, Query("Most nodes; 200 but by random.", ge=1, le=MAX_SAMPLE, flag="-k")] = 20,
+    reserve: Annotated[
+        bool,
+        Query(
+            "Suggest them to no other caller for PEEWIT_RESERVE_SECONDS; what the caller has "
+            "reserved comes again, first. At most 200.",
+            flag="--reserve",
+        ),
+    ] = False,
+    annotator: Annotated[
+        str | None,
+        Query("For whom they are reserved, where a tool asks several people.", metavar="NAME"),
+    ] = None,
+) -> Suggestions:
+    """Nodes whose label would help most; never one that has a label.
+
+    By margin: where the two best classes are closest; needs predictions. By variance: what tells
+    most of all others. By coverage: unsure nodes that differ. These two first locate the nodes, by
+    a job of kind embed, and do without predictions, and so tell where to begin. By random: the
+    first nodes of a random order that never changes: labels of all of them are a random sample, by
+    which to judge. Put the labels with the `origin` of the answer: answers are not judged by
+    suggested ones. With `reserve` no two callers are given the same node; it is free again when it
+    has a label, is given back, or after a while.
+    """
+    suggester, until = here.home.suggester, None
+    job_id = None if which.job is None else here.job_id(which.job)
+    asked = {"model": which.model, "job_id": job_id, "column": which.label_column}
+    if reserve:
+        found, reserved = here.home.questions.suggest(
+            suggester, graph, strategy, k, holder=here.holder_for(annotator), **asked
+        )
+        until = reserved.until
+    else:
+        found = suggester.suggest(graph, strategy, k, **asked)
+    meta = None if found.file is None else found.file.meta
+    return answer_of(
+        Suggestions,
+        found,
+        reserved_until=until,
+        job=None if meta is None else meta.job_id,
+        model=None if meta is None else meta.model,
+        snapshot=None if meta is None else meta.snapshot,
+        predicted_labels_seq=None if meta is None else meta.labels_seq,
+        suggestions=[
+            {"node": node, "prediction": prediction}
+            for node, prediction in zip(found.nodes, found.predictions, strict=True)
+        ],
+    )
