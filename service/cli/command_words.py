@@ -165,8 +165,7 @@ HELP: Final = {
         "How far people agree about the same nodes: percent, kappa of pairs, alpha of all."
     ),
     "labels disagreements": (
-        "Nodes that people have labeled differently, and which label stands until somebody "
-        "decides."
+        "Nodes that people have labeled differently, and which label stands until somebody decides."
     ),
     "labels decide": "Put the label that is to stand of a node about which people disagree.",
     "labels rename-annotator": (

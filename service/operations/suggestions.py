@@ -1,6 +1,7 @@
 """Suggestions of nodes to label next."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 from peewit.service.catalog import GraphRecord
@@ -17,6 +18,7 @@ from peewit.service.predictions.suggestions import (
     NoMargins,
     Strategy,
 )
+from peewit.service.predictions.suggestions import Suggestions as FoundSuggestions
 from peewit.service.wire.predictions import Suggestions
 
 
@@ -80,11 +82,16 @@ def get_suggestions(
         until = reserved.until
     else:
         found = suggester.suggest(graph, strategy, k, **asked)
+    return _suggestions(found, until)
+
+
+def _suggestions(found: FoundSuggestions, reserved_until: datetime | None) -> Suggestions:
+    """What was found, and what the predictions were made from."""
     meta = None if found.file is None else found.file.meta
     return answer_of(
         Suggestions,
         found,
-        reserved_until=until,
+        reserved_until=reserved_until,
         job=None if meta is None else meta.job_id,
         model=None if meta is None else meta.model,
         snapshot=None if meta is None else meta.snapshot,
