@@ -257,8 +257,9 @@ def main() -> None:
     others = False, "Newton and the dual in 'stopped'"
     asked = options(__doc__, cases=CASES, quick={"sizes": "small"}, others=others)
     for name in asked.cases:
-        arguments = CASES[name][2 if asked.quick else 1]
-        arguments |= {"others": asked.others} if name == "stopped" else {}
+        arguments = dict(CASES[name][2 if asked.quick else 1])
+        if name == "stopped":
+            arguments["others"] = asked.others
         CONSOLE.print(f"{name} {arguments}")
         alone(run, name, arguments)
 

@@ -111,7 +111,8 @@ def fill(home: Home, n_nodes: int) -> None:
             scores=rng.random((n_nodes, N_CLASSES)),
             reachable=np.ones(n_nodes, bool),
         )
-        queue.finish(job.id, job.attempt, {"file": path.name, "status": "converged"})
+        result = {"file": path.name, "status": "converged", "n_labels_waiting": 0}
+        queue.finish(job.id, job.attempt, result)
     EmbeddingStore(paths).publish(_embedding(n_nodes, rng))
     database.close()
 

@@ -102,7 +102,7 @@ def main() -> None:
             home = root / f"graph-{size}-{share}"
             if store_of(home).latest() is None:
                 most = None if share is None else int(share * asked.edges)
-                limits = {"expected_nodes": asked.nodes, "max_edges": most}
+                limits = {"expected_nodes": asked.nodes, "max_edges": most, "epsilon": 0.7}
                 ingested(home, data, seed=0, n_threads=N_THREADS, **limits)
             for rtol in asked.rtols:
                 table.add(*alone(measure, home, asked.edges, classes_of(graph), rtol))
