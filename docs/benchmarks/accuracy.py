@@ -1,34 +1,24 @@
 """How many nodes do the models get right from 1 to 50 labels per class, beside other libraries?
 
-Run ``python -m docs.benchmarks.accuracy --set digits``, ``usps`` or ``mnist``. The last two are
-read from the folder that ``PEEWIT_DATA`` names. Digits (1,797 images) and USPS (9,298) are joined
-to their 10 nearest neighbors, w = exp(-4 d^2 / d_10(i)^2), made symmetric by (W + W^T) / 2; mnist
-is the stored graph of 70,000 images with the published draws of 1 to 5 labels per class. All
-methods see the same graph and draws; ``poisson-mbo, known sizes`` alone is told the sizes of the
-classes. Accuracy counts the
-nodes without label; seconds are CPU seconds of one draw, preparation of the graph apart. A peer
-that is not installed is left out, and said to be: ``graphlearning`` 1.7.5, ``scikit-network``.
+``--set digits`` (1,797 images), ``usps`` (9,298) or ``mnist``. The first two are joined to their 10
+nearest neighbors, w = exp(-4 d^2 / d_10(i)^2), made symmetric by (W + W^T) / 2; mnist is the stored
+graph of 70,000 images with the published draws of labels. All methods see the same graph and draws;
+``poisson-mbo, known sizes`` alone is told the sizes of the classes. Seconds are CPU seconds of one
+draw, preparation apart. Peers: ``graphlearning`` 1.7.5, ``scikit-network``, scikit-learn.
 """
 
-import argparse
-import importlib
-import os
-import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from rich.console import Console
-from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading
 
+from docs.benchmarks import frame
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -58,12 +48,7 @@ MODELS: dict[str, Model] = {
 KNOWN_SIZES = "poisson-mbo, known sizes"
 """Told the sizes of the classes, which no other method is."""
 NAMES = [*MODELS, KNOWN_SIZES]
-PEERS = (
-    "sknetwork diffusion",
-    "sknetwork propagation",
-    "graphlearning poisson",
-    "sklearn spreading",
-)
+PEERS = "sknetwork diffusion", "sknetwork propagation", "graphlearning poisson", "sklearn spreading"
 """Diffusion of 50 steps, 100 rounds of propagation (without limit it went on for ever on USPS),
 Poisson learning, LabelSpreading with alpha .99."""
 
@@ -79,33 +64,15 @@ class Problem:
     draws: Callable[[int, int], Iterator[Int64Array]]
 
 
-@dataclass(slots=True, kw_only=True)
-class Column:
-    """What the draws gave one method: share of right nodes and CPU seconds."""
-
-    right: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-
-
 def load(name: str) -> Problem:
-    """The set called ``name``.
-
-    Raises
-    ------
-    FileNotFoundError
-        ``PEEWIT_DATA`` is needed and not set, or the files are not there.
-    """
     if name == "digits":
         points, classes = load_digits(return_X_y=True)
         return _joined(points, classes.astype(np.int64))
-    folder = os.environ.get("PEEWIT_DATA")
-    if not folder:
-        raise FileNotFoundError(f"PEEWIT_DATA is not set; it names the folder of {name}")
     if name == "usps":
-        with np.load(Path(folder) / "usps.npz") as stored:
+        with np.load(frame.folder() / "usps.npz") as stored:
             return _joined(stored["X"], stored["y"].astype(np.int64))
-    graph, classes = labeled_graph(Path(folder), "mnist_knn10")
-    with np.load(Path(folder) / "mnist_label_trials.npz") as stored:
+    graph, classes = labeled_graph(frame.folder(), "mnist_knn10")
+    with np.load(frame.folder() / "mnist_label_trials.npz") as stored:
         trials = {count: stored[f"per_class_{count}"] for count in LABEL_COUNTS["mnist"]}
 
     def published(per_class: int, n_draws: int) -> Iterator[Int64Array]:
@@ -136,8 +103,6 @@ def self_tuned(points: FloatArray, k: int) -> Graph:
 
 
 def our_methods(problem: Problem, names: list[str]) -> dict[str, Predict]:
-    """Models of Peewit, prepared."""
-
     def method(model: Model) -> Predict:
         prepared = model.prepare(problem.graph)
 
@@ -156,12 +121,12 @@ def our_methods(problem: Problem, names: list[str]) -> dict[str, Predict]:
     return {name: method(models[name]) for name in names}
 
 
-def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[str, Predict]:
-    """Methods of other libraries; those not installed are told to the console."""
+def peer_methods(problem: Problem, names: list[str]) -> dict[str, Predict]:
+    """Methods of other libraries; those not installed are told."""
     adjacency = sp.csr_matrix(problem.graph.adjacency)
     found: dict[str, Predict] = {}
-    network = installed("sknetwork.classification", console)
-    if network is not None:
+    libraries = {name.split()[0] for name in names}
+    if "sknetwork" in libraries and (network := frame.installed("sknetwork.classification")):
         found["sknetwork diffusion"] = lambda nodes: network.DiffusionClassifier(
             n_iter=50
         ).fit_predict(adjacency, named(problem, nodes))
@@ -171,8 +136,7 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
         found["sknetwork pagerank"] = lambda nodes: network.PageRankClassifier().fit_predict(
             adjacency, named(problem, nodes)
         )
-    learning = installed("graphlearning", console)
-    if learning is not None:
+    if "graphlearning" in libraries and (learning := frame.installed("graphlearning")):
         # of one node without edges it makes every score NaN, so that those are left to the majority
         joined = problem.graph.degree > 0
         place, within = np.cumsum(joined) - 1, adjacency[joined][:, joined]
@@ -189,15 +153,6 @@ def peer_methods(problem: Problem, names: list[str], console: Console) -> dict[s
     found["sklearn spreading"] = lambda nodes: spread(problem, nodes, alpha=0.99).transduction_
     found["sklearn spreading .9"] = lambda nodes: spread(problem, nodes, alpha=0.9).transduction_
     return {name: predict for name, predict in found.items() if name in names}
-
-
-def installed(name: str, console: Console) -> Any:
-    """The module, or None."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as missing:
-        console.print(f"left out: {name} ({missing})")
-        return None
 
 
 def named(problem: Problem, nodes: Int64Array) -> dict[int, int]:
@@ -218,78 +173,52 @@ def spread(problem: Problem, nodes: Int64Array, *, alpha: float = 0.99) -> Label
 
 def measure(
     problem: Problem, methods: dict[str, Predict], per_class: int, n_draws: int
-) -> dict[str, Column]:
-    """Every method on the first ``n_draws`` draws."""
-    columns = {name: Column() for name in methods}
+) -> dict[str, list[tuple[float, float]]]:
+    """Share right and CPU seconds of every method on each of the first ``n_draws`` draws."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for nodes in problem.draws(per_class, n_draws):
-        asked = np.ones(problem.graph.n_nodes, dtype=bool)
-        asked[nodes] = False
         for name, predict in methods.items():
-            begun = time.process_time()
-            predicted = predict(nodes)
-            columns[name].seconds.append(time.process_time() - begun)
-            columns[name].right.append(float((predicted == problem.classes)[asked].mean()))
-    return columns
+            predicted, seconds = frame.cpu_of(predict, nodes)
+            found[name].append((frame.share_right(predicted, problem.classes, nodes), seconds))
+    return found
 
 
-def show(name: str, per_class: int, columns: dict[str, Column], peers: list[str]) -> Table:
+def show(title: str, found: dict[str, list[tuple[float, float]]], peers: Iterable[str]) -> None:
     """One row for each method, and the default model's lead over each on their common draws."""
-    table = Table(title=f"{name}, {per_class} label{'s' * (per_class > 1)} per class")
-    for heading in ("", "draws", "accuracy %", "+-", "CPU s", f"{DEFAULT_MODEL} leads by", "+-"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    ours = columns.get(DEFAULT_MODEL)
-    for method, column in columns.items():
-        cells = [f"{value:.1f}" for value in mean_and_error(column.right)]
-        lead = ["", ""]
-        if ours is not None and method != DEFAULT_MODEL:
-            common = min(len(ours.right), len(column.right))
-            gaps = np.subtract(ours.right[:common], column.right[:common]).tolist()
-            lead = [f"{value:+.1f}" for value in mean_and_error(gaps)]
-        table.add_row(
-            f"[dim]{method}[/dim]" if method in peers else method,
-            str(len(column.right)),
-            *cells,
-            f"{np.mean(column.seconds):.2f}",
-            lead[0],
-            lead[1].lstrip("+"),
-        )
-    return table
-
-
-def mean_and_error(values: list[float]) -> tuple[float, float]:
-    """Mean and standard error in percent; one value has no error."""
-    if len(values) < 2:
-        return 100.0 * values[0], float("nan")
-    return 100.0 * float(np.mean(values)), 100.0 * float(np.std(values, ddof=1)) / len(
-        values
-    ) ** 0.5
+    heading = "|draws|accuracy % {:.1f}|+- {:.1f}|CPU s {:.2f}|"
+    table = frame.Figures(title, f"{heading}{DEFAULT_MODEL} leads by {{:+.1f}}|+- {{:.1f}}")
+    ours = [share for share, _ in found.get(DEFAULT_MODEL, ())]
+    for method, draws in found.items():
+        shares, seconds = np.array(draws).T
+        lead: Any = "", ""
+        if ours and method != DEFAULT_MODEL:
+            common = min(len(ours), len(draws))
+            lead = frame.mean_and_error(np.subtract(ours[:common], shares[:common]))
+        named_so = f"[dim]{method}[/dim]" if method in peers else method
+        table.add(named_so, len(draws), *frame.mean_and_error(shares), seconds.mean(), *lead)
+    frame.CONSOLE.print(table)
 
 
 def main() -> None:
-    """Print one table for each number of labels per class."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=sorted(LABEL_COUNTS), required=True)
-    parser.add_argument("--labels", type=int, nargs="+", help="per class; default all of the set")
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--peer-draws", type=int, help="fewer for the peers; 0 leaves them out")
-    parser.add_argument("--models", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
-    arguments = parser.parse_args()
-    console = Console(width=max(100, Console().width))
-    try:
-        problem = load(arguments.set)
-    except FileNotFoundError as missing:
-        console.print(f"skipped: {missing}")
-        sys.exit(0)
-    n_peer = arguments.draws if arguments.peer_draws is None else arguments.peer_draws
-    ours = our_methods(problem, arguments.models)
-    peers = peer_methods(problem, arguments.peers, console) if n_peer else {}
+    asked = frame.options(
+        __doc__,
+        set=("digits", LABEL_COUNTS),
+        labels=([int], "per class; default all of the set"),
+        draws=10,
+        peer_draws=(int, "fewer for the peers; 0 leaves them out"),
+        models=(NAMES, NAMES),
+        peers=(list(PEERS), PEERS),
+    )
+    problem = load(asked.set)
+    n_peer = asked.draws if asked.peer_draws is None else asked.peer_draws
+    ours = our_methods(problem, asked.models)
+    peers = peer_methods(problem, asked.peers) if n_peer else {}
     for predict in [*ours.values(), *peers.values()]:
         predict(next(problem.draws(1, 1)))  # compiles and prepares; thrown away
-    for per_class in arguments.labels or LABEL_COUNTS[arguments.set]:
-        columns = measure(problem, ours, per_class, arguments.draws)
-        columns |= measure(problem, peers, per_class, n_peer) if n_peer else {}
-        console.print(show(arguments.set, per_class, columns, list(peers)))
+    for per_class in asked.labels or LABEL_COUNTS[asked.set]:
+        found = measure(problem, ours, per_class, asked.draws)
+        found |= measure(problem, peers, per_class, n_peer) if n_peer else {}
+        show(f"{asked.set}, {per_class} label{'s' * (per_class > 1)} per class", found, peers)
 
 
 if __name__ == "__main__":

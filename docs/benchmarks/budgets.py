@@ -1,8 +1,5 @@
 """How many edges should be kept? What budgets of edges cost and give.
 
-    python -m docs.benchmarks.budgets [--family weak] [--nodes 200000] [--edges 40000000]
-        [--budgets 2 5 10 20 40]
-
 Edges of a family of `docs.benchmarks.edge_families`, or of ten weak blocks (a quarter of the edges
 stay within one, ``weak``), are ingested with each budget, in millions, by a process of its own.
 Printed are of each: edges kept, the spectral error to expect, accuracy of the default model with 50
@@ -11,53 +8,28 @@ label; of a push of a thousand edges until they are in a snapshot that was loade
 memory; and the disk that a snapshot takes.
 """
 
-import argparse
-import json
 import resource
-import subprocess
-import sys
 import tempfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.edge_families import FAMILIES
+from docs.benchmarks.frame import CONSOLE, Figures, alone, cpu_of, options, share_right
+from docs.benchmarks.streams import opened, store_of
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
 from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import Stream
-from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 WEAK: Final = "weak"
 WEAK_CLASSES: Final = 10
 LABELS_A_CLASS: Final = 50
 PUSHED: Final = 1_000
 MILLION: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What one budget costs and gives."""
-
-    kept: int
-    epsilon: float
-    right: float
-    ingest: float
-    first: float
-    changed: float
-    push: float
-    peak_mebibytes: float
-    disk_mebibytes: float
 
 
 def write(directory: Path, family: str, n_nodes: int, n_edges: int) -> None:
@@ -81,17 +53,14 @@ def write(directory: Path, family: str, n_nodes: int, n_edges: int) -> None:
     np.save(directory / "classes.npy", classes)
 
 
-def measured(directory: Path, max_edges: int) -> Row:
-    """Ingest, solve, change a label, push."""
+def measured(directory: Path, max_edges: int) -> tuple[Any, ...]:
     classes = np.load(directory / "classes.npy")
-    paths = GraphPaths(root=directory / f"graph-{max_edges}")
-    sparsifier = SparsifierSettings(max_edges=max_edges, expected_nodes=classes.size)
-    settings = StreamSettings(node_kind="dense", sparsifier=sparsifier)
+    root = directory / f"graph-{max_edges}"
     started = process_time()
-    stream = Stream(paths, settings)
+    stream = opened(root, max_edges=max_edges, expected_nodes=classes.size)
     stream.ingest(EdgeFiles(str(directory / "edges.parquet")).list())
     ingest = process_time() - started
-    store = SnapshotStore(paths.snapshots)
+    store = store_of(root)
     meta = store.meta(1)
     disk = sum(path.stat().st_size for path in store.directory(1).iterdir())
     graph = store.load(1).graph
@@ -101,83 +70,38 @@ def measured(directory: Path, max_edges: int) -> Row:
     nodes = np.sort(rng.choice(graph.n_nodes, n_labels + 1, replace=False))
     model = Auto()
     prepared = model.prepare(graph)
-    started = process_time()
-    solution = model.solve(prepared, Labels.from_pairs(nodes[:-1], known[nodes[:-1]].tolist()))
-    first = process_time() - started
-    started = process_time()
-    solution = model.solve(prepared, Labels.from_pairs(nodes, known[nodes].tolist()))
-    changed = process_time() - started
-    asked = np.ones(graph.n_nodes, bool)
-    asked[nodes] = False
-    right = float((solution.scores.argmax(axis=1) == known)[asked].mean())
+    fewer = Labels.from_pairs(nodes[:-1], known[nodes[:-1]].tolist())
+    solution, first = cpu_of(model.solve, prepared, fewer)
+    solution, changed = cpu_of(
+        model.solve, prepared, Labels.from_pairs(nodes, known[nodes].tolist())
+    )
+    right = 100 * share_right(solution.scores.argmax(axis=1), known, nodes)
     del prepared, graph, solution
     started = process_time()
     stream.ingest(EdgeFiles(str(directory / "pushed.parquet")).list())
     store.load(2)
-    return Row(
-        kept=meta.edges_kept,
-        epsilon=meta.epsilon_expected,
-        right=right,
-        ingest=ingest,
-        first=first,
-        changed=changed,
-        push=process_time() - started,
-        peak_mebibytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        disk_mebibytes=disk / 2**20,
-    )
+    push = process_time() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    row = meta.edges_kept, meta.epsilon_expected, right, ingest, first, changed, push
+    return *row, peak, disk / 2**20
 
 
 def main() -> None:
-    """Print a row for each budget."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\\n")[0])
-    parser.add_argument("--family", choices=(WEAK, *FAMILIES), default=WEAK)
-    parser.add_argument("--nodes", type=int, default=200_000)
-    parser.add_argument("--edges", type=int, default=40_000_000)
-    parser.add_argument("--budgets", type=float, nargs="*", default=[2, 5, 10, 20, 40])
-    parser.add_argument("--one", nargs=2, metavar=("DIRECTORY", "MAX_EDGES"))
-    asked = parser.parse_args()
-    if asked.one is not None:
-        sys.stdout.write(json.dumps(asdict(measured(Path(asked.one[0]), int(asked.one[1])))))
-        return
-    console = Console(width=140)
-    table = Table(title=f"{asked.family}, {asked.nodes:,} nodes, {asked.edges:,} edges")
-    headings = (
-        "budget",
-        "kept",
-        "epsilon",
-        "right %",
-        "ingest",
-        "first",
-        "changed",
-        "push",
-        "peak MiB",
-        "disk MiB",
+    budgets = [2.0, 5.0, 10.0, 20.0, 40.0]
+    family = WEAK, (WEAK, *FAMILIES)
+    asked = options(__doc__, family=family, nodes=200_000, edges=40_000_000, budgets=budgets)
+    table = Figures(
+        f"{asked.family}, {asked.nodes:,} nodes, {asked.edges:,} edges",
+        "budget {:,}|kept {:,}|epsilon {:.2f}|right % {:.2f}|ingest {:.1f}|first {:.1f}|"
+        "changed {:.1f}|push {:.1f}|peak MiB {:,.0f}|disk MiB {:,.0f}",
+        left=0,
     )
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    with tempfile.TemporaryDirectory() as directory:
-        write(Path(directory), asked.family, asked.nodes, asked.edges)
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), asked.family, asked.nodes, asked.edges)
         for millions in asked.budgets:
             max_edges = int(millions * MILLION)
-            command = [sys.executable, "-m", __spec__.name, "--one", directory, str(max_edges)]
-            row = Row(
-                **json.loads(
-                    subprocess.run(
-                        command, check=True, capture_output=True, text=True
-                    ).stdout.splitlines()[-1]
-                )
-            )
-            figures = row.ingest, row.first, row.changed, row.push
-            table.add_row(
-                f"{max_edges:,}",
-                f"{row.kept:,}",
-                f"{row.epsilon:.2f}",
-                f"{100 * row.right:.2f}",
-                *(f"{each:.1f}" for each in figures),
-                f"{row.peak_mebibytes:,.0f}",
-                f"{row.disk_mebibytes:,.0f}",
-            )
-    console.print(table)
+            table.add(max_edges, *alone(measured, Path(name), max_edges))
+    CONSOLE.print(table)
 
 
 if __name__ == "__main__":

@@ -1,41 +1,25 @@
 """Solves on a machine that others keep busy: do they end in proportion, and does progress rise?
 
-    python -m docs.benchmarks.busy [--nodes 200000] [--busy 0 8 30] [--model NAME] [--home DIR]
-
 `peewit serve` on ten communities, beside so many processes that compute without end. A solve is
 followed by its events: its seconds, the processor seconds of its process, and which part of a fair
 share they are (two threads of a solve beside k others on c processors would get 2 c / (k + 2)
 of them, at most 2 and at most c). Then a label is put, and `auto_solve` brings its prediction.
 """
 
-import argparse
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-import psutil
 
-from docs.benchmarks.first_contact import busy, show
-from docs.benchmarks.load import prepare
+from docs.benchmarks.first_contact import busy
+from docs.benchmarks.frame import CONSOLE, options
+from docs.benchmarks.load import cpu_seconds, home_of
 from peewit.service.client import Client
-from tests.end_to_end.processes import Home, Server, descendants
+from tests.end_to_end.processes import Home, Server
 
 LIMIT: Final = 1800.0
-
-
-def solving_seconds(server: Server) -> float:
-    """Processor seconds of all processes of a server."""
-    total = 0.0
-    for process in descendants(server.process.pid):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-    return total
 
 
 def followed(client: Client, model: str) -> tuple[float, float, int]:
@@ -64,11 +48,11 @@ def measure(home: Home, directory: Path, model: str, counts: list[int]) -> None:
     n_processors = os.cpu_count() or 1
     for turn, n_busy in enumerate(counts):
         with busy(n_busy):
-            before = solving_seconds(server)
+            before = cpu_seconds(server.process.pid)
             seconds, last, n_falls = followed(client, model)
-            used = solving_seconds(server) - before
+            used = cpu_seconds(server.process.pid) - before
             fair = min(2.0, n_processors, 2.0 * n_processors / (n_busy + 2))
-            show(
+            CONSOLE.print(
                 f"beside {n_busy:>3}  solve {seconds:7.1f} s  processor {used:6.1f} s  "
                 f"of a fair share {used / (seconds * fair):5.2f}  told {last:.0%}, "
                 f"which fell {n_falls} times"
@@ -79,24 +63,15 @@ def measure(home: Home, directory: Path, model: str, counts: list[int]) -> None:
             put = client.put_labels("g", {node: "class-0"})
             while client.prediction("g", node).labels_seq < put.labels_seq:
                 time.sleep(0.1)
-            show(f"{'':<12}from a label to its prediction {time.monotonic() - began:.1f} s")
+            CONSOLE.print(
+                f"{'':<12}from a label to its prediction {time.monotonic() - began:.1f} s"
+            )
             client.update_graph("g", auto_solve=None)
 
 
 def main() -> None:
-    """Prepare a home unless it is there, and measure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, default=200_000)
-    parser.add_argument("--busy", type=int, nargs="+", default=[0, 8, 30])
-    parser.add_argument("--model", default="harmonic-mbo")
-    parser.add_argument("--home", type=Path)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="peewit-busy-") as made:
-        directory = asked.home or Path(made) / "busy"
-        if not directory.exists():
-            prepare(directory, asked.nodes)
+    asked = options(__doc__, nodes=200_000, busy=[0, 8, 30], model="harmonic-mbo", home=Path)
+    with home_of(asked.home, asked.nodes) as directory:
         home = Home(directory / "home", PEEWIT_LOG_LEVEL="warning")
         try:
             measure(home, directory, asked.model, asked.busy)

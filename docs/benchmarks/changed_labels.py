@@ -1,19 +1,17 @@
 """How far are answers of `auto` for changed labels from those of a first solve?
 
-Run ``python -m docs.benchmarks.changed_labels [--families road ...] [--nodes 30_000]``. Twenty
-labels change one after another: every other one is new, the rest are corrections of wrong ones.
-Each time a graph that is prepared once is solved beside one that is prepared anew. Printed are the
-nodes that are right in the mean, of both, the mean and the range of the difference, the nodes on
-which both agree, and how far a first solve moves from one change to the next.
+Twenty labels change one after another: every other one is new, the rest are corrections of wrong
+ones. Each time a graph that is prepared once is solved beside one that is prepared anew. Printed
+are the nodes that are right in the mean, of both, the mean and the range of the difference, the
+nodes on which both agree, and how far a first solve moves from one change to the next.
 """
 
-import argparse
+from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.edge_families import FAMILIES
+from docs.benchmarks.frame import options, share_right, show
 from docs.benchmarks.large import graph_of
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
@@ -24,8 +22,7 @@ _SEED = 3
 _N_CHANGES = 20
 
 
-def run(graph: Graph, classes: Int64Array, n_labels: int) -> list[str]:
-    """A row of the table."""
+def run(graph: Graph, classes: Int64Array, n_labels: int) -> list[Any]:
     nodes = np.random.default_rng(_SEED).permutation(classes.size)
     known = dict(zip(nodes[:n_labels].tolist(), classes[nodes[:n_labels]].tolist(), strict=True))
     wrong = list(known)[: _N_CHANGES // 2]
@@ -38,25 +35,16 @@ def run(graph: Graph, classes: Int64Array, n_labels: int) -> list[str]:
         node = int(nodes[n_labels + number]) if number % 2 == 0 else wrong[number // 2]
         known[node] = int(classes[node])
         labels = _labels(known)
-        asked = np.ones(classes.size, bool)
-        asked[labels.nodes] = False
         found = [
             np.asarray(labels.class_names)[model.solve(each, labels).scores.argmax(axis=1)]
             for each in (prepared, model.prepare(graph))
         ]
-        right[number] = [100 * (each == classes)[asked].mean() for each in found]
-        agreed[number] = 100 * (found[0] == found[1])[asked].mean()
+        right[number] = [100 * share_right(each, classes, labels.nodes) for each in found]
+        agreed[number] = 100 * share_right(found[0], found[1], labels.nodes)
     apart = right[:, 0] - right[:, 1]
     moved = np.abs(np.diff(right[:, 1])).mean()
-    means = right.mean(axis=0)
-    return [
-        f"{n_labels:,}",
-        *(f"{each:.2f}" for each in means),
-        f"{apart.mean():+.2f}",
-        f"{apart.min():+.2f} to {apart.max():+.2f}",
-        f"{agreed.mean():.1f}",
-        f"{moved:.2f}",
-    ]
+    span = float(apart.min()), float(apart.max())
+    return [n_labels, *right.mean(axis=0), apart.mean(), span, agreed.mean(), moved]
 
 
 def _labels(known: dict[int, int]) -> Labels:
@@ -64,22 +52,14 @@ def _labels(known: dict[int, int]) -> Labels:
 
 
 def main() -> None:
-    """Print a table for each family."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=[*FAMILIES])
-    parser.add_argument("--nodes", type=int, default=30_000)
-    parser.add_argument("--labels", nargs="+", type=int, default=[60, 200, 1_000])
-    options = parser.parse_args()
-    console = Console(width=120)
-    for family in options.families:
-        graph, classes = graph_of(family, options.nodes)
-        table = Table(title=f"{family}: {graph.n_nodes:,} nodes")
-        names = "labels", "right %", "first solve", "mean", "range", "agree %", "label to label"
-        for name in names:
-            table.add_column(name, justify="right")
-        for n_labels in options.labels:
-            table.add_row(*run(graph, classes, n_labels))
-        console.print(table)
+    families = [*FAMILIES], FAMILIES
+    asked = options(__doc__, families=families, nodes=30_000, labels=[60, 200, 1_000])
+    columns = "labels {:,}|right % {:.2f}|first solve {:.2f}|mean {:+.2f}|range {:+.2f} to {:+.2f}|"
+    columns += "agree % {:.1f}|label to label {:.2f}"
+    for family in asked.families:
+        graph, classes = graph_of(family, asked.nodes)
+        rows = (run(graph, classes, n_labels) for n_labels in asked.labels)
+        show(f"{family}: {graph.n_nodes:,} nodes", columns, rows, left=0)
 
 
 if __name__ == "__main__":

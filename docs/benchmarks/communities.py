@@ -1,10 +1,8 @@
 """Parquet files of a graph of communities, as large as wanted, the same for every machine.
 
-Node ids are shuffled, so that a community is not a range of memory. Run as a program it writes one
-directory of files: ``python -m docs.benchmarks.communities DIR --edges 100_000_000``.
+Node ids are shuffled, so that a community is not a range of memory.
 """
 
-import argparse
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,18 +21,9 @@ FILE_ROWS = 10 * ROW_GROUP_ROWS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communities:
-    """A random multigraph of equal communities.
+    """A random multigraph of equal communities, parallel edges and loops as chance has it.
 
-    Attributes
-    ----------
-    n_nodes, n_edges : int
-        Size; parallel edges and self-loops occur as chance has it.
-    community_nodes : int
-        Nodes of a community.
-    cross_share : float
-        Share of the edges whose ends are drawn from all nodes.
-    seed : int
-        Of everything.
+    ``cross_share`` is that of the edges whose ends are drawn from all nodes.
     """
 
     n_nodes: int
@@ -93,19 +82,3 @@ class Communities:
         if writer is not None:
             writer.close()
         unfinished.replace(path)
-
-
-def main() -> None:
-    """Write one set of files and name it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--nodes", type=int, default=200_000)
-    parser.add_argument("--edges", type=int, default=100_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    graph = Communities(n_nodes=options.nodes, n_edges=options.edges, seed=options.seed)
-    graph.write(options.directory)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,34 +5,34 @@ killed, what clients were promised and whether it was kept. Exit 1 on a violatio
 then stay where it says.
 """
 
-import argparse
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from docs.benchmarks.frame import options
 from tests.end_to_end.crashing.run import Plan, crash
 
 
 def main() -> None:
-    """Read the options, run, tell."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seconds", type=float, help="end after so long, with fewer kills")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--serve", action="store_true", help="kill `peewit serve` itself")
-    parser.add_argument("--deletes", action="store_true", help="edges, files and nodes leave, too")
-    parser.add_argument("--quick", action="store_true", help="10 kills")
-    options = parser.parse_args()
+    asked = options(
+        __doc__,
+        quick={"kills": 10},
+        database=("sqlite", ("sqlite", "postgresql")),
+        kills=100,
+        seconds=(float, "end after so long, with fewer kills"),
+        seed=0,
+        serve=(False, "kill `peewit serve` itself"),
+        deletes=(False, "edges, files and nodes leave, too"),
+    )
     directory = Path(tempfile.mkdtemp(prefix="peewit-crashes-"))
     plan = Plan(
-        database=options.database,
-        seed=options.seed,
-        n_kills=10 if options.quick else options.kills,
-        seconds=options.seconds,
-        is_supervised=options.serve,
-        deletes=options.deletes,
+        database=asked.database,
+        seed=asked.seed,
+        n_kills=asked.kills,
+        seconds=asked.seconds,
+        is_supervised=asked.serve,
+        deletes=asked.deletes,
     )
     report = crash(plan, directory, say=lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201 - progress
     print(report.summary())  # noqa: T201 - the answer

@@ -1,6 +1,5 @@
 """How far is the default from the best of its arms, of the majority and of other libraries?
 
-Run ``python -m docs.benchmarks.default_model [--draws 3] [--sets cora ...] [--ways spread]``.
 Graphs: those of the folder that ``PEEWIT_DATA`` names, digits, and generators of blocks with hubs
 and unequal classes, of rings and of accounts with frauds. Labels are drawn equally many of each
 class, or as many at random, 1 to 50 a class, or spread out (as many at random, none within two
@@ -8,22 +7,19 @@ steps of another, as far as there is room); classes are numbered otherwise in ev
 peer wins by how it breaks ties. Printed are what `auto` loses most on, beside the best of the
 others on the same draws, and the mean loss for every way of drawing. The majority counts as the
 mean of the largest classes where these tie. "Within" counts graphs where it loses no more points
-than that, or than one standard error of the loss. Peers are left out where they are not installed.
+than that, or than one standard error of the loss.
 """
 
-import argparse
-import os
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.accuracy import Problem, peer_methods, self_tuned
-from peewit.solvers.arrays import FloatArray, Int64Array
+from docs.benchmarks.frame import CONSOLE, folder, options, share_right
+from docs.benchmarks.frame import show as show_table
+from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
@@ -60,7 +56,7 @@ def blocks(shares: list[float], homophily: float, mean_degree: float, n_nodes: i
             rows = np.flatnonzero((classes[u] == own) & (is_inside == inside))
             ends = np.flatnonzero((classes == own) == inside)
             v[rows] = rng.choice(ends, rows.size, p=pull[ends] / pull[ends].sum())
-    return _joined(u, v, n_nodes), classes
+    return unit_graph(u, v, n_nodes), classes
 
 
 def rings(share: float, far: float, n_hubs: int = 0, n_nodes: int = 20_000, size: int = 20) -> Made:
@@ -77,7 +73,7 @@ def rings(share: float, far: float, n_hubs: int = 0, n_nodes: int = 20_000, size
         u = np.concatenate([u, rng.integers(0, n_nodes, u.size // 3)])
         extra = hubs[rng.choice(n_hubs, u.size - v.size, p=rank / rank.sum())]
         v = np.concatenate([v, extra])
-    return _joined(u, v, n_nodes), classes
+    return unit_graph(u, v, n_nodes), classes
 
 
 def accounts(share: float, n_nodes: int = 15_000) -> Made:
@@ -102,29 +98,23 @@ def accounts(share: float, n_nodes: int = 15_000) -> Made:
     )
     u = np.concatenate([frauds[pick], buyers, honest[near]])
     v = np.concatenate([frauds[mates], popular, honest[town]])
-    return _joined(u, v, n_nodes), classes
+    return unit_graph(u, v, n_nodes), classes
 
 
-def _joined(u: Int64Array, v: Int64Array, n_nodes: int) -> Graph:
+def unit_graph(u: Int64Array, v: Int64Array, n_nodes: int) -> Graph:
+    """Of edges of weight 1 that are no self-loops, parallel ones summed."""
     different = u != v
     ones = np.ones(np.count_nonzero(different))
     return Graph.from_edges(u[different], v[different], ones, n_nodes=n_nodes)
 
 
 def _usps() -> Made:
-    with np.load(_folder() / "usps.npz") as stored:
+    with np.load(folder() / "usps.npz") as stored:
         return self_tuned(stored["X"], 10), stored["y"].astype(np.int64)
 
 
-def _folder() -> Path:
-    folder = os.environ.get("PEEWIT_DATA")
-    if not folder:
-        raise FileNotFoundError("PEEWIT_DATA is not set")
-    return Path(folder)
-
-
 SETS: dict[str, Callable[[], Made]] = {
-    **{name: lambda name=name: labeled_graph(_folder(), name) for name in STORED},
+    **{name: lambda name=name: labeled_graph(folder(), name) for name in STORED},
     "usps": _usps,
     "digits": digits_graph,
     "blocks 5, .55": lambda: blocks([1] * 5, 0.55, 12),
@@ -155,12 +145,10 @@ class Row:
 
     @property
     def right(self) -> dict[str, float]:
-        """Mean accuracy of every method."""
         return {name: float(np.mean(each)) for name, each in self.draws.items()}
 
     @property
     def best(self) -> str:
-        """The best of the others."""
         others = {name: each for name, each in self.right.items() if name != "auto"}
         return max(others, key=lambda name: others[name])
 
@@ -188,10 +176,10 @@ def drawn(
     counts = np.bincount(classes[known])
     if per_class * counts.size > known.size // 4:
         return None
+    if way == "balanced" and counts.min() < 2 * per_class:
+        return None
     if way == "balanced":
-        return (
-            None if counts.min() < 2 * per_class else draw_per_class(classes, per_class, seed=seed)
-        )
+        return draw_per_class(classes, per_class, seed=seed)
     rng = np.random.default_rng(seed)
     if way == "spread":
         nodes = spread(graph, rng.permutation(known), per_class * counts.size)
@@ -210,16 +198,12 @@ def spread(graph: Graph, order: Int64Array, n_labels: int) -> Int64Array:
             near = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
             is_free[node] = is_free[near] = False
             for each in near:
-                is_free[adjacency.indices[adjacency.indptr[each] : adjacency.indptr[each + 1]]] = (
-                    False
-                )
+                further = slice(*adjacency.indptr[each : each + 2])
+                is_free[adjacency.indices[further]] = False
     return np.sort(np.array(chosen))
 
 
-def measure(
-    name: str, n_draws: int, ways: list[str], label_counts: list[int], console: Console
-) -> list[Row]:
-    """Some ways of drawing labels on one graph."""
+def measure(name: str, n_draws: int, ways: list[str], label_counts: list[int]) -> list[Row]:
     graph, true = SETS[name]()
     models = {"auto": Auto(), **ARMS}
     prepared = {each: model.prepare(graph) for each, model in models.items()}
@@ -233,84 +217,71 @@ def measure(
                 nodes = drawn(graph, classes, way, per_class, seed)
                 if nodes is None:
                     continue
-                asked = classes >= 0
-                asked[nodes] = False
                 labels = Labels.from_pairs(nodes, classes[nodes])
                 codes = np.array(labels.class_names)
                 for each, model in models.items():
-                    scores: FloatArray = model.solve(prepared[each], labels).scores
-                    right[each].append(
-                        float((codes[scores.argmax(axis=1)] == classes)[asked].mean())
-                    )
+                    found = codes[model.solve(prepared[each], labels).scores.argmax(axis=1)]
+                    right[each].append(share_right(found, classes, nodes))
                 counts = np.bincount(labels.classes)
                 largest = codes[counts == counts.max()]
-                shares = [(classes[asked] == code).mean() for code in largest]
+                shares = [share_right(np.full(classes.size, c), classes, nodes) for c in largest]
                 right["majority"].append(float(np.mean(shares)))
                 problem = Problem(graph=graph, classes=classes, draws=lambda *_: iter(()))
-                for peer, predict in peer_methods(problem, PEERS, Console(quiet=True)).items():
-                    right[peer].append(float((predict(nodes) == classes)[asked].mean()))
+                for peer, predict in peer_methods(problem, PEERS).items():
+                    right[peer].append(share_right(predict(nodes), classes, nodes))
             if right:
                 rows.append(Row(name=name, way=way, per_class=per_class, draws=dict(right)))
-                console.print(f"{name}, {way} {per_class}: {100 * rows[-1].lead:+.1f}")
+                CONSOLE.print(f"{name}, {way} {per_class}: {100 * rows[-1].lead:+.1f}")
     return rows
 
 
-def show(rows: list[Row], console: Console) -> None:
+def show(rows: list[Row]) -> None:
     """The worst rows, then a line for each way of drawing labels."""
-    worst = Table(title="where auto loses most")
-    for heading in ("graph", "labels", "auto", "best of the others", "", "loses", "+-"):
-        worst.add_column(heading)
-    for row in sorted(rows, key=lambda each: each.lead)[:10]:
-        figures = f"{100 * row.right['auto']:.1f}", f"{100 * row.right[row.best]:.1f}", row.best
-        loss = f"{-100 * row.lead:.1f}", f"{100 * row.error:.1f}"
-        worst.add_row(row.name, f"{row.way} {row.per_class}", *figures, *loss)
-    console.print(worst)
-    table = Table(title="mean lead over the best of the others, by labels")
+    worst = (
+        (
+            *(row.name, f"{row.way} {row.per_class}", 100 * row.right["auto"]),
+            *(100 * row.right[row.best], row.best, -100 * row.lead, 100 * row.error),
+        )
+        for row in sorted(rows, key=lambda each: each.lead)[:10]
+    )
+    columns = "graph|labels|auto {:.1f}|best of the others {:.1f}||loses {:.1f}|+- {:.1f}"
+    show_table("where auto loses most", columns, worst, left=7)
+    table = []
     names = list(rows[0].right)
-    headings = ["labels", "graphs", *names, "within 1", "within 2", "worst", "below the majority"]
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "labels" else "right")
     for way in WAYS:
         for per_class in sorted({row.per_class for row in rows}):
             own = [row for row in rows if row.way == way and row.per_class == per_class]
             if not own:
                 continue
-            means = [
-                100 * np.mean([row.right[name] - row.right[row.best] for row in own])
-                for name in names
-            ]
-            below = min(row.right["auto"] - row.right["majority"] for row in own)
-            table.add_row(
-                f"{way} {per_class}",
-                str(len(own)),
-                *(f"{mean:+.1f}" for mean in means),
-                *(str(sum(row.is_close(margin) for row in own)) for margin in (0.01, 0.02)),
-                f"{100 * min(row.lead for row in own):+.1f}",
-                f"{100 * min(below, 0.0):.1f}",
+            lead = 100 * np.mean(
+                [[row.right[name] - row.right[row.best] for name in names] for row in own], axis=0
             )
-    console.print(table)
+            below = min(row.right["auto"] - row.right["majority"] for row in own)
+            near = [sum(row.is_close(margin) for row in own) for margin in (0.01, 0.02)]
+            least = 100 * min(row.lead for row in own)
+            table.append([f"{way} {per_class}", len(own), *lead, *near, least, 100 * min(below, 0)])
+    means = "|".join(f"{name} {{:+.1f}}" for name in names)
+    columns = f"labels|graphs|{means}|within 1|within 2|worst {{:+.1f}}|below the majority {{:.1f}}"
+    show_table("mean lead over the best of the others, by labels", columns, table)
 
 
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
-    parser.add_argument("--labels", type=int, nargs="+", default=[1, 5, 20, 50], help="per class")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["balanced", "random"])
-    parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="one draw of digits")
-    arguments = parser.parse_args()
-    console = Console(width=max(140, Console().width))
-    sets = ["digits"] if arguments.quick else arguments.sets
+    asked = options(
+        __doc__,
+        quick={"sets": ["digits"], "draws": 1},
+        sets=(list(SETS), SETS),
+        labels=([1, 5, 20, 50], "per class"),
+        ways=(["balanced", "random"], WAYS),
+        draws=3,
+    )
     rows: list[Row] = []
-    for name in sets:
+    for name in asked.sets:
         try:
-            n_draws = 1 if arguments.quick else arguments.draws
-            rows += measure(name, n_draws, arguments.ways, arguments.labels, console)
+            rows += measure(name, asked.draws, asked.ways, asked.labels)
         except FileNotFoundError as missing:
-            console.print(f"left out: {name} ({missing})")
+            CONSOLE.print(f"left out: {name} ({missing})")
     if rows:
-        show(rows, console)
+        show(rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """What does it cost to delete edges: to log them, to resolve deletes, to strike records?
 
-Run ``python -m docs.benchmarks.deletion_costs`` or ``--quick``. In CPU seconds of one thread, at
-``--nodes``: an ingest without deletions and with them; then so many rows that insert edges
-which are there already, and as many that delete them, each with its snapshot; and strikes alone.
+In CPU seconds of one thread: an ingest without deletions and with them; then so many rows that
+insert edges which are there already, and as many that delete them, each with its snapshot; and
+strikes alone.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -14,17 +13,15 @@ from typing import Final, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import CONSOLE, Figures, cpu_of, options, show
+from docs.benchmarks.streams import opened
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.column_mapping import CHANGES
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import IngestEvent, Repaired
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
-from peewit.streaming.settings import StreamSettings
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb
 from peewit.streaming.sparsifier.strikes import strike
@@ -32,7 +29,7 @@ from peewit.streaming.sparsifier.strikes import strike
 STRUCK: Final = (1_000, 100_000, 1_000_000)
 
 
-def show_strikes(n_nodes: int, console: Console) -> None:
+def show_strikes(n_nodes: int) -> None:
     """CPU nanoseconds of a strike for each record of the sparsifier."""
     rng = np.random.default_rng(0)
     n_edges = 10 * n_nodes
@@ -40,19 +37,16 @@ def show_strikes(n_nodes: int, console: Console) -> None:
     block = EdgeBlock(u=u, v=v, weight=np.ones(n_edges, np.float32), n_self_loops=0, n_rows=n_edges)
     state = absorb(SparsifierState(), SparsifierSettings(epsilon=0.7), [block], n_nodes=n_nodes)
     strike(state, u[:10], v[:10])  # compiles
-    table = Table(title=f"a strike from {state.n_records:,} records of {n_nodes:,} nodes")
-    table.add_column("pairs", justify="right")
-    table.add_column("ns of CPU a record", justify="right")
+    rows = []
     for n_pairs in STRUCK:
         chosen = rng.choice(n_edges, min(n_pairs, n_edges), replace=False)
-        began = time.process_time()
-        strike(state, u[chosen], v[chosen])
-        seconds = time.process_time() - began
-        table.add_row(f"{chosen.size:,}", f"{1e9 * seconds / state.n_records:.1f}")
-    console.print(table)
+        _, seconds = cpu_of(strike, state, u[chosen], v[chosen])
+        rows.append((chosen.size, 1e9 * seconds / state.n_records))
+    title = f"a strike from {state.n_records:,} records of {n_nodes:,} nodes"
+    show(title, "pairs {:,}|ns of CPU a record {:.1f}", rows, left=0)
 
 
-def show_log(n_nodes: int, console: Console) -> None:
+def show_log(n_nodes: int) -> None:
     """CPU of an ingest with a log to one without, and of resolving deletes."""
     n_edges, rng = 20 * n_nodes, np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as directory:
@@ -71,15 +65,13 @@ def show_log(n_nodes: int, console: Console) -> None:
             stream = _stream(root / deletions, deletions, n_nodes)
             stream.ingest(EdgeFiles(root / "inserts.parquet").list())
             seconds[deletions] = time.process_time() - began
-        table = Table(title=f"{n_edges:,} edges of {n_nodes:,} nodes, in CPU seconds")
-        table.add_column("")
-        table.add_column("s", justify="right")
-        table.add_column("note")
+        title = f"{n_edges:,} edges of {n_nodes:,} nodes, in CPU seconds"
+        table = Figures(title, "|s {:.2f}|note")
         for deletions, taken in seconds.items():
             ratio = f"{taken / seconds['off']:.2f} of off"
-            table.add_row(f"ingest, deletions {deletions}", f"{taken:.2f}", ratio)
+            table.add(f"ingest, deletions {deletions}", taken, ratio)
         log = sum(path.stat().st_size for path in (root / "exact" / "log").iterdir())
-        table.add_row("its log", "", f"{log / n_edges:.1f} bytes an edge")
+        table.add("its log", "", f"{log / n_edges:.1f} bytes an edge")
         for n_pairs in (10, n_edges // 1_000, n_edges // 50):
             rows = rng.choice(n_edges, n_pairs, replace=False)
             for op in ("insert", "delete"):  # the inserts, so that all deletes meet an edge
@@ -88,16 +80,15 @@ def show_log(n_nodes: int, console: Console) -> None:
                 pq.write_table(pa.table(columns), path)
                 told: list[Repaired] = []
                 stream = _stream(root / "exact", "exact", n_nodes, told)
-                began = time.process_time()
-                stream.ingest(EdgeFiles(path, columns=CHANGES).list())
-                seconds[op] = time.process_time() - began
+                files = EdgeFiles(path, columns=CHANGES).list()
+                _, seconds[op] = cpu_of(stream.ingest, files)
                 sampled = told[0].repair.n_edges if told else 0
                 note = f"{sampled:,} edges anew" if op == "delete" else ""
                 if op == "delete":
                     more = 1e6 * (seconds["delete"] - seconds["insert"]) / n_pairs
                     note += f", {more:.2f} microseconds more than an insert, each"
-                table.add_row(f"{n_pairs:,} rows that {op}, a snapshot", f"{seconds[op]:.2f}", note)
-        console.print(table)
+                table.add(f"{n_pairs:,} rows that {op}, a snapshot", seconds[op], note)
+        CONSOLE.print(table)
 
 
 def _stream(
@@ -107,25 +98,14 @@ def _stream(
         if told is not None and isinstance(event, Repaired):
             told.append(event)
 
-    settings = StreamSettings(
-        node_kind="dense",
-        sparsifier=SparsifierSettings(epsilon=0.7, expected_nodes=n_nodes),
-        deletions=deletions,
-        n_threads=1,
-    )
-    return Stream(GraphPaths(root=root), settings, on_event=note)
+    size = {"epsilon": 0.7, "expected_nodes": n_nodes}
+    return opened(root, note, deletions=deletions, n_threads=1, **size)
 
 
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--quick", action="store_true", help="20,000 nodes")
-    arguments = parser.parse_args()
-    console = Console(width=120)
-    n_nodes = 20_000 if arguments.quick else arguments.nodes
-    show_log(n_nodes, console)
-    show_strikes(n_nodes, console)
+    asked = options(__doc__, quick={"nodes": 20_000}, nodes=1_000_000)
+    show_log(asked.nodes)
+    show_strikes(asked.nodes)
 
 
 if __name__ == "__main__":

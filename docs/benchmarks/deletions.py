@@ -1,23 +1,20 @@
 """What do deleted edges do to the accuracy? What they cost is told by `deletion_costs`.
 
-Run ``python -m docs.benchmarks.deletions`` or ``--quick``. Six communities of 200 nodes with
-240,000 random edges, and ten between each two of them, are streamed and thinned. Then some edges
-are deleted, at once or in batches, and the true error of what is left is found by dense algebra:
-*exact*, after the repairs that exact deletions make, with the largest on the way, how often some
-and all edges were sampled anew for each seed, and how many times what is left; and *fresh*, of a
-stream that never had the deleted edges.
+Six communities of 200 nodes with 240,000 random edges, and ten between each two of them, are
+streamed and thinned. Then some edges are deleted, at once or in batches, and the true error of what
+is left is found by dense algebra: *exact*, after the repairs that exact deletions make, with the
+largest on the way, how often some and all edges were sampled anew for each seed, and how many times
+what is left; and *fresh*, of a stream that never had the deleted edges.
 """
 
-import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import CONSOLE, Figures, mean_and_worst, options
 from peewit.solvers.arrays import (
     BoolArray,
     Float32Array,
@@ -71,7 +68,6 @@ class Edges:
         )
 
     def where(self, taken: BoolArray | IntArray) -> "Edges":
-        """Those that are marked, or of some rows."""
         return Edges(u=self.u[taken], v=self.v[taken], weight=self.weight[taken])
 
     @property
@@ -80,11 +76,9 @@ class Edges:
         return np.minimum(self.u, self.v).astype(np.int64) * N_NODES + np.maximum(self.u, self.v)
 
     def graph(self) -> Graph:
-        """All of them."""
         return Graph.from_edges(self.u, self.v, self.weight.astype(float), n_nodes=N_NODES)
 
     def blocks(self) -> list[EdgeBlock]:
-        """What they stream as."""
         parts = (self.where(rows) for rows in np.array_split(np.arange(self.u.size), BLOCKS))
         return [
             EdgeBlock(u=part.u, v=part.v, weight=part.weight, n_self_loops=0, n_rows=part.u.size)
@@ -170,7 +164,6 @@ SCENARIOS: Final[dict[str, tuple[Callable[[int], Edges], Choice]]] = {
 
 
 def streamed(edges: Edges, settings: SparsifierSettings) -> SparsifierState:
-    """The sparsifier of a stream, thinned at its end."""
     state = SparsifierState()
     for block in edges.blocks():
         state = absorb(state, settings, [block], n_nodes=N_NODES)
@@ -179,76 +172,50 @@ def streamed(edges: Edges, settings: SparsifierSettings) -> SparsifierState:
     return resparsify(state, settings)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Played:
-    """What some deletes did, seed by seed."""
-
-    before: list[float] = field(default_factory=list)
-    exact: list[float] = field(default_factory=list)
-    worst: list[float] = field(default_factory=list)
-    fresh: list[float] = field(default_factory=list)
-    anew: list[float] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
-
-    def play(self, name: str, epsilon: float, seed: int, n_batches: int) -> None:
-        """Delete the edges of a scenario in so many batches, each with a repair."""
-        make, choose = SCENARIOS[name]
-        edges, rng = make(seed), np.random.default_rng(seed)
-        settings = SparsifierSettings(epsilon=epsilon, seed=seed, expected_nodes=N_NODES)
-        pairs = edges.pairs  # each goes with all its parallel edges
-        gone = rng.permutation(np.unique(pairs[choose(edges, rng)]))
-        state = streamed(edges, settings)
-        self.before.append(_error(edges.graph(), state))
-        lives, errors, n_anew = np.ones(pairs.size, bool), [], 0
-        for number, batch in enumerate(np.array_split(gone, n_batches), 1):
-            dies = lives & np.isin(pairs, batch)
-            lives &= ~dies
-            left = edges.where(lives)
-            told = strike(state, *(part.astype(np.int32) for part in divmod(batch, N_NODES)))
-            state, report = repaired(told, settings, left, edges.where(dies))
-            n_anew += report.n_edges
-            self.kinds.append(report.kind)
-            if number % LOOK_AFTER == 0 or number == n_batches:
-                errors.append(_error(left.graph(), thinned(state, settings)))
-        self.exact.append(errors[-1])
-        self.worst.append(max(errors))
-        self.fresh.append(_error(left.graph(), streamed(left, settings)))
-        self.anew.append(n_anew / left.u.size)
+def played(name: str, epsilon: float, seed: int, n_batches: int) -> tuple[float, ...]:
+    """What deleting the edges of a scenario in so many batches does, each with a repair."""
+    make, choose = SCENARIOS[name]
+    edges, rng = make(seed), np.random.default_rng(seed)
+    settings = SparsifierSettings(epsilon=epsilon, seed=seed, expected_nodes=N_NODES)
+    pairs = edges.pairs  # each goes with all its parallel edges
+    gone = rng.permutation(np.unique(pairs[choose(edges, rng)]))
+    state = streamed(edges, settings)
+    before = _error(edges.graph(), state)
+    lives, errors, n_anew, kinds = np.ones(pairs.size, bool), [], 0, []
+    for number, batch in enumerate(np.array_split(gone, n_batches), 1):
+        dies = lives & np.isin(pairs, batch)
+        lives &= ~dies
+        left = edges.where(lives)
+        told = strike(state, *(part.astype(np.int32) for part in divmod(batch, N_NODES)))
+        state, report = repaired(told, settings, left, edges.where(dies))
+        n_anew += report.n_edges
+        kinds.append(report.kind)
+        if number % LOOK_AFTER == 0 or number == n_batches:
+            errors.append(_error(left.graph(), thinned(state, settings)))
+    fresh = _error(left.graph(), streamed(left, settings))
+    n_parts, n_all = kinds.count("part"), kinds.count("all")
+    return before, errors[-1], max(errors), n_parts, n_all, n_anew / left.u.size, fresh
 
 
-def show_errors(
-    epsilon: float, n_seeds: int, n_batches: int, console: Console, *, only: str = ""
-) -> None:
+def show_errors(epsilon: float, n_seeds: int, n_batches: int, only: str) -> None:
     """True and expected errors, means and largest over the seeds."""
     title = f"errors, asked {epsilon:g}: mean (largest) over {n_seeds} seeds"
-    table = Table(title=title if n_batches == 1 else f"{title}, in {n_batches} batches")
-    table.add_column("deleted")
-    headings = "before", "exact", "largest", "parts", "all", "anew"
-    for heading in (*headings, "fresh", "to fresh"):
-        table.add_column(heading, justify="right")
+    columns = "deleted|before {:.2f} ({:.2f})|exact {:.2f} ({:.2f})|largest {:.2f}|parts {:.1f}|"
+    columns += "all {:.1f}|anew {:.1%}|fresh {:.2f} ({:.2f})|to fresh {:.2f}"
+    table = Figures(title if n_batches == 1 else f"{title}, in {n_batches} batches", columns)
     for name in (each for each in SCENARIOS if only in each):
-        found = Played()
-        for seed in range(n_seeds):
-            found.play(name, epsilon, seed, n_batches)
-        table.add_row(
-            name,
-            _text(found.before),
-            _text(found.exact),
-            f"{max(found.worst):.2f}",
-            f"{found.kinds.count('part') / n_seeds:.1f}",
-            f"{found.kinds.count('all') / n_seeds:.1f}",
-            f"{np.mean(found.anew):.1%}",
-            _text(found.fresh),
-            f"{np.mean(found.exact) / np.mean(found.fresh):.2f}",
+        found = np.array([played(name, epsilon, seed, n_batches) for seed in range(n_seeds)]).T
+        before, exact, worst, parts, every, anew, fresh = found
+        table.add(
+            *(name, mean_and_worst(before), mean_and_worst(exact), worst.max(), parts.mean()),
+            *(every.mean(), anew.mean(), mean_and_worst(fresh), exact.mean() / fresh.mean()),
         )
-    console.print(table)
+    CONSOLE.print(table)
 
 
 def repaired(
     struck: SparsifierState, settings: SparsifierSettings, left: Edges, gone: Edges
 ) -> tuple[SparsifierState, Repair]:
-    """What exact deletions make of a struck sparsifier."""
-
     def live(at: BoolArray | None) -> Iterator[tuple[str, EdgeBlock]]:
         for block in left.blocks():
             part = block if at is None else block.where(at[block.u] | at[block.v])
@@ -270,24 +237,18 @@ def _error(graph: Graph, state: SparsifierState) -> float:
     )
 
 
-def _text(errors: Sequence[float]) -> str:
-    return f"{np.mean(errors):.2f} ({np.max(errors):.2f})"
-
-
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--batches", type=int, nargs="*", default=[1, 40])
-    parser.add_argument("--epsilon", type=float, nargs="*", default=[0.9, 0.5, 0.3])
-    parser.add_argument("--only", default="", help="scenarios whose names hold this")
-    parser.add_argument("--quick", action="store_true", help="one seed, .7 and one batch alone")
-    arguments = parser.parse_args()
-    console = Console(width=150)
-    n_seeds = 1 if arguments.quick else arguments.seeds
-    for epsilon in [0.7] if arguments.quick else arguments.epsilon:
-        for n_batches in [1] if arguments.quick else arguments.batches:
-            show_errors(epsilon, n_seeds, n_batches, console, only=arguments.only)
+    asked = options(
+        __doc__,
+        quick={"seeds": 1, "epsilon": [0.7], "batches": [1]},
+        seeds=10,
+        batches=[1, 40],
+        epsilon=[0.9, 0.5, 0.3],
+        only=("", "scenarios whose names hold this"),
+    )
+    for epsilon in asked.epsilon:
+        for n_batches in asked.batches:
+            show_errors(epsilon, asked.seeds, n_batches, asked.only)
 
 
 if __name__ == "__main__":

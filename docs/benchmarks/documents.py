@@ -22,17 +22,8 @@ _DRAWN_FOR_EACH = 1.33
 class Corpus:
     """What is drawn from; equal seeds give equal documents.
 
-    Attributes
-    ----------
-    n_words : int
-        Columns.
-    n_distinct : int
-        Distinct words of a document, about.
-    lean : float
-        Standard deviation of the logarithm of a word's frequency ratio.
-    mislabeled : float
-        Share of the documents that bear the other class.
-    seed : int
+    Documents have about ``n_distinct`` words; ``lean`` is the standard deviation of the logarithm
+    of a word's frequency ratio; a share of ``mislabeled`` bears the other class.
     """
 
     n_words: int = 20_000
@@ -52,7 +43,6 @@ class Corpus:
             yield self._block(rng, min(_BLOCK_ROWS, n_rows - start), totals, weight)
 
     def documents(self, n_rows: int) -> tuple[sp.csr_array, Int64Array]:
-        """All of them."""
         rows, classes = zip(*self.blocks(n_rows), strict=True)
         return _narrow(sp.csr_array(sp.vstack(rows))), np.concatenate(classes)
 

@@ -1,6 +1,5 @@
 """Are wrong labels the most doubtful ones, and what is it worth to drop these?
 
-Run ``python -m docs.benchmarks.doubtful_labels [--draws 5] [--labels 140] [--sets digits ...]``.
 Labels are a random sample, or equally many of each class (``--balanced``), of graphs of
 `docs.benchmarks.default_model`; 5 and 10 % of them are flipped to another class at random. Printed
 are, in percent: how many of the first labels of a ranking are flipped ones, as many as were flipped
@@ -11,17 +10,15 @@ it returns; and how many other nodes are predicted right with flipped labels, wi
 doubtful ones as were flipped, and with clean labels. Without cleanlab its columns are empty.
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
 from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.default_model import SETS, drawn
+from docs.benchmarks.frame import CONSOLE, Figures, options
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.assessment.label_doubts import LabelDoubts
@@ -58,7 +55,6 @@ class Draw:
         return float(((predicted == self.classes) & solution.reachable)[asked].mean())
 
     def right_clean(self, model: Model) -> float:
-        """The same with labels that are all right."""
         labels = Labels.from_pairs(self.nodes, self.classes[self.nodes].tolist())
         solution = model.solve(model.prepare(self.graph), labels)
         return self.right(labels, solution, solution.reachable)
@@ -143,32 +139,28 @@ def shown(figures: dict[float, dict[str, list[float]]], key: str) -> str:
 
 
 def main() -> None:
-    """Print a row for each graph and model."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--labels", type=int, default=140)
-    parser.add_argument("--models", nargs="*", default=["auto", "stable-hfs"])
-    parser.add_argument("--sets", nargs="*", choices=list(SETS), default=USUAL)
-    parser.add_argument("--balanced", action="store_true", help="equally many of each class")
-    parser.add_argument("--quick", action="store_true", help="one draw of two graphs")
-    options = parser.parse_args()
-    console = Console(width=190)
-    if not HAS_CLEANLAB:
-        console.print("left out: cleanlab, which is not installed (extra bench)")
-    way = "balanced" if options.balanced else "random"
-    title = (
-        f"{options.labels} labels, {way}; {' / '.join(f'{each:.0%}' for each in SHARES)} flipped"
+    asked = options(
+        __doc__,
+        quick={"draws": 1, "sets": list(QUICK)},
+        draws=5,
+        labels=140,
+        models=["auto", "stable-hfs"],
+        sets=(list(USUAL), SETS),
+        balanced=(False, "equally many of each class"),
     )
-    table = Table(box=MARKDOWN, title=title)
-    for heading in ("graph", "model", *COLUMNS.values()):
-        table.add_column(heading, justify="left" if heading in {"graph", "model"} else "right")
-    for name in QUICK if options.quick else options.sets:
+    if not HAS_CLEANLAB:
+        CONSOLE.print("left out: cleanlab, which is not installed (extra bench)")
+    way = "balanced" if asked.balanced else "random"
+    title = f"{asked.labels} labels, {way}; {' / '.join(f'{each:.0%}' for each in SHARES)} flipped"
+    columns = "|".join(("graph", "model", *COLUMNS.values()))
+    table = Figures(title, columns, left=2, box=MARKDOWN)
+    for name in asked.sets:
         graph, classes = SETS[name]()
-        per_class = max(1, options.labels // np.unique(classes[classes >= 0]).size)
-        for model_name in options.models:
+        per_class = max(1, asked.labels // np.unique(classes[classes >= 0]).size)
+        for model_name in asked.models:
             model = CATALOGUE[model_name]()
             rows: dict[str, dict[float, dict[str, list[float]]]] = {}
-            for seed in range(1 if options.quick else options.draws):
+            for seed in range(asked.draws):
                 nodes = drawn(graph, classes, way, per_class, seed)
                 if nodes is None:
                     continue
@@ -180,9 +172,10 @@ def main() -> None:
                         for key, value in (told | {"clean": clean}).items():
                             figures.setdefault(key, []).append(value)
             for row, of_shares in rows.items():
-                table.add_row(name, row, *(shown(of_shares, key) for key in COLUMNS))
-    console.print(table)
+                table.add(name, row, *(shown(of_shares, key) for key in COLUMNS))
+    CONSOLE.print(table)
 
 
 if __name__ == "__main__":
+    main()
     main()

@@ -1,11 +1,9 @@
 """Parquet files of graphs that hardly resemble each other, as large as wanted.
 
 Communities mix well and are many times denser than their sparsifier; accounts in rings, nearest
-neighbors and roads hold together by few edges, and a social graph by its hubs. Run as a program it
-writes one of them: ``python -m docs.benchmarks.edge_families rings DIR``.
+neighbors and roads hold together by few edges, and a social graph by its hubs.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,15 +37,8 @@ OWN_SHARE = 0.75
 class Family:
     """One kind of graph.
 
-    Attributes
-    ----------
-    make : callable
-        Both ends of every edge and the class of every node, from the numbers of nodes and edges and
-        a generator; self-loops and parallel edges as chance has them.
-    edges_per_node : float
-        Edges that it has by default.
-    has_names : bool
-        Whether nodes are strings.
+    ``make`` gives both ends of every edge and the class of every node, from the numbers of nodes
+    and edges and a generator; self-loops and parallel edges as chance has them.
     """
 
     make: Callable[[int, int, np.random.Generator], Made]
@@ -137,13 +128,7 @@ def made(name: str, n_nodes: int, n_edges: int | None = None, seed: int = 0) -> 
 def write(
     name: str, directory: Path, *, n_nodes: int, n_edges: int | None = None, seed: int = 0
 ) -> NodeKind:
-    """Write a family's files unless they are there.
-
-    Returns
-    -------
-    NodeKind
-        Of its node ids.
-    """
+    """Write a family's files unless they are there; the kind of its node ids."""
     if name == "communities":
         edges = n_edges or 500 * n_nodes
         Communities(n_nodes=n_nodes, n_edges=edges, seed=seed).write(directory)
@@ -160,7 +145,6 @@ def write(
 
 
 def node_names(number: AnyArray) -> pa.Array:
-    """Strings for nodes, ``account-00000012``."""
     padded = pc.utf8_lpad(pa.array(number).cast(pa.string()), 8, "0")
     return pc.binary_join_element_wise("account-", padded, "")
 
@@ -179,25 +163,3 @@ def write_edges(
             columns += [] if weight is None else [pa.array(weight[rows])]
             writer.write_table(pa.table(columns, schema=writer.schema))
     unfinished.replace(path)
-
-
-def main() -> None:
-    """Write one graph."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("family", choices=FAMILIES)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--edges", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    write(
-        options.family,
-        options.directory,
-        n_nodes=options.nodes,
-        n_edges=options.edges,
-        seed=options.seed,
-    )
-
-
-if __name__ == "__main__":
-    main()

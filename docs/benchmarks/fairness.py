@@ -1,21 +1,18 @@
 """How far do coins that even out degrees move the chance of single edges, beside independent ones?
 
-Run ``python -m docs.benchmarks.fairness`` or ``--quick``. One round of coins is thrown many times
-between alike nodes, and between hubs and leaves: relative bias of the survival of single records.
-Then a multigraph of 40 nodes is streamed with many seeds, its edges in random order or by their
-later end: relative bias of the weight between two nodes. Both are the root of the mean square, the
-noise that repetitions leave taken off; that noise stands beside.
+One round of coins is thrown many times between alike nodes, and between hubs and leaves: relative
+bias of the survival of single records. Then a multigraph of 40 nodes is streamed with many seeds,
+its edges in random order or by their later end: relative bias of the weight between two nodes. Both
+are the root of the mean square, the noise that repetitions leave taken off, which stands beside.
 """
 
-import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import options, show
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array
 from peewit.streaming.kernels.coins import throw_coins
 from peewit.streaming.kernels.dependent_rounding import throw_leaning_coins
@@ -128,38 +125,29 @@ def _shown(deviation: FloatArray, noise: FloatArray) -> str:
 
 
 def main() -> None:
-    """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200_000)
-    parser.add_argument("--seeds", type=int, default=150)
-    parser.add_argument("--quick", action="store_true", help="2,000 rounds and 5 seeds")
-    options = parser.parse_args()
-    if options.quick:
-        options.rounds, options.seeds = 2_000, 5
-    console = Console(width=110)
-    table = Table(title=f"one round, {options.rounds:,} times")
-    for label in ("records", "coins", "bias of one (noise)", "of all"):
-        table.add_column(label, justify="left" if label in {"records", "coins"} else "right")
-    rounds = {
+    quick = {"rounds": 2_000, "seeds": 5}
+    asked = options(__doc__, quick=quick, rounds=200_000, seeds=150)
+    kinds = {
         "200 between 30 alike nodes": Records.alike(30, 200, 0.5),
         "60 between 8 alike nodes": Records.alike(8, 60, 0.95),
         "3 hubs, 60 leaves, chance .1": Records.hubs(3, 60, 0.1),
         "10 hubs, 60 leaves, chance .5": Records.hubs(10, 60, 0.5),
     }
-    for name, records in rounds.items():
-        for coins in COINS:
-            one, together = bias_of_a_round(records, coins, options.rounds)
-            table.add_row(name, coins, one, f"{together:+.2%}")
-    console.print(table)
-    table = Table(title=f"30,000 edges of {N_NODES} nodes in 60 blocks, {options.seeds} seeds")
-    for label in ("order", "coins", "rounds", "bias of a pair (noise)", "of all"):
-        table.add_column(label, justify="left" if label in {"order", "coins"} else "right")
-    for name, order in (("random", None), ("by the later end", np.maximum)):
-        edges = multigraph(order)
-        for coins in COINS:
-            n_rounds, pair, together = bias_of_a_stream(edges, coins, options.seeds)
-            table.add_row(name, coins, f"{n_rounds:.0f}", pair, f"{together:+.2%}")
-    console.print(table)
+    rows = (
+        (name, coins, *bias_of_a_round(records, coins, asked.rounds))
+        for name, records in kinds.items()
+        for coins in COINS
+    )
+    columns = "records|coins|bias of one (noise)|of all {:+.2%}"
+    show(f"one round, {asked.rounds:,} times", columns, rows, left=2)
+    rows = (
+        (name, coins, *bias_of_a_stream(multigraph(order), coins, asked.seeds))
+        for name, order in (("random", None), ("by the later end", np.maximum))
+        for coins in COINS
+    )
+    columns = "order|coins|rounds {:.0f}|bias of a pair (noise)|of all {:+.2%}"
+    title = f"30,000 edges of {N_NODES} nodes in 60 blocks, {asked.seeds} seeds"
+    show(title, columns, rows, left=2)
 
 
 if __name__ == "__main__":

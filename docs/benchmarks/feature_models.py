@@ -1,35 +1,28 @@
 """What do features beside a graph add, what do networks make of them, and what does it cost?
 
-Run ``python -m docs.benchmarks.feature_models [--draws 10] [--sets cora ...]``; ``PEEWIT_DATA``
-names the folder of the citation sets and of BlogCatalog. Blocks with hubs are made: one of thirty
-edges a node, three in four of which leave the class, and two where most neighbors are of another
-class. Labels are drawn equally many of each class, 1 to 50, or are those of the public split where
-a set has one, again in every draw, as networks begin at random. Beside `auto` with and without
-features and `filtered-ridge` stand GCN and APPNP, and scikit-learn's LogisticRegression on the
-features as they are, and on features that `filter_features` has smoothed. Printed first is where
-`auto` loses most to the best of these, then the CPU seconds of a first solve on one thread, the
-median. Networks are left out, and said to be, where PyTorch Geometric is not installed (extra
-``bench``).
+``PEEWIT_DATA`` names the folder of the citation sets and of BlogCatalog. Blocks with hubs are made:
+one of thirty edges a node, three in four of which leave the class, and two where most neighbors are
+of another class. Labels are drawn equally many of each class, 1 to 50, or are those of the public
+split where a set has one, again in every draw, as networks begin at random. Beside `auto` with and
+without features and `filtered-ridge` stand GCN and APPNP (extra ``bench``), and scikit-learn's
+LogisticRegression on the features as they are, and on those that `filter_features` has smoothed.
+Printed first is where `auto` loses most to the best of these, then the CPU seconds of a first solve
+on one thread, the median.
 """
 
-import argparse
-import os
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import scipy.sparse as sp
-from rich.console import Console
-from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from docs.benchmarks.accuracy import installed, mean_and_error
 from docs.benchmarks.default_model import blocks
+from docs.benchmarks.frame import CONSOLE, cpu_of, folder, installed, mean_and_error, options
+from docs.benchmarks.frame import show as show_table
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.estimators.feature_filter import filter_features
 from peewit.solvers.graph import Graph
@@ -45,13 +38,7 @@ OURS = ("auto", "filtered-ridge", "auto, no features")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """A graph whose nodes have features and known classes, -1 where there is none.
-
-    Attributes
-    ----------
-    parts : dict of str to (n,) int64
-        Nodes of the public split: train, test and perhaps val; empty without one.
-    """
+    """A graph whose nodes have features and known classes; ``parts`` are of the public split."""
 
     graph: Graph
     classes: Int64Array
@@ -73,12 +60,8 @@ Scores = Callable[[Draw], FloatArray]
 
 
 def stored(name: str) -> Problem:
-    """A set of the folder that ``PEEWIT_DATA`` names."""
-    if not os.environ.get("PEEWIT_DATA"):
-        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of the sets")
-    folder = Path(os.environ["PEEWIT_DATA"])
-    graph, classes = labeled_graph(folder, name)
-    table = pq.read_table(folder / f"{name}_labels.parquet").to_pydict()
+    graph, classes = labeled_graph(folder(), name)
+    table = pq.read_table(folder() / f"{name}_labels.parquet").to_pydict()
     parts = defaultdict(list)
     for node, part in zip(table["node"], table.get("split", []), strict=False):
         if classes[node] >= 0:
@@ -86,7 +69,7 @@ def stored(name: str) -> Problem:
     return Problem(
         graph=graph,
         classes=classes,
-        features=sp.csr_array(sp.load_npz(folder / f"{name}_features.npz"), dtype=float),
+        features=sp.csr_array(sp.load_npz(folder() / f"{name}_features.npz"), dtype=float),
         parts={part: np.sort(nodes) for part, nodes in parts.items()},
     )
 
@@ -112,7 +95,7 @@ SETS: dict[str, Callable[[], Problem]] = {
 }
 
 
-def methods(problem: Problem, console: Console, row_norm: str | None = "l1") -> dict[str, Scores]:
+def methods(problem: Problem, row_norm: str | None = "l1") -> dict[str, Scores]:
     """From labels to class scores of all nodes; preparation is part of each."""
     graph, features = problem.graph, problem.features
 
@@ -132,16 +115,15 @@ def methods(problem: Problem, console: Console, row_norm: str | None = "l1") -> 
     return {
         "auto": solved(Auto(), features),
         "filtered-ridge": solved(FilteredRidge(), features),
-        **_networks(problem, console, row_norm),
+        **_networks(problem, row_norm),
         "auto, no features": solved(Auto(), None),
         "logistic regression": fitted(lambda: features),
         "the same, smoothed": fitted(lambda: filter_features(graph, features)),
     }
 
 
-def _networks(problem: Problem, console: Console, row_norm: str | None) -> dict[str, Scores]:
-    """Of PyTorch Geometric, if it is there."""
-    if installed("torch_geometric.nn", console) is None:
+def _networks(problem: Problem, row_norm: str | None) -> dict[str, Scores]:
+    if installed("torch_geometric.nn") is None:
         return {}
     from docs.benchmarks import graph_networks
 
@@ -160,7 +142,6 @@ def _networks(problem: Problem, console: Console, row_norm: str | None) -> dict[
 
 
 def draws(problem: Problem, label_counts: list[int], n_draws: int) -> dict[str, list[Draw]]:
-    """By the way that labels are drawn."""
     classes = problem.classes
     known = np.flatnonzero(classes >= 0)
 
@@ -208,79 +189,67 @@ class Row:
         return np.subtract(self.right["auto"], self.right[self.rival])
 
 
-def compile_all(console: Console) -> None:
-    """Every method once, on a small problem."""
+def compile_all() -> None:
     problem = worded(2, 0.5, 10.0, n_nodes=200)
     (draw,) = draws(problem, [5], 1)["5 a class"]
-    for scores in methods(problem, console).values():
+    for scores in methods(problem).values():
         scores(draw)
 
 
-def measure(
-    name: str, label_counts: list[int], n_draws: int, row_norm: str | None, console: Console
-) -> list[Row]:
-    """Every method on every draw of one set."""
+def measure(name: str, label_counts: list[int], n_draws: int, row_norm: str | None) -> list[Row]:
     problem = SETS[name]()
-    known = methods(problem, Console(quiet=True), row_norm)
+    known = methods(problem, row_norm)
     rows = []
     for way, drawn in draws(problem, label_counts, n_draws).items():
         right, seconds = defaultdict(list), defaultdict(list)
         for draw in drawn:
             codes = np.array(draw.labels.class_names)
             for method, scores in known.items():
-                begun = time.process_time()
-                won = codes[scores(draw).argmax(axis=1)]
-                seconds[method].append(time.process_time() - begun)
+                found, taken = cpu_of(scores, draw)
+                won = codes[found.argmax(axis=1)]
+                seconds[method].append(taken)
                 right[method].append(float((won == problem.classes)[draw.asked].mean()))
         rows.append(Row(name=name, way=way, right=dict(right), seconds=dict(seconds)))
         means = [f"{each} {100 * np.mean(values):.1f}" for each, values in right.items()]
-        console.print(f"{name}, {way}: {', '.join(means)}")
+        CONSOLE.print(f"{name}, {way}: {', '.join(means)}")
     return rows
 
 
-def show(rows: list[Row], console: Console) -> None:
-    """The worst rows first, then seconds."""
+def show(rows: list[Row]) -> None:
     names = list(rows[0].right)
-    table = Table(title="accuracy in %, standard error; the worst for auto first")
-    for heading in ("set", "labels", *names, "auto leads by"):
-        table.add_column(heading)
-    for row in sorted(rows, key=lambda each: float(each.lead.mean())):
-        cells = ["{:.1f} ± {:.1f}".format(*mean_and_error(row.right[each])) for each in names]
-        lead = "{:+.1f} ± {:.1f}".format(*mean_and_error(row.lead.tolist()))
-        table.add_row(row.name, row.way, *cells, lead)
-    console.print(table)
-    table = Table(title="CPU seconds of a first solve")
-    for heading in ("set", "labels", *names):
-        table.add_column(heading)
-    for row in rows:
-        cells = [f"{np.median(row.seconds[each]):.2f}" for each in names]
-        table.add_row(row.name, row.way, *cells)
-    console.print(table)
+    errors = "|".join(f"{name} {{:.1f}} ± {{:.1f}}" for name in [*names, "auto leads by"])
+    shares = (
+        (
+            *(row.name, row.way, *(mean_and_error(row.right[each]) for each in names)),
+            "{:+.1f} ± {:.1f}".format(*mean_and_error(row.lead)),
+        )
+        for row in sorted(rows, key=lambda each: float(each.lead.mean()))
+    )
+    title = "accuracy in %, standard error; the worst for auto first"
+    show_table(title, f"set|labels|{errors}", shares, left=2)
+    seconds = ((row.name, row.way, *map(np.median, row.seconds.values())) for row in rows)
+    columns = "|".join(f"{name} {{:.2f}}" for name in names)
+    show_table("CPU seconds of a first solve", f"set|labels|{columns}", seconds, left=2)
 
 
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
-    parser.add_argument("--labels", type=int, nargs="+", default=[1, 5, 20, 50], help="per class")
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument(
-        "--as-is", action="store_true", help="networks see features that are not scaled by rows"
+    asked = options(
+        __doc__,
+        quick={"draws": 1, "sets": ["cora"]},
+        sets=(list(SETS), SETS),
+        labels=([1, 5, 20, 50], "per class"),
+        draws=10,
+        as_is=(False, "networks see features that are not scaled by rows"),
     )
-    parser.add_argument("--quick", action="store_true", help="one draw of cora")
-    arguments = parser.parse_args()
-    console = Console(width=max(170, Console().width))
     rows: list[Row] = []
-    compile_all(console)
-    for name in ["cora"] if arguments.quick else arguments.sets:
-        n_draws = 1 if arguments.quick else arguments.draws
+    compile_all()
+    for name in asked.sets:
         try:
-            row_norm = None if arguments.as_is else "l1"
-            rows += measure(name, arguments.labels, n_draws, row_norm, console)
+            rows += measure(name, asked.labels, asked.draws, None if asked.as_is else "l1")
         except FileNotFoundError as missing:
-            console.print(f"left out: {name} ({missing})")
+            CONSOLE.print(f"left out: {name} ({missing})")
     if rows:
-        show(rows, console)
+        show(rows)
 
 
 if __name__ == "__main__":

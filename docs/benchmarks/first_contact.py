@@ -1,8 +1,5 @@
 """A stranger's bank, from messy files to evaluated predictions, with no conversion by hand.
 
-    python -m docs.benchmarks.first_contact [--accounts 1000000] [--edges 10000000] [--busy 0]
-
-The bank: transfers as packed CSV with columns of its own names, decimals as text, empty ids,
 negative and unreadable amounts in one row of a hundred; devices as tab-separated text in two files,
 one of which comes while the daemon runs; frauds as Parquet with booleans. Accounts lie in rings of
 some twenty, of which one in ten is of fraud; 2 % of the transfers go anywhere. With --busy so many
@@ -11,7 +8,6 @@ ingest, labels, solve and evaluation by command line; then the daemon and HTTP b
 later. Printed beside the accuracy: that of "nobody is a fraud".
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -27,6 +23,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from docs.benchmarks.frame import CONSOLE, options
 from tests.end_to_end.processes import Home, Server
 
 RING: Final = 20
@@ -40,7 +37,6 @@ FRAUD_COLUMNS: Final = ("--node", "account_id", "--label", "is_fraud")
 
 
 def names(kind: str, numbers: np.ndarray) -> np.ndarray:
-    """Ids as the bank has them."""
     return np.char.add(kind, np.char.zfill(numbers.astype(str), 8))
 
 
@@ -107,7 +103,6 @@ def frauds(directory: Path, n_accounts: int) -> tuple[Path, Path, float]:
 
 @contextmanager
 def busy(n_processes: int) -> Iterator[None]:
-    """So many processes that compute without end."""
     command = [sys.executable, "-c", "while True: pass"]
     running = [subprocess.Popen(command) for _ in range(n_processes)]
     try:
@@ -118,18 +113,11 @@ def busy(n_processes: int) -> Iterator[None]:
             process.wait()
 
 
-def show(line: str) -> None:
-    """One line of the report."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Print how long a step took."""
     started = time.monotonic()
     yield
-    show(f"{name:<34} {time.monotonic() - started:8.1f} s")
+    CONSOLE.print(f"{name:<34} {time.monotonic() - started:8.1f} s")
 
 
 def run(home: Home, *arguments: object, refused: bool = False) -> Any:
@@ -161,15 +149,15 @@ def tour(directory: Path, n_accounts: int, n_edges: int) -> None:
     run(home, "graph", "create", "bank", "--expected-nodes", n_accounts)
     with step("dry run without column names"):
         looked = run(home, "ingest", "bank", table, "--dry-run", refused=True)
-    show(f"    {looked['files'][0]['refusal']}")
+    CONSOLE.print(f"    {looked['files'][0]['refusal']}")
     with step("dry run"):
         looked = run(home, "ingest", "bank", table, *TRANSFERS, "--dry-run", refused=True)
-    show(f"    {looked['files'][0]['refusal']}")
+    CONSOLE.print(f"    {looked['files'][0]['refusal']}")
     with step("ingest"):
         taken = run(home, "ingest", "bank", table, *TRANSFERS, "--skip-bad-rows", n_bad)
     if taken["bad_rows"] != n_bad:
         raise SystemExit(f"{n_bad} bad rows were made, {taken['bad_rows']} were left out")
-    show(f"    {taken['progress']}")
+    CONSOLE.print(f"    {taken['progress']}")
     with step("devices"):
         run(home, "ingest", "bank", inbox, "--src", "Source", "--dst", "Target")
     with step("labels"):
@@ -178,7 +166,7 @@ def tour(directory: Path, n_accounts: int, n_edges: int) -> None:
         run(home, "solve", "bank")
     with step("evaluate"):
         judged = run(home, "evaluate", "bank", others)
-    show(f"    accuracy {judged['accuracy']:.4f}; nobody is a fraud: {honest:.4f}")
+    CONSOLE.print(f"    accuracy {judged['accuracy']:.4f}; nobody is a fraud: {honest:.4f}")
     try:
         with step("serve, until it is ready"):
             server = Server(home)
@@ -196,22 +184,18 @@ def tour(directory: Path, n_accounts: int, n_edges: int) -> None:
             server.client.push_edges("bank", pushed, wait=None)
         with step("solve and one prediction, by HTTP"):
             server.client.solve("bank")
-            show(f"    acc-new: {server.client.prediction('bank', 'acc-new').prediction.label}")
+            label = server.client.prediction("bank", "acc-new").prediction.label
+            CONSOLE.print(f"    acc-new: {label}")
     finally:
         home.end()
 
 
 def is_committed(server: Server, path: Path) -> bool:
-    """Whether the daemon has brought a file in."""
     files = server.client.files("bank", status="committed")
     return any(file.path == str(path) for file in files)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--accounts", type=int, default=1_000_000)
-    parser.add_argument("--edges", type=int, default=10_000_000)
-    parser.add_argument("--busy", type=int, default=0)
-    chosen = parser.parse_args()
+    chosen = options(__doc__, accounts=1_000_000, edges=10_000_000, busy=0)
     with tempfile.TemporaryDirectory() as made, busy(chosen.busy):
         tour(Path(made), chosen.accounts, chosen.edges)

@@ -2,11 +2,10 @@
 
 ``python -m docs.benchmarks.first_picture [--graphs 3]`` serves an empty home, makes graphs of the
 digits one after the other, solves each and opens its page in Chromium as soon as the job has ended.
-Printed are the seconds of the solve, and those from its end until the canvas says that all nodes
-are in view: drawing, the page and the browser's own start of it together.
+The seconds from the end of the solve until the canvas says that all nodes are in view are of
+drawing, the page and the browser's own start of it together.
 """
 
-import argparse
 import shutil
 import subprocess
 import tempfile
@@ -15,19 +14,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from playwright.sync_api import expect, sync_playwright
-from rich.console import Console
 
+from docs.benchmarks.frame import CONSOLE, options
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels
 from tests.end_to_end.processes import Home, Server
 
-CONSOLE = Console(highlight=False)
-
 
 def main() -> None:
-    """Print a line for each graph."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--graphs", type=int, default=3)
-    options = parser.parse_args()
+    asked = options(__doc__, graphs=3)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         directory = Path(name)
         labels = directory / "labels.parquet"
@@ -38,7 +32,7 @@ def main() -> None:
             server = Server(home, stderr=subprocess.DEVNULL)
             page = browser.new_page(base_url=server.url)
             page.goto("/")
-            for number in range(options.graphs):
+            for number in range(asked.graphs):
                 graph = f"digits-{number}"
                 home.run("graph", "create", graph, "--epsilon", 0.6, "--expected-nodes", 1797)
                 server.client.push_edges(graph, digit_edges(), wait=60.0)

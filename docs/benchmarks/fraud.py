@@ -1,29 +1,27 @@
 """Does the default rank frauds as well as its best arm, and do warnings come where they should?
 
-Run ``python -m docs.benchmarks.fraud [ranking] [warnings] [--draws 10]``. Accounts of which 1 to
-20 % are frauds, in small rings among popular merchants. Two thirds of the labels are frauds, as
-where frauds are what people report, or labels are a random sample that knows a fraud. Ranking: the
-average precision of the fraud class, by its score on the nodes without label, of `auto` beside each
-arm and other libraries on the same draws, the worst loss first. Warnings: of how many draws a job
-would tell each, there and on the graphs of digits, USPS and mnist, where nothing is wrong. The last
-two are read from the folder that ``PEEWIT_DATA`` names; libraries that are not installed are left
-out, and said to be.
+Accounts of which 1 to 20 % are frauds, in small rings among popular merchants. Two thirds of the
+labels are frauds, as where frauds are what people report, or labels are a random sample that knows
+a fraud. Ranking: the average precision of the fraud class, by its score on the nodes without label,
+of `auto` beside each arm and other libraries on the same draws, the worst loss first. Warnings: of
+how many draws a job would tell each, there and on the graphs of digits, USPS and mnist, where
+nothing is wrong; the last two are read from the folder that ``PEEWIT_DATA`` names.
 """
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from rich.console import Console
-from rich.table import Table
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from docs.benchmarks.accuracy import Problem, installed, named, spread
+from docs.benchmarks.accuracy import Problem, named, spread
 from docs.benchmarks.default_model import SETS, accounts, drawn
+from docs.benchmarks.frame import CONSOLE, Figures, installed, options, show
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnings
 from peewit.solvers.graph import Graph
@@ -60,7 +58,7 @@ UNIFORM_SETS = ("digits", "usps", "mnist_knn10")
 WAYS = ("mostly fraud", "random")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Average precision and area under the ROC curve of every draw, by method."""
 
@@ -72,7 +70,6 @@ class Ranking:
 
     @property
     def best(self) -> str:
-        """The arm with the best mean average precision."""
         arms = [name for name in self.precision if name in OURS and name != "auto"]
         return max(arms, key=lambda name: float(np.mean(self.precision[name])))
 
@@ -82,16 +79,15 @@ class Ranking:
         return np.subtract(self.precision["auto"], self.precision[self.best])
 
     @property
-    def cells(self) -> list[str]:
+    def cells(self) -> list[Any]:
         """Of the table; standard errors are those of the gaps."""
         n_draws = self.gaps.size
         error = self.gaps.std(ddof=1) / n_draws**0.5 if n_draws > 1 else float("nan")
         both = [
-            f"{np.mean(self.precision[name]):.3f} / {np.mean(self.area[name]):.2f}"
-            for name in self.precision
+            (np.mean(self.precision[name]), np.mean(self.area[name])) for name in self.precision
         ]
-        gap = f"{self.gaps.mean():+.3f} ± {error:.3f} ({self.best})"
-        return [f"{self.frauds:.0%}", f"{self.way} {self.n_labels}", str(n_draws), gap, *both]
+        gap = self.gaps.mean(), error, self.best
+        return [f"{self.frauds:.0%}", f"{self.way} {self.n_labels}", n_draws, gap, *both]
 
 
 def labeled(
@@ -110,9 +106,7 @@ def labeled(
     return np.sort(np.concatenate(chosen))
 
 
-def methods(problem: Problem, console: Console) -> dict[str, Score]:
-    """Ours and those of other libraries, prepared."""
-
+def methods(problem: Problem) -> dict[str, Score]:
     def of_model(model: Model) -> Score:
         prepared = model.prepare(problem.graph)
 
@@ -127,13 +121,11 @@ def methods(problem: Problem, console: Console) -> dict[str, Score]:
     found[DENSITY] = _density(problem)
     adjacency = sp.csr_matrix(problem.graph.adjacency)
     found["sklearn spreading"] = lambda nodes: spread(problem, nodes).label_distributions_[:, 1]
-    network = installed("sknetwork.classification", console)
-    if network is not None:
+    if network := installed("sknetwork.classification"):
         found["sknetwork diffusion"] = lambda nodes: network.DiffusionClassifier(
             n_iter=50
         ).fit_predict_proba(adjacency, named(problem, nodes))[:, 1]
-    learning = installed("graphlearning", console)
-    if learning is not None:
+    if learning := installed("graphlearning"):
         found["graphlearning poisson"] = lambda nodes: learning.ssl.poisson(adjacency).fit(
             nodes, problem.classes[nodes]
         )[:, 1]
@@ -156,22 +148,16 @@ def _density(problem: Problem) -> Score:
     return score
 
 
-def rank(frauds: float, label_counts: list[int], n_draws: int, console: Console) -> list[Ranking]:
+def rank(frauds: float, label_counts: list[int], n_draws: int) -> list[Ranking]:
     """Every way of drawing labels at one share of frauds."""
     problem = _without_isolated(*accounts(frauds))
     graph, classes = problem.graph, problem.classes
-    scores = methods(problem, console)
+    scores = methods(problem)
     rankings = []
     for way in WAYS:
         for n_labels in label_counts:
             draws = [labeled(graph, classes, way, n_labels, seed) for seed in range(n_draws)]
-            row = Ranking(
-                frauds=frauds,
-                way=way,
-                n_labels=n_labels,
-                precision={name: [] for name in scores},
-                area={name: [] for name in scores},
-            )
+            row = Ranking(frauds, way, n_labels, *({name: [] for name in scores} for _ in range(2)))
             for nodes in draws:
                 if nodes is None:
                     continue
@@ -182,7 +168,8 @@ def rank(frauds: float, label_counts: list[int], n_draws: int, console: Console)
                     row.area[name].append(roc_auc_score(classes[asked], values))
             if row.precision["auto"]:
                 rankings.append(row)
-                console.print(" | ".join(row.cells))
+                gap = "{:+.3f} ± {:.3f} ({})".format(*row.cells[3])
+                CONSOLE.print(f"{frauds:.0%}, {way} {n_labels}, {row.gaps.size} draws: {gap}")
     return rankings
 
 
@@ -194,19 +181,17 @@ def _without_isolated(graph: Graph, classes: Int64Array) -> Problem:
     return Problem(graph=smaller, classes=classes[kept], draws=lambda *_: iter(()))
 
 
-def show_rankings(rankings: list[Ranking], console: Console) -> None:
+def show_rankings(rankings: list[Ranking]) -> None:
     """One row for each way of drawing labels, the worst loss first."""
-    table = Table(title="average precision of the fraud class / area under the ROC curve")
-    headings = ["frauds", "labels", "draws", "auto less best arm", *rankings[0].precision]
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "labels" else "right")
-    for row in sorted(rankings, key=lambda each: float(np.mean(each.gaps))):
-        table.add_row(*row.cells)
-    console.print(table)
+    methods = "|".join(f"{name} {{:.3f}} / {{:.2f}}" for name in rankings[0].precision)
+    columns = f"frauds|labels|draws|auto less best arm {{:+.3f}} ± {{:.3f}} ({{}})|{methods}"
+    rows = sorted(rankings, key=lambda each: float(np.mean(each.gaps)))
+    title = "average precision of the fraud class / area under the ROC curve"
+    show(title, columns, (row.cells for row in rows), left=2)
 
 
 def count_warnings(
-    name: str, label_counts: dict[str, list[int]], n_draws: int, table: Table, console: Console
+    name: str, label_counts: dict[str, list[int]], n_draws: int, table: Figures
 ) -> None:
     """Rows of ``table``: of how many draws on one graph each kind of warning is told."""
     graph, classes = accounts(float(name)) if name[0].isdigit() else SETS[name]()
@@ -218,7 +203,7 @@ def count_warnings(
             n_drawn = n_told = 0
             for seed in range(n_draws):
                 draw = labeled if "mostly fraud" in label_counts else drawn
-                nodes = draw(classes, way, n_labels, seed)
+                nodes = draw(graph, classes, way, n_labels, seed)
                 if nodes is None:
                     continue
                 labels = Labels.from_pairs(nodes, classes[nodes])
@@ -233,45 +218,39 @@ def count_warnings(
                 title = f"accounts {float(name):.0%}" if name[0].isdigit() else name
                 unit = "" if "mostly fraud" in label_counts else " a class"
                 row = [title, f"{way} {n_labels}{unit}", str(n_drawn), *cells, str(n_told or "")]
-                table.add_row(*row)
-                console.print(" | ".join(row))
+                table.add(*row)
+                CONSOLE.print(" | ".join(row))
 
 
 def kind_of(warning: str) -> str:
-    """The heading that a warning counts for."""
     return next(kind for kind, pattern in KINDS.items() if re.search(pattern, warning))
 
 
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parts = ["ranking", "warnings"]
-    parser.add_argument("parts", nargs="*", default=parts, metavar="ranking|warnings")
-    parser.add_argument("--frauds", type=float, nargs="*", default=[0.01, 0.05, 0.1, 0.2])
-    parser.add_argument("--labels", type=int, nargs="+", default=[30, 60, 120])
-    parser.add_argument("--sets", nargs="*", choices=UNIFORM_SETS, default=list(UNIFORM_SETS))
-    parser.add_argument("--draws", type=int, default=10)
-    arguments = parser.parse_args()
-    console = Console(width=max(220, Console().width))
-    if "ranking" in arguments.parts:
-        rankings: list[Ranking] = []
-        for frauds in arguments.frauds:
-            rankings += rank(frauds, arguments.labels, arguments.draws, console)
-        show_rankings(rankings, console)
-    if "warnings" in arguments.parts:
-        table = Table(title="draws of which a job warns")
-        for heading in ("graph", "labels", "draws", *KINDS, "any"):
-            table.add_column(heading, justify="left" if heading in ("graph", "labels") else "right")
-        ways = dict.fromkeys(WAYS, arguments.labels)
-        for frauds in arguments.frauds:
-            count_warnings(str(frauds), ways, arguments.draws, table, console)
-        for name in arguments.sets:
+    asked = options(
+        __doc__,
+        cases=("ranking", "warnings"),
+        frauds=[0.01, 0.05, 0.1, 0.2],
+        labels=[30, 60, 120],
+        sets=(list(UNIFORM_SETS), UNIFORM_SETS),
+        draws=10,
+    )
+    if "ranking" in asked.cases:
+        rankings = [rank(frauds, asked.labels, asked.draws) for frauds in asked.frauds]
+        show_rankings(list(chain.from_iterable(rankings)))
+    if "warnings" in asked.cases:
+        columns = "|".join(("graph", "labels", "draws", *KINDS, "any"))
+        table = Figures("draws of which a job warns", columns, left=2)
+        ways = dict.fromkeys(WAYS, asked.labels)
+        for frauds in asked.frauds:
+            count_warnings(str(frauds), ways, asked.draws, table)
+        for name in asked.sets:
             try:
                 per_class = {way: [1, 5, 20] for way in ("balanced", "random")}
-                count_warnings(name, per_class, arguments.draws, table, console)
+                count_warnings(name, per_class, asked.draws, table)
             except FileNotFoundError as missing:
-                console.print(f"left out: {name} ({missing})")
-        console.print(table)
+                CONSOLE.print(f"left out: {name} ({missing})")
+        CONSOLE.print(table)
 
 
 if __name__ == "__main__":

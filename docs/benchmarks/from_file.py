@@ -1,25 +1,19 @@
 """From one Parquet file to numbered ids, to a graph and to predictions: what do others take?
 
-Run ``python -m docs.benchmarks.from_file [--families rings ...] [--nodes 300_000]`` or ``--quick``.
 Every method reads the same file (string or integer ids, random weights) and the same random labels
-in a process of its own: CPU seconds from the file on, peak resident memory of the
-process from its start, libraries counted, and what came out: distinct ids, edges, or the share of
-the other nodes that are right. A first run on a small file loads and compiles. Peers that are not
-installed are left out: ``polars``, ``duckdb``, ``networkit``, ``igraph``, ``scikit-network``,
-``graphlearning``.
-
-networkit's label propagation is not here: it may start from a clustering, but no label stays fixed.
+in a process of its own: CPU seconds from the file on, peak resident memory of the process from its
+start, libraries counted, and what came out: distinct ids, edges, or the share of the other nodes
+that are right. A first run on a small file loads and compiles. Peers that are not installed are
+left out: ``polars``, ``duckdb``, ``networkit``, ``igraph``, ``scikit-network``, ``graphlearning``;
+networkit's label propagation may start from a clustering, but no label stays fixed.
 """
 
-import argparse
 import importlib
 import resource
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,14 +39,11 @@ class Edges(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Ids of labeled nodes and their classes."""
-
     ids: pa.Array
     classes: Any
 
 
 def by_arrow(path: Path) -> Edges:
-    """One dictionary encoding of both columns."""
     table = pq.read_table(path, use_threads=False)
     weight = table["weight"].to_numpy()
     ends = pa.chunked_array([*table["src"].chunks, *table["dst"].chunks])
@@ -112,7 +103,6 @@ def by_peewit(path: Path) -> int:
 
 
 def reading(read: Callable[[Path], Edges]) -> Callable[[Path, Known], int]:
-    """The number of ids that a reader finds."""
     return lambda path, _known: len(read(path).ids)
 
 
@@ -285,41 +275,32 @@ def run(method: str, warm: Path, directory: Path, limit: int) -> tuple[float, fl
 
 
 def main() -> None:
-    """Print a table for each family."""
-    from rich.console import Console
-    from rich.table import Table
-
     from docs.benchmarks.edge_families import FAMILIES
+    from docs.benchmarks.frame import CONSOLE, Figures, alone, options
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=[*FAMILIES])
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--labels", type=int, default=2_000)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=[*METHODS])
-    parser.add_argument("--limit", type=int, default=120, help="CPU seconds that each may take")
-    parser.add_argument("--quick", action="store_true", help="20,000 nodes, 200 labels")
-    options = parser.parse_args()
-    if options.quick:
-        options.nodes, options.labels = 20_000, 200
-    console = Console(width=110)
-    for family in options.families:
+    asked = options(
+        __doc__,
+        quick={"nodes": 20_000, "labels": 200},
+        families=([*FAMILIES], FAMILIES),
+        nodes=1_000_000,
+        labels=2_000,
+        methods=([*METHODS], METHODS),
+        limit=(120, "CPU seconds that each may take"),
+    )
+    for family in asked.families:
         with tempfile.TemporaryDirectory() as temporary:
             warm, directory = Path(temporary) / "warm", Path(temporary) / family
             write(family, warm, 3_000, 50)
-            table = Table(title=write(family, directory, options.nodes, options.labels))
-            for name in ("", "CPU s", "peak MiB", "ids, edges or right"):
-                table.add_column(name, justify="left" if not name else "right")
-            for method in options.methods:
-                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-                    work = alone.submit(run, method, warm, directory, options.limit)
-                    try:
-                        seconds, mebibytes, told = work.result()
-                        table.add_row(method, f"{seconds:.2f}", f"{mebibytes:,.0f}", told)
-                    except ImportError as missing:
-                        console.print(f"left out: {method} ({missing})")
-                    except BrokenProcessPool:
-                        table.add_row(method, f"> {options.limit}", "", "no end")
-            console.print(table)
+            title = write(family, directory, asked.nodes, asked.labels)
+            table = Figures(title, "|CPU s {:.2f}|peak MiB {:,.0f}|ids, edges or right")
+            for method in asked.methods:
+                try:
+                    table.add(method, *alone(run, method, warm, directory, asked.limit))
+                except ImportError as missing:
+                    CONSOLE.print(f"left out: {method} ({missing})")
+                except BrokenProcessPool:
+                    table.add(method, f"> {asked.limit}", "", "no end")
+            CONSOLE.print(table)
 
 
 if __name__ == "__main__":

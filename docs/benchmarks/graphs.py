@@ -1,6 +1,5 @@
 """Graphs on which sparsifiers are compared, as edge lists in random order."""
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors
 
+from docs.benchmarks.frame import folder
 from peewit.solvers.arrays import FloatArray, IntArray
 from tests.streaming.graphs import EdgeList
 
@@ -18,8 +18,7 @@ _ROWS_AT_A_TIME = 500
 def four_gaussians(n_nodes: int = 12_100, k: int = 500, *, seed: int = 0) -> EdgeList:
     """Union k-NN graph of four round Gaussians in a square, unit weights.
 
-    The centers are 6 standard deviations apart, which gives 3.76 M edges and one component with
-    the default sizes.
+    Centers 6 standard deviations apart: 3.76 M edges and one component with the default sizes.
     """
     rng = np.random.default_rng(seed)
     corners = 3.0 * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
@@ -58,25 +57,14 @@ def mnist(k: int = 100, *, n_nodes: int | None = None) -> EdgeList:
     """Union k-NN graph of the images in ``$PEEWIT_DATA/mnist.npz`` (X), unit weights.
 
     Finding the neighbors of all 70,000 takes minutes; the result is kept in the temporary folder.
-
-    Raises
-    ------
-    FileNotFoundError
-        ``PEEWIT_DATA`` is not set or the file is not there.
     """
     kept = Path(tempfile.gettempdir()) / f"peewit-mnist-{k}-{n_nodes or 'all'}.npz"
     if kept.exists():
         with np.load(kept) as stored:
-            return EdgeList(
-                u=stored["u"],
-                v=stored["v"],
-                weight=np.ones(stored["u"].size, np.float32),
-                n_nodes=int(stored["n_nodes"]),
-            )
-    folder = os.environ.get("PEEWIT_DATA")
-    if not folder:
-        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of mnist.npz")
-    with np.load(Path(folder) / "mnist.npz") as stored:
+            u, v = stored["u"], stored["v"]
+            ones = np.ones(u.size, np.float32)
+            return EdgeList(u=u, v=v, weight=ones, n_nodes=int(stored["n_nodes"]))
+    with np.load(folder() / "mnist.npz") as stored:
         features = stored["X"][:n_nodes]
     edges = neighbors(features.reshape(len(features), -1).astype(np.float32), k, seed=0)
     unfinished = kept.with_suffix(".part.npz")

@@ -1,52 +1,31 @@
 """A whole ingest beside plain reading of the same files, each in a process of its own.
 
-``python -m docs.benchmarks.ingest`` writes a graph of communities (kept if ``--dir`` is given),
-reads it with pyarrow on two threads, ingests it, and prints speeds, their ratio and memory.
-``--edges 1_000_000_000 --nodes 1_000_000 --memory-limit 2.5GiB`` is the large one, ``--family all
---nodes 1_000_000 --edges 8_000_000`` has graphs that do not mix well beside, roads with 1.3 edges a
-node whatever is asked.
+A graph of communities (kept if ``--dir`` is given) is read with pyarrow on two threads and
+ingested: speeds, their ratio and memory. ``--family all --nodes 1_000_000 --edges 8_000_000`` has
+graphs that do not mix well beside, roads with 1.3 edges a node whatever is asked.
 """
 
 import argparse
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.edge_families import FAMILIES, write
+from docs.benchmarks.frame import CONSOLE, Figures, Spent, alone, options, spent
 from docs.benchmarks.peak_memory import peak_bytes
+from docs.benchmarks.streams import newest_meta, opened
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import Stream
-from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What one process did."""
-
-    n_edges: int
-    seconds: float
-    cpu_seconds: float
-    peak_bytes: int
-    notes: str = ""
+Outcome = tuple[int, str, Spent, float]
+"""Edges, notes, seconds, and peak MiB of one process."""
 
 
 def read(directory: Path, n_threads: int) -> tuple[int, str]:
-    """Decode every row group, as pyarrow does by itself."""
-
     def read_file(path: Path) -> int:
         with pq.ParquetFile(path) as parquet:
             groups = range(parquet.num_row_groups)
@@ -65,16 +44,16 @@ def ingest(
     node_kind: NodeKind,
 ) -> tuple[int, str]:
     """Files to snapshot by the stream, with its checkpoints."""
-    settings = StreamSettings(
-        node_kind=node_kind,
-        sparsifier=SparsifierSettings(epsilon=epsilon, expected_nodes=n_nodes),
-        n_threads=n_threads,
-        memory_limit=memory_limit,
-    )
     with tempfile.TemporaryDirectory(dir=directory.parent) as home:
-        paths = GraphPaths(root=Path(home))
-        summary = Stream(paths, settings).ingest(EdgeFiles(directory).list())
-        meta = SnapshotStore(paths.snapshots).list()[-1]
+        stream = opened(
+            Path(home),
+            node_kind=node_kind,
+            epsilon=epsilon,
+            expected_nodes=n_nodes,
+            n_threads=n_threads,
+            memory_limit=memory_limit,
+        )
+        summary, meta = stream.ingest(EdgeFiles(directory).list()), newest_meta(Path(home))
     notes = (
         f"kept {meta.edges_kept:,}, {meta.n_resparsifications} resparsifications, "
         f"epsilon {meta.epsilon_expected:.2f} expected"
@@ -83,100 +62,54 @@ def ingest(
 
 
 def measured(task: Callable[..., tuple[int, str]], warm: Path, *arguments: object) -> Outcome:
-    """Outcome of a task in a new process, which has done it once with a small graph."""
-    context = get_context("spawn")
-    mine, theirs = context.Pipe()
-    process = context.Process(target=_run, args=(theirs, task, warm, arguments))
-    process.start()
-    theirs.close()
-    try:
-        outcome: Outcome = mine.recv()
-    finally:
-        process.join()
-    return outcome
-
-
-def _run(
-    answer: Connection,
-    task: Callable[..., tuple[int, str]],
-    warm: Path,
-    arguments: tuple[object, ...],
-) -> None:
+    """Outcome of a task that has been done once with a small graph."""
     task(warm, *arguments[1:])
-    started, cpu = time.perf_counter(), time.process_time()
-    n_edges, notes = task(*arguments)
-    answer.send(
-        Outcome(
-            n_edges=n_edges,
-            seconds=time.perf_counter() - started,
-            cpu_seconds=time.process_time() - cpu,
-            peak_bytes=peak_bytes(),
-            notes=notes,
-        )
-    )
+    with spent() as taken:
+        n_edges, notes = task(*arguments)
+    return n_edges, notes, taken, peak_bytes() / 2**20
 
 
 def main() -> None:
-    """Print reading and ingest side by side."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, help="where the files are, or are written")
-    parser.add_argument("--family", choices=[*FAMILIES, "all"], default="communities")
-    parser.add_argument("--edges", type=int, default=100_000_000)
-    parser.add_argument("--nodes", type=int, default=200_000)
-    parser.add_argument("--epsilon", type=float, default=0.7)
-    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--memory-limit", type=_size)
-    parser.add_argument("--quick", action="store_true", help="a million edges")
-    options = parser.parse_args()
-    if options.quick:
-        options.edges, options.nodes = 1_000_000, 5_000
-    families = [*FAMILIES] if options.family == "all" else [options.family]
-    console = Console(width=120)
-    table = Table(
-        title=f"{options.edges:,} edges, {options.nodes:,} nodes, {options.threads} threads"
+    asked = options(
+        __doc__,
+        quick={"edges": 1_000_000, "nodes": 5_000},
+        dir=(Path, "where the files are, or are written"),
+        family=("communities", [*FAMILIES, "all"]),
+        edges=100_000_000,
+        nodes=200_000,
+        epsilon=0.7,
+        threads=min(2, os.cpu_count() or 1),
+        memory_limit=str,
     )
-    for name in ("", "s", "CPU s", "M edges/s", "of reading", "by CPU", "peak MiB"):
-        table.add_column(name, justify="left" if not name else "right")
-    notes = []
+    families = [*FAMILIES] if asked.family == "all" else [asked.family]
+    table = Figures(
+        f"{asked.edges:,} edges, {asked.nodes:,} nodes, {asked.threads} threads",
+        "|s {:.2f}|CPU s {:.2f}|M edges/s {:.1f}|of reading|by CPU|peak MiB {:,.0f}",
+    )
+    all_notes = []
     for family in families:
         with tempfile.TemporaryDirectory() as temporary:
-            rows = _both(family, options, Path(temporary))
-        notes.append(f"{family}: {rows['ingest'].notes}")
-        base = rows["pyarrow reading"]
-        for name, outcome in rows.items():
-            table.add_row(
-                f"{family}, {name}",
-                f"{outcome.seconds:.2f}",
-                f"{outcome.cpu_seconds:.2f}",
-                f"{outcome.n_edges / outcome.seconds / 1e6:.1f}",
-                f"1/{outcome.seconds / base.seconds:.1f}",
-                f"1/{outcome.cpu_seconds / base.cpu_seconds:.1f}",
-                f"{outcome.peak_bytes / 2**20:,.0f}",
-            )
-    console.print(table)
-    console.print("\n".join(notes))
+            rows = _both(family, asked, Path(temporary))
+        all_notes.append(f"{family}: {rows['ingest'][1]}")
+        base = rows["pyarrow reading"][2]
+        for name, (n_edges, _, taken, mib) in rows.items():
+            ratios = f"1/{taken.wall / base.wall:.1f}", f"1/{taken.cpu / base.cpu:.1f}"
+            speed = n_edges / taken.wall / 1e6
+            table.add(f"{family}, {name}", taken.wall, taken.cpu, speed, *ratios, mib)
+    CONSOLE.print(table, *all_notes, sep="\n")
 
 
-def _both(family: str, options: argparse.Namespace, temporary: Path) -> dict[str, Outcome]:
+def _both(family: str, asked: argparse.Namespace, temporary: Path) -> dict[str, Outcome]:
     """Reading and ingest of one family, after a small graph has made every kernel compile."""
-    place = options.dir or temporary
-    directory = place / f"{family}-{options.edges}-{options.nodes}"
-    kind = write(family, directory, n_nodes=options.nodes, n_edges=options.edges)
-    warm = temporary / "warm"
+    directory = (asked.dir or temporary) / f"{family}-{asked.edges}-{asked.nodes}"
+    kind = write(family, directory, n_nodes=asked.nodes, n_edges=asked.edges)
+    warm, limit = temporary / "warm", asked.memory_limit and _size(asked.memory_limit)
     write(family, warm, n_nodes=2_000, n_edges=400_000 if family == "communities" else 40_000)
-    measured(read, warm, directory, options.threads)  # files into the page cache
+    reading = read, warm, directory, asked.threads
+    alone(measured, *reading)  # files into the page cache
     return {
-        "pyarrow reading": measured(read, warm, directory, options.threads),
-        "ingest": measured(
-            ingest,
-            warm,
-            directory,
-            options.threads,
-            options.nodes,
-            options.epsilon,
-            options.memory_limit,
-            kind,
-        ),
+        "pyarrow reading": alone(measured, *reading),
+        "ingest": alone(measured, ingest, *reading[1:], asked.nodes, asked.epsilon, limit, kind),
     }
 
 

@@ -1,31 +1,26 @@
 """What do the neighbors of n rows cost, and how many of them are found?
 
-Run ``python -m docs.benchmarks.knn``, with ``--rows --columns --neighbors`` or ``--quick``, or
-with ``--mnist`` (70,000 digits in 50 principal columns, from the directory that PEEWIT_DATA
-names). The peer is scikit-learn's brute force, which holds all rows and lists. Ours read rows from
-a file and write edges to one; up to ``--all-pairs`` rows they look at all pairs as well. Recall is
-by a thousand rows, memory the most that a process of its own held beyond mapped files and what it
-held before. Made rows shrink from column to column, as principal ones do.
+``--mnist`` takes 70,000 digits in 50 principal columns, from the folder that PEEWIT_DATA names. The
+peer is scikit-learn's brute force, which holds all rows and lists. Ours read rows from a file and
+write edges to one; up to ``--all-pairs`` rows they look at all pairs as well. Recall is by a
+thousand rows, memory the most that a process of its own held beyond mapped files and what it held
+before. Made rows shrink from column to column, as principal ones do.
 """
 
-import argparse
-import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
+from docs.benchmarks.frame import alone, folder, options, show
+from docs.benchmarks.peak_memory import anonymous_bytes
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists
@@ -39,8 +34,6 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(kw_only=True)
 class Cost:
-    """What a piece of work took."""
-
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     n_bytes: int = 0
@@ -59,27 +52,14 @@ def write_rows(path: Path, *, n_rows: int, n_columns: int) -> None:
 
 
 def write_mnist(path: Path, *, n_columns: int) -> None:
-    """Write the principal columns of the digits."""
-    folder = os.environ.get("PEEWIT_DATA")
-    if not folder:
-        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of mnist.npz")
-    with np.load(Path(folder) / "mnist.npz") as stored:
+    with np.load(folder() / "mnist.npz") as stored:
         images = np.concatenate([each for each in stored.values() if each.ndim > 1])
     pixels = images.reshape(len(images), -1).astype(np.float32) / 255
     np.save(path, PCA(n_columns, random_state=0).fit_transform(pixels).astype(np.float32))
 
 
-def anonymous_bytes() -> int:
-    """What this process holds, mapped files left out."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) * 1024
-    raise OSError("this system does not tell what a process holds")
-
-
 @contextmanager
 def measured() -> Iterator[Cost]:
-    """Cost of what happens inside."""
     cost, before, ended = Cost(), anonymous_bytes(), threading.Event()
 
     def watch() -> None:
@@ -121,7 +101,6 @@ def by_peewit(rows: Path, n_neighbors: int, method: str) -> Cost:
 
 
 def by_peer(rows: Path, n_neighbors: int) -> Cost:
-    """Lists by scikit-learn, all in memory."""
     with measured() as cost:
         values = np.load(rows)
         index = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(values)
@@ -140,44 +119,35 @@ def by_peer(rows: Path, n_neighbors: int) -> Cost:
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--columns", type=int, default=50)
-    parser.add_argument("--neighbors", type=int, default=10)
-    parser.add_argument("--mnist", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="5,000 rows")
-    parser.add_argument("--all-pairs", type=int, default=100_000)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        rows = Path(folder) / "rows.npy"
-        if options.mnist:
-            write_mnist(rows, n_columns=options.columns)
+    asked = options(
+        __doc__,
+        quick={"rows": 5_000},
+        rows=20_000,
+        columns=50,
+        neighbors=10,
+        mnist=False,
+        all_pairs=100_000,
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        rows = Path(directory) / "rows.npy"
+        if asked.mnist:
+            write_mnist(rows, n_columns=asked.columns)
         else:
-            n_rows = 5_000 if options.quick else options.rows
-            write_rows(rows, n_rows=n_rows, n_columns=options.columns)
+            write_rows(rows, n_rows=asked.rows, n_columns=asked.columns)
         shape = np.load(rows, mmap_mode="r").shape
-        asked = [("cells", by_peewit, (rows, options.neighbors, "approximate"))]
-        if shape[0] <= options.all_pairs:
-            asked = [
-                ("scikit-learn, brute force", by_peer, (rows, options.neighbors)),
-                ("all pairs", by_peewit, (rows, options.neighbors, "exact")),
-                *asked,
-            ]
-        table = Table(title=f"{options.neighbors} neighbors of {shape[0]:,} rows of {shape[1]}")
-        for heading in ("", "s", "CPU s", "MiB", "recall"):
-            table.add_column(heading, justify="left" if not heading else "right")
-        for name, run, arguments in asked:
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                cost = pool.submit(run, *arguments).result()
-            table.add_row(
-                name,
-                f"{cost.seconds:.1f}",
-                f"{cost.cpu_seconds:.1f}",
-                f"{cost.n_bytes / 2**20:.0f}",
-                f"{cost.recall:.4f}",
-            )
-        Console().print(table)
+        costs = {}
+        if shape[0] <= asked.all_pairs:
+            costs["scikit-learn, brute force"] = alone(by_peer, rows, asked.neighbors)
+            costs["all pairs"] = alone(by_peewit, rows, asked.neighbors, "exact")
+        costs["cells"] = alone(by_peewit, rows, asked.neighbors, "approximate")
+    show(
+        f"{asked.neighbors} neighbors of {shape[0]:,} rows of {shape[1]}",
+        "|s {:.1f}|CPU s {:.1f}|MiB {:.0f}|recall {:.4f}",
+        (
+            (name, each.seconds, each.cpu_seconds, each.n_bytes / 2**20, each.recall)
+            for name, each in costs.items()
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -1,20 +1,17 @@
 """One Laplacian system to 1e-8 on four kinds of graphs: how long beside the solvers people use?
 
-Run ``python -m docs.benchmarks.laplacian`` or ``--quick``. The graphs: 10 nearest neighbors of an
-8-dimensional mixture of Gaussians (n = 200,000), a 1000 x 1000 grid, preferential attachment
-(n = 500,000, 5 M edges) and a random graph with heavy-tailed weights (n = 20,000, 5 M edges). Times
-are CPU seconds of all threads and wall seconds of everything from the graph to the answer, setting
-up included; the lesser of two runs, by turns; kernels are compiled beforehand. Beside Peewit's
-automatic choice: SciPy's conjugate gradients with Jacobi, approximate Cholesky
-(``approx-chol``) alone, and ``pyamg``'s smoothed aggregation where pyamg is installed (and not on
-the graphs with hubs, where its coarse levels fill up for minutes). The last column is the ratio to
-the best of them, by CPU and by clock: at most 1.2 is asked of each; .85 / .69, .58 / .44,
-1.16 / .47 and 1.00 / .98 with ``OMP_NUM_THREADS=2`` on two processors that others used, too.
+The graphs: 10 nearest neighbors of an 8-dimensional mixture of Gaussians (n = 200,000), a 1000 x
+1000 grid, preferential attachment (n = 500,000, 5 M edges) and a random graph with heavy-tailed
+weights (n = 20,000, 5 M edges). Times are CPU seconds of all threads and wall seconds of everything
+from the graph to the answer, setting up included; the lesser of two runs, by turns; kernels are
+compiled beforehand. Beside Peewit's automatic choice: SciPy's conjugate gradients with Jacobi,
+approximate Cholesky (``approx-chol``) alone, and ``pyamg``'s smoothed aggregation where pyamg is
+installed (and not on the graphs with hubs, where its coarse levels fill up for minutes). The last
+column is the ratio to the best of them, by CPU and by clock: at most 1.2 is asked of each; .85 /
+.69, .58 / .44, 1.16 / .47 and 1.00 / .98 with ``OMP_NUM_THREADS=2`` on two processors that others
+used, too.
 """
 
-import argparse
-import importlib
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,12 +19,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from rich.console import Console
 from rich.table import Table
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.neighbors import NearestNeighbors
 
 from docs.benchmarks import N_THREADS
+from docs.benchmarks.frame import CONSOLE, installed, options, spent
 from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
@@ -57,7 +54,6 @@ def mixture(
 
 
 def grid(side: int) -> Graph:
-    """A square grid, unit weights."""
     node = np.arange(side * side).reshape(side, side)
     u = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel()])
     v = np.concatenate([node[:, 1:].ravel(), node[1:].ravel()])
@@ -86,7 +82,6 @@ def heavy_tailed(n_nodes: int, n_edges: int, *, seed: int = 0) -> Graph:
 
 
 def scipy_cg(graph: Graph, rhs: FloatArray) -> FloatArray:
-    """Conjugate gradients with the diagonal."""
     laplacian = graph.laplacian()
     inverse = np.divide(1.0, graph.degree, out=np.zeros(graph.n_nodes), where=graph.degree > 0)
     diagonal = LinearOperator(laplacian.shape, matvec=lambda x: inverse * x, dtype=np.float64)
@@ -96,7 +91,7 @@ def scipy_cg(graph: Graph, rhs: FloatArray) -> FloatArray:
 
 def pyamg_sa(graph: Graph, rhs: FloatArray) -> FloatArray:
     """Smoothed aggregation with the constant as near-null space, as a preconditioner of CG."""
-    pyamg: Any = importlib.import_module("pyamg")
+    pyamg = installed("pyamg")
     laplacian = sp.csr_matrix(graph.laplacian())
     levels = pyamg.smoothed_aggregation_solver(
         laplacian, B=np.ones((graph.n_nodes, 1)), strength="symmetric", coarse_solver="pinv"
@@ -106,8 +101,6 @@ def pyamg_sa(graph: Graph, rhs: FloatArray) -> FloatArray:
 
 
 def peewit(preconditioner: Any) -> Callable[[Graph, FloatArray], FloatArray]:
-    """Our solver with this preconditioner."""
-
     def solve(graph: Graph, rhs: FloatArray) -> FloatArray:
         with ThreadPoolExecutor(N_THREADS) as pool:
             solver = LaplacianSolver(
@@ -125,22 +118,15 @@ def timed(
 ) -> tuple[FloatArray, float]:
     """CPU and wall seconds of one solve of a graph that keeps nothing, and what it left."""
     fresh = replace(graph)
-    began = np.array([time.process_time(), time.perf_counter()])
-    x = solve(fresh, rhs)
-    seconds = np.array([time.process_time(), time.perf_counter()]) - began
+    with spent() as taken:
+        x = solve(fresh, rhs)
     missed = np.linalg.norm(rhs - graph.laplacian_product(x)) / np.linalg.norm(rhs)
-    return seconds, float(missed)
+    return np.array([taken.cpu, taken.wall]), float(missed)
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
-    small = 10 if parser.parse_args().quick else 1
+    small = 10 if options(__doc__, quick={"sizes": "a tenth"}).quick else 1
     compile_kernels()
-    console = Console()
     auto = peewit("auto")
     methods = {
         "peewit": auto,
@@ -148,8 +134,7 @@ def main() -> None:
         "approx-chol": peewit("approx-chol"),
         "pyamg": pyamg_sa,
     }
-    if importlib.util.find_spec("pyamg") is None:
-        console.print("pyamg is not installed and left out")
+    if installed("pyamg") is None:
         del methods["pyamg"]
     makers: dict[str, Callable[[], Graph]] = {
         "neighbors in 8 dimensions": lambda: mixture(200_000 // small, 8, 10)[0],
@@ -176,8 +161,8 @@ def main() -> None:
         ratio = "{:.2f} / {:.2f}".format(*(spent["peewit"] / others))
         used = auto.used  # type: ignore[attr-defined]
         table.add_row(name, f"{graph.n_edges:,}", *cells.values(), used, ratio)
-        console.print(f"{name}: {', '.join(f'{m} {c}' for m, c in cells.items())}: {ratio}")
-    console.print(table)
+        CONSOLE.print(f"{name}: {', '.join(f'{m} {c}' for m, c in cells.items())}: {ratio}")
+    CONSOLE.print(table)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ in ``NAME_labels.npz``. COIL20 and FACEMIT have the paper's settings as
 """
 
 import argparse
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,29 +28,12 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from rich.console import Console
 
+from docs.benchmarks.frame import options
+from docs.benchmarks.lapsvm import methods, penalties
 from docs.benchmarks.lapsvm.cases import Case, Joined
-from docs.benchmarks.lapsvm.methods import (
-    Run,
-    conjugate_gradients,
-    factored,
-    printed_newton,
-    supervised,
-    trace,
-)
-from docs.benchmarks.lapsvm.penalties import (
-    LAPLACIAN,
-    NORMS,
-    PAIRS,
-    SUPERVISED,
-    Pair,
-    best_pair,
-    laplacian_errors,
-    supervised_errors,
-)
 from docs.benchmarks.lapsvm.published import PUBLISHED
-from docs.benchmarks.lapsvm.report import Result, draw, error_table, time_table
+from docs.benchmarks.lapsvm.report import Result, draw, show_errors, show_times
 from docs.benchmarks.lapsvm.sets import DEFAULT_SPLITS, SETS, DataSet, DrawName, Setting, from_file
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.gram.kernel_functions import KERNELS
@@ -60,19 +42,12 @@ from peewit.solvers.svm.regularized_problem import BIASES
 GRID_ROWS = 3_000
 QUICK_ROWS, QUICK_SPLITS = 600, 2
 PRINTED = "Newton (E7)"
-METHODS = (*SUPERVISED, *LAPLACIAN, PRINTED, "PCG")
+METHODS = (*penalties.SUPERVISED, *penalties.LAPLACIAN, PRINTED, "PCG")
 PAPERS = ", paper's pair"
 
 
 class Experiment:
-    """A set with its splits.
-
-    Parameters
-    ----------
-    data : DataSet
-    options : argparse.Namespace
-        As `main` reads them.
-    """
+    """A set with its splits, and options as `main` reads them."""
 
     def __init__(self, data: DataSet, options: argparse.Namespace) -> None:
         n_splits = options.splits or DEFAULT_SPLITS.get(data.name, 12)
@@ -87,7 +62,7 @@ class Experiment:
             for split in data.splits(n_splits, options.draw)
         ]
 
-    def pairs(self, known: dict[str, Pair]) -> dict[str, Pair]:
+    def pairs(self, known: dict[str, penalties.Pair]) -> dict[str, penalties.Pair]:
         """Penalties of each method: of least validation error, or else those that are known.
 
         A set without validation points takes ``known`` ones, which another set has found.
@@ -97,24 +72,25 @@ class Experiment:
         if self._cases[0].n_validation == 0:
             return pairs | {name: pair for name, pair in known.items() if name in pairs}
         errors: dict[str, list[FloatArray]] = defaultdict(list)
-        factored_ones = [name for name in LAPLACIAN if name in asked]
+        factored_ones = [name for name in penalties.LAPLACIAN if name in asked]
         if {"PCG", PRINTED} & {*asked} and "LapSVM Newton" not in asked:
             factored_ones.append("LapSVM Newton")
         for case in self._cases:
-            found = supervised_errors(case, self._options.bias)
+            found = penalties.supervised_errors(case, self._options.bias)
             if self._data.n_rows < GRID_ROWS and factored_ones:
-                found |= laplacian_errors(case, self._options.bias, factored_ones)
+                found |= penalties.laplacian_errors(case, self._options.bias, factored_ones)
             for name, own in found.items():
                 errors[name].append(own)
         for name, of_splits in errors.items():
-            pairs[name] = best_pair(NORMS if name in SUPERVISED else PAIRS, of_splits)
+            pairs[name] = penalties.best_pair(
+                penalties.NORMS if name in penalties.SUPERVISED else penalties.PAIRS, of_splits
+            )
         if "LapSVM Newton" in pairs:
             pairs["PCG"] = pairs[PRINTED] = pairs["LapSVM Newton"]
         return {name: pairs[name] for name in asked}
 
-    def result(self, pairs: dict[str, Pair]) -> Result:
-        """Everything measured, split by split."""
-        runs: dict[str, list[Run]] = defaultdict(list)
+    def result(self, pairs: dict[str, penalties.Pair]) -> Result:
+        runs: dict[str, list[methods.Run]] = defaultdict(list)
         seconds, traces = [], []
         for case in self._cases:
             joined = case.joined()
@@ -122,7 +98,7 @@ class Experiment:
             for name, run in self._split(case, joined, pairs).items():
                 runs[name].append(run)
             if "PCG" in pairs and self._options.figure and case.n_validation:
-                traces.append(trace(case, joined, pairs["PCG"], self._options.bias))
+                traces.append(methods.trace(case, joined, pairs["PCG"], self._options.bias))
         gram, graph = np.array(seconds).T
         used = pairs | {name: pairs["PCG"] for name in runs if name.startswith("PCG ")}
         used |= {name: self._data.setting.penalties for name in runs if name.endswith(PAPERS)}
@@ -138,28 +114,38 @@ class Experiment:
             traces=np.array(traces) if traces else None,
         )
 
-    def _split(self, case: Case, joined: Joined, pairs: dict[str, Pair]) -> dict[str, Run]:
+    def _split(
+        self, case: Case, joined: Joined, pairs: dict[str, penalties.Pair]
+    ) -> dict[str, methods.Run]:
         options = self._options
-        runs: dict[str, Run] = {}
-        for name in SUPERVISED:
+        runs: dict[str, methods.Run] = {}
+        for name in penalties.SUPERVISED:
             if name in pairs:
-                runs[name] = supervised(case, name, pairs[name][0], options.bias)
-        by_pair: dict[Pair, list[str]] = defaultdict(list)
-        for name in LAPLACIAN:
+                runs[name] = methods.supervised(case, name, pairs[name][0], options.bias)
+        by_pair: dict[penalties.Pair, list[str]] = defaultdict(list)
+        for name in penalties.LAPLACIAN:
             if name in pairs:
                 by_pair[pairs[name]].append(name)
         for pair, names in by_pair.items():
-            runs |= factored(case, joined, names, pair, options.bias)
+            runs |= methods.factored(case, joined, names, pair, options.bias)
         papers = self._data.setting.penalties
         is_papers = self._data.name.removesuffix("-published") in PUBLISHED
         if is_papers and pairs.get("LapSVM Newton", papers) != papers:
-            again = factored(case, joined, ["LapSVM Newton"], papers, options.bias)
+            again = methods.factored(case, joined, ["LapSVM Newton"], papers, options.bias)
             runs["LapSVM Newton" + PAPERS] = again["LapSVM Newton"]
         if PRINTED in pairs and options.bias == "none":
-            runs[PRINTED] = printed_newton(case, joined, pairs[PRINTED])
+            runs[PRINTED] = methods.printed_newton(case, joined, pairs[PRINTED])
         if "PCG" in pairs:
-            runs |= conjugate_gradients(case, joined, pairs["PCG"], options.bias, options.max_iter)
-        order = (*SUPERVISED, *LAPLACIAN, "LapSVM Newton" + PAPERS, PRINTED, *runs)
+            runs |= methods.conjugate_gradients(
+                case, joined, pairs["PCG"], options.bias, options.max_iter
+            )
+        order = (
+            *penalties.SUPERVISED,
+            *penalties.LAPLACIAN,
+            "LapSVM Newton" + PAPERS,
+            PRINTED,
+            *runs,
+        )
         return {name: runs[name] for name in dict.fromkeys(order) if name in runs}
 
 
@@ -168,7 +154,7 @@ def data_sets(options: argparse.Namespace) -> list[DataSet]:
     names = options.set
     if names is None:
         names = [] if options.file else list(SETS)
-    data = [SETS[name]() for name in names]
+    data = [SETS[name]() for name in names or ()]
     n_labeled, n_validation, n_test = options.sizes
     setting = Setting(
         n_labeled=n_labeled,
@@ -183,62 +169,46 @@ def data_sets(options: argparse.Namespace) -> list[DataSet]:
     )
     if options.penalties:
         setting = replace(setting, penalties=tuple(options.penalties))
-    return data + [from_file(path, setting) for path in options.file]
+    return data + [from_file(path, setting) for path in options.file or ()]
 
 
-def measure(data: Sequence[DataSet], options: argparse.Namespace, console: Console) -> None:
-    """Two tables for each set, and the figure."""
-    known: dict[str, dict[str, Pair]] = {}
+def measure(data: Sequence[DataSet], options: argparse.Namespace) -> None:
+    known: dict[str, dict[str, penalties.Pair]] = {}
     results = []
     for each in data:
         experiment = Experiment(each, options)
         pairs = experiment.pairs(known.get(each.name.removesuffix("-published"), {}))
         known[each.name] = pairs
         results.append(experiment.result(pairs))
-        console.print(error_table(results[-1]))
-        console.print(time_table(results[-1]))
+        show_errors(results[-1])
+        show_times(results[-1])
         if options.figure and any(result.traces is not None for result in results):
             draw(results, options.figure / "lapsvm_pcg.png")
 
 
 def main() -> None:
-    """Run the experiments."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    asked = options(
+        __doc__,
+        quick={"points": QUICK_ROWS, "splits": QUICK_SPLITS},
+        set=([str], tuple(SETS), "default all"),
+        file=([Path], "other sets"),
+        splits=(int, "default 12, of mnist3vs8 6"),
+        methods=([str], METHODS, "default all, above 3,000 points without Newton (E7)"),
+        draw=("stratified", get_args(DrawName), "of labels"),
+        bias=("none", BIASES),
+        precision=("float64", ("float32", "float64")),
+        max_iter=(1_000, "of PCG to the optimum"),
+        figure=(Path, "folder for lapsvm_pcg.png"),
+        sizes=([50, 50, 500], "of --file: points labeled, for validation and tested on"),
+        kernel=("gaussian", KERNELS, "of --file, as all that follow"),
+        width=(float, "sigma; found from the features without"),
+        degree=9,
+        neighbors=10,
+        power=2,
+        penalties=([float], "above 3,000 points; 1e-2 1"),
+        macro=(False, "mean of the classes' errors"),
     )
-    parser.add_argument("--set", nargs="+", choices=tuple(SETS), help="default all")
-    parser.add_argument("--file", type=Path, nargs="+", default=[], help="other sets")
-    parser.add_argument("--splits", type=int, help="default 12, of mnist3vs8 6")
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        choices=METHODS,
-        help="default all, above 3,000 points without Newton (E7)",
-    )
-    draws = get_args(DrawName)
-    parser.add_argument("--draw", choices=draws, default="stratified", help="of labels")
-    parser.add_argument("--bias", choices=BIASES, default="none")
-    parser.add_argument("--precision", choices=("float32", "float64"), default="float64")
-    parser.add_argument("--max-iter", type=int, default=1_000, help="of PCG to the optimum")
-    parser.add_argument("--figure", type=Path, help="folder for lapsvm_pcg.png")
-    parser.add_argument("--quick", action="store_true", help="600 points, two splits")
-    files = parser.add_argument_group("settings of --file")
-    files.add_argument("--sizes", type=int, nargs=3, default=(50, 50, 500), metavar=("L", "V", "T"))
-    files.add_argument("--kernel", choices=KERNELS, default="gaussian")
-    files.add_argument("--width", type=float, help="sigma; found from the features without")
-    files.add_argument("--degree", type=int, default=9)
-    files.add_argument("--neighbors", type=int, default=10)
-    files.add_argument("--power", type=int, default=2)
-    files.add_argument("--penalties", type=float, nargs=2, help="above 3,000 points; 1e-2 1")
-    files.add_argument("--macro", action="store_true", help="mean of the classes' errors")
-    options = parser.parse_args()
-    console = Console(width=200)
-    try:
-        data = data_sets(options)
-    except FileNotFoundError as missing:
-        console.print(f"skipped: {missing}")
-        sys.exit(0)
-    measure(data, options, console)
+    measure(data_sets(asked), asked)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """How long and how much memory do Laplacian SVMs take, from 4,000 nodes to a million?
 
-Run ``python -m docs.benchmarks.lapsvm_scale`` with the names of some cases; each runs in a process
-of its own, whose peak memory is that of the case. Wall seconds.
+Each case runs in a process of its own, whose peak memory is that of the case. Wall seconds.
 
 - ``inverse``: 4,000 handwritten 3s and 8s, exact by Newton; beside it the usual dense LapSVM, which
   inverts an n x n matrix, in the same run.
@@ -12,26 +11,24 @@ of its own, whose peak memory is that of the case. Wall seconds.
 - ``landmarks``: a million points in 50 dimensions from Parquet, 2,000 landmarks, a sparsifier of
   8 M edges; and how far 2,000 landmarks are from the exact solution on 10,000 of the points.
 
-The digits need PEEWIT_DATA; the other points are clouds of a mixture of Gaussians.
+The points that are no digits are clouds of a mixture of Gaussians.
 """
 
-import argparse
-import multiprocessing
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
 
 from docs.benchmarks import N_THREADS
+from docs.benchmarks.frame import CONSOLE, alone, folder, options, share_right, wall_of
 from docs.benchmarks.peak_memory import peak_bytes
 from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
@@ -45,20 +42,17 @@ from tests.data_sets import draw_per_class
 
 GIB = 1 << 30
 
-console = Console(highlight=False)
-
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Print how long something took."""
     began = time.perf_counter()
     yield
-    console.print(f"  {what}: {time.perf_counter() - began:.2f} s")
+    CONSOLE.print(f"  {what}: {time.perf_counter() - began:.2f} s")
 
 
 def threes_and_eights(n_points: int | None, *, seed: int = 0) -> tuple[FloatArray, Int64Array]:
     """Training images of 3 and 8, each of length 1, and which is which."""
-    with np.load(Path(os.environ["PEEWIT_DATA"]) / "mnist.npz") as stored:
+    with np.load(folder() / "mnist.npz") as stored:
         images, digits = stored["X"][:60_000], stored["y"][:60_000]
     chosen = np.flatnonzero((digits == 3) | (digits == 8))
     rng = np.random.default_rng(seed)
@@ -79,7 +73,6 @@ def clouds(n_points: int, n_columns: int, n_classes: int, seed: int) -> tuple[An
 
 
 def some_labels(classes: Int64Array, per_class: int, seed: int) -> Labels:
-    """Labels of a few nodes of each class."""
     nodes = draw_per_class(classes, per_class, seed=seed)
     return Labels.from_pairs(nodes, classes[nodes])
 
@@ -103,19 +96,15 @@ def told(
         seconds = time.perf_counter() - began
         warm = ""
         if twice:
-            began = time.perf_counter()
-            again = model.solve(prepared, labels)
-            warm = f", again {time.perf_counter() - began:.2f} s"
+            again, taken = wall_of(model.solve, prepared, labels)
+            warm = f", again {taken:.2f} s"
             assert again.status is solution.status
-    unlabeled = np.ones(truth.size, bool)
-    unlabeled[labels.nodes] = False
-    names = np.array(labels.class_names)
-    wrong = (names[solution.scores.argmax(axis=1)] != truth)[unlabeled].mean()
+    predicted = np.array(labels.class_names)[solution.scores.argmax(axis=1)]
     stats = solution.stats
-    console.print(
+    CONSOLE.print(
         f"  {what}: {seconds:.2f} s{warm}; {stats['n_iter']} iterations, "
         f"{stats['stopped_by']}, {stats['gram']} {stats['precision']}, {solution.status.value}; "
-        f"error {wrong:.2%}"
+        f"error {1 - share_right(predicted, truth, labels.nodes):.2%}"
     )
     return solution.scores
 
@@ -154,7 +143,7 @@ def inverse(n_points: int) -> None:
     scores = told("newton", DIGITS, graph, exact, labels, digits, 8 * GIB)
     with timed("dense inverse"):
         expected = dense_inverse(exact, graph, labels, DIGITS)
-    console.print(f"  largest difference {np.abs(scores[:, 1] - expected).max():.1e}")
+    CONSOLE.print(f"  largest difference {np.abs(scores[:, 1] - expected).max():.1e}")
 
 
 def stopped(n_points: int | None, *, others: bool) -> None:
@@ -165,31 +154,16 @@ def stopped(n_points: int | None, *, others: bool) -> None:
     with timed("graph"):
         graph = neighbor_graph(points, 20, weights="heat", symmetrize="max")
     for penalties in ((1e-2, 1.0), (1e-6, 1e-2)):
-        model = LapSVM(
-            kernel="polynomial",
-            degree=9,
-            width=1.0,
-            power=3,
-            norm_penalty=penalties[0],
-            graph_penalty=penalties[1],
-            method="pcg",
-            stop="stability",
-            precision="float32",
-        )
-        console.print(f"  penalties {penalties}")
+        norm, graph_penalty = penalties
+        faster = {"method": "pcg", "stop": "stability", "precision": "float32"}
+        model = replace(DIGITS, norm_penalty=norm, graph_penalty=graph_penalty, **faster)
+        CONSOLE.print(f"  penalties {penalties}")
         told("pcg stopped by stability", model, graph, points, labels, digits, 2 * GIB)
         if penalties == (1e-2, 1.0):
-            console.print(f"  graph to answers {time.perf_counter() - began:.2f} s, twice solved")
+            CONSOLE.print(f"  graph to answers {time.perf_counter() - began:.2f} s, twice solved")
     if others:
         for method in ("newton", "dual"):
-            model = LapSVM(
-                kernel="polynomial",
-                degree=9,
-                width=1.0,
-                power=3,
-                graph_penalty=1.0,
-                method=method,  # type: ignore[arg-type]
-            )
+            model = replace(DIGITS, method=method)
             told(method, model, graph, points, labels, digits, 8 * GIB)
 
 
@@ -238,7 +212,7 @@ def landmarks(n_points: int, n_landmarks: int) -> None:
         with timed(f"sparsified from {edges[0].size:,} edges"):
             made = sparsify(edges, 0.7, max_edges=8 * n_points, n_nodes=n_points)
         graph = made.graph
-        console.print(f"  {graph}")
+        CONSOLE.print(f"  {graph}")
         del edges, made, table, values
         sample = np.sort(
             np.random.default_rng(1).choice(n_points, min(10_000, n_points // 2), False)
@@ -249,56 +223,45 @@ def landmarks(n_points: int, n_landmarks: int) -> None:
         model = LapSVM(gram="landmarks", n_landmarks=n_landmarks, precision="float32")
         rows = ParquetFeatures.open(path, n_threads=N_THREADS)
         told(f"{n_landmarks} landmarks", model, graph, rows, labels, classes, 3 * GIB)
-    console.print(f"  the same on {sample.size:,} of the points, with the graph between them")
+    CONSOLE.print(f"  the same on {sample.size:,} of the points, with the graph between them")
     small = neighbor_graph(few, 10, weights="heat", symmetrize="max")
     own = some_labels(classes[sample], 20, 0)
     near = told("landmarks", model, small, few, own, classes[sample], 3 * GIB)
     exact_scores = told("exact", LapSVM(method="newton"), small, few, own, classes[sample], 8 * GIB)
     same = (near.argmax(axis=1) == exact_scores.argmax(axis=1)).mean()
     gap = np.linalg.norm(near - exact_scores) / np.linalg.norm(exact_scores)
-    console.print(f"  same class {same:.2%}, scores differ by {gap:.1%} of their norm")
+    CONSOLE.print(f"  same class {same:.2%}, scores differ by {gap:.1%} of their norm")
 
 
-def run(case: Callable[..., None], arguments: dict[str, Any]) -> None:
-    """One case, in a process of its own."""
-    with console.status("compiling"):
-        compile_kernels()
-    case(**arguments)
-    peak = peak_bytes()
-    console.print(f"  peak memory {peak / GIB:.2f} GiB")
+def run(case: str, arguments: dict[str, Any]) -> None:
+    compile_kernels()
+    CASES[case][0](**arguments)
+    CONSOLE.print(f"  peak memory {peak_bytes() / GIB:.2f} GiB")
+
+
+CASES: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any]]] = {
+    "inverse": (inverse, {"n_points": 4_000}, {"n_points": 500}),
+    "stopped": (stopped, {"n_points": None}, {"n_points": 1_000}),
+    "exact": (exact, {"n_points": 20_000}, {"n_points": 2_000}),
+    "blocked": (blocked, {"n_points": 31_000}, {"n_points": 3_000}),
+    "landmarks": (
+        landmarks,
+        {"n_points": 1_000_000, "n_landmarks": 2_000},
+        {"n_points": 40_000, "n_landmarks": 500},
+    ),
+}
+"""What runs, with which sizes, and with which small ones."""
 
 
 def main() -> None:
-    """Run the cases asked for."""
-    cases: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any]]] = {
-        "inverse": (inverse, {"n_points": 4_000}, {"n_points": 500}),
-        "stopped": (
-            stopped,
-            {"n_points": None, "others": False},
-            {"n_points": 1_000, "others": False},
-        ),
-        "exact": (exact, {"n_points": 20_000}, {"n_points": 2_000}),
-        "blocked": (blocked, {"n_points": 31_000}, {"n_points": 3_000}),
-        "landmarks": (
-            landmarks,
-            {"n_points": 1_000_000, "n_landmarks": 2_000},
-            {"n_points": 40_000, "n_landmarks": 500},
-        ),
-    }
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", choices=[*cases, []], help="all, if none is named")
-    parser.add_argument("--others", action="store_true", help="Newton and the dual in 'stopped'")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    asked = parser.parse_args()
-    for name in asked.cases or cases:
-        case, whole, quick = cases[name]
-        arguments = dict(quick if asked.quick else whole)
-        if case is stopped:
+    others = False, "Newton and the dual in 'stopped'"
+    asked = options(__doc__, cases=CASES, quick={"sizes": "small"}, others=others)
+    for name in asked.cases:
+        arguments = dict(CASES[name][2 if asked.quick else 1])
+        if name == "stopped":
             arguments["others"] = asked.others
-        console.print(f"[bold]{name}[/bold] {arguments}")
-        process = multiprocessing.get_context("spawn").Process(target=run, args=(case, arguments))
-        process.start()
-        process.join()
+        CONSOLE.print(f"{name} {arguments}")
+        alone(run, name, arguments)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,13 @@ share of frauds beside the true one, and how often the interval holds.
 Graphs are those of `docs.benchmarks.default_model`.
 """
 
-import argparse
 from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.default_model import SETS
+from docs.benchmarks.frame import CONSOLE, options, show
 from docs.benchmarks.fraud import labeled
 from peewit.service.tasks.assessment import Answered, Assessment, JudgedLabels
 from peewit.service.tasks.judgement import judged
@@ -33,7 +31,6 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.solution import Solution
 
-CONSOLE: Final = Console(width=140)
 INTERVAL_SETS: Final = (
     *("cora", "citeseer", "acm", "facebook_pagepage", "blogcatalog", "usps", "digits"),
     *("blocks 5, .75", "rings 10 %", "accounts 5 %"),
@@ -74,11 +71,7 @@ def true_accuracy(solution: Solution, labels: Labels, classes: Int64Array) -> fl
 
 
 def interval(n_draws: int, counts: list[int], names: list[str]) -> None:
-    """Print the third part."""
-    table = Table(title=f"intervals of left-out accuracy at 95 %, {n_draws} draws, percent")
-    for heading in ("graph", "labels", "holds", "width", "told", "true", "sample blamed"):
-        table.add_column(heading, justify="left" if heading == "graph" else "right")
-    model, every = Auto(walks="anew"), []
+    table, model, every = [], Auto(walks="anew"), []
     for name in names:
         graph, classes = SETS[name]()
         prepared = model.prepare(graph)
@@ -104,14 +97,14 @@ def interval(n_draws: int, counts: list[int], names: list[str]) -> None:
             every.append(figures)
             means = figures.mean(axis=0)
             means[1] = np.median(figures[:, 1])
-            table.add_row(name, str(n_labels), *(f"{100 * each:.1f}" for each in means))
-    CONSOLE.print(table)
+            table.append((name, str(n_labels), *(100 * means)))
+    columns = "graph|labels|holds {:.1f}|width {:.1f}|told {:.1f}|true {:.1f}|sample blamed {:.1f}"
+    show(f"intervals of left-out accuracy at 95 %, {n_draws} draws, percent", columns, table)
     holds, _, _, _, blamed = 100 * np.concatenate(every).mean(axis=0)
     CONSOLE.print(f"all draws: the interval holds in {holds:.1f} %, {blamed:.1f} % are blamed")
 
 
 def accounts(n_draws: int) -> None:
-    """Print the fourth part."""
     graph, classes = SETS["accounts 5 %"]()
     model = Auto(walks="anew")
     prepared = model.prepare(graph)
@@ -146,38 +139,21 @@ def accounts(n_draws: int) -> None:
                 told["low"] <= accuracy <= told["high"] if has_interval else np.nan,
             ]
             rows.setdefault(text, []).append(row)
-    table = Table(title=f"accounts 5 %, {n_draws} draws, percent")
-    for heading in (
-        "labels",
-        "blamed",
-        "frauds told",
-        "true",
-        "right told",
-        "true",
-        "interval told",
-        "holds",
-    ):
-        table.add_column(heading, justify="left" if heading == "labels" else "right")
-    for text, each in rows.items():
-        columns = np.array(each, float).T
-        means = [
-            100 * float(c[np.isfinite(c)].mean()) if np.isfinite(c).any() else None for c in columns
-        ]
-        table.add_row(text, *("-" if mean is None else f"{mean:.1f}" for mean in means))
-    CONSOLE.print(table)
+    columns = "labels|blamed {:.1f}|frauds told {:.1f}|true {:.1f}|right told {:.1f}|true {:.1f}|"
+    columns += "interval told {:.1f}|holds {:.1f}"
+    means = (
+        (text, *(100 * np.ma.masked_invalid(np.array(each, float)).mean(axis=0).filled(np.nan)))
+        for text, each in rows.items()
+    )
+    show(f"accounts 5 %, {n_draws} draws, percent", columns, means)
 
 
 def main() -> None:
-    """Print the part that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("part", choices=("interval", "accounts"))
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--labels", type=int, nargs="*", default=[50, 150])
-    parser.add_argument("--sets", nargs="*", default=INTERVAL_SETS)
-    asked = parser.parse_args()
-    if asked.part == "interval":
+    sets = list(INTERVAL_SETS), SETS
+    asked = options(__doc__, cases=("interval", "accounts"), draws=10, labels=[50, 150], sets=sets)
+    if "interval" in asked.cases:
         interval(asked.draws, asked.labels, asked.sets)
-    else:
+    if "accounts" in asked.cases:
         accounts(asked.draws)
 
 

@@ -1,7 +1,5 @@
 """How long until what a live source tells is in a snapshot, and in a prediction?
 
-    python -m docs.benchmarks.live_lag [--kind kafka] [--rate 2000] [--seconds 150]
-
 `peewit serve` follows a topic (librdkafka's mock cluster, in the process that writes) or a Delta
 table of its own disk, into a labeled graph of communities with `auto_solve`. Edges come at a steady
 rate, one in a message, in batches; in a table each batch is a version.
@@ -25,7 +23,8 @@ import psutil
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from docs.benchmarks.load import prepare
+from docs.benchmarks.frame import CONSOLE, options
+from docs.benchmarks.load import cpu_seconds, prepare
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.inbox.manifest import Manifest
@@ -34,7 +33,7 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
-from tests.end_to_end.processes import Home, Server, descendants, eventually
+from tests.end_to_end.processes import Home, Server, eventually
 from tests.service.live_sources.topics import mock_cluster
 
 PAUSE_SECONDS: Final = {"kafka": 0.05, "delta": 1.0}
@@ -73,7 +72,6 @@ class SnapshotClock:
         self._thread.join()
 
     def n_edges(self) -> int:
-        """Of the newest snapshot."""
         return max(each.n_edges for each in self.published.values())
 
     def _watch(self) -> None:
@@ -106,8 +104,6 @@ def opened_source(kind: str, directory: Path) -> Iterator[tuple[str, Send]]:
 
 
 class Writer:
-    """Writes edges within communities at a rate."""
-
     def __init__(self, directory: Path, send: Send, *, n_before: int) -> None:
         self.marks: list[Moment] = []
         self._ids = np.load(directory / "nodes.npy")
@@ -174,13 +170,9 @@ def solves(database: Database, graph: GraphRecord, clock: SnapshotClock) -> list
             return sorted(found)
 
 
-def cpu_seconds(server: Server) -> dict[str, float]:
+def cpu_of_roles(server: Server) -> dict[str, float]:
     """User and system seconds of each role with all that it started."""
-    used = {}
-    for role, process in server.roles().items():
-        family = [process, *descendants(process.pid)]
-        used[role] = sum(sum(each.cpu_times()[:2]) for each in family)
-    return used
+    return {role: cpu_seconds(process.pid) for role, process in server.roles().items()}
 
 
 def measure(directory: Path, asked: argparse.Namespace) -> None:
@@ -213,9 +205,9 @@ def measure(directory: Path, asked: argparse.Namespace) -> None:
                     writer.write(max(per_batch, asked.before // LEAST_ROUNDS))
                     eventually(is_settled, seconds=asked.patience)
                 writer.marks.clear()
-                before = cpu_seconds(server)
+                before = cpu_of_roles(server)
                 late = writer.write_for(asked.seconds, pause, per_batch)
-                used = cpu_seconds(server)
+                used = cpu_of_roles(server)
                 eventually(is_settled, seconds=asked.patience)
                 published = sorted(clock.published.values())
                 found = solves(database, graph, clock)
@@ -244,32 +236,28 @@ def measure(directory: Path, asked: argparse.Namespace) -> None:
 
 
 def spread(seconds: list[float]) -> str:
-    """Median, 99th percentile and the longest."""
     p50, p99, longest = np.percentile(seconds, [50, 99, 100])
     return f"p50 {p50:5.2f} s   p99 {p99:5.2f} s   longest {longest:5.2f} s"
 
 
 def show(what: str, told: str) -> None:
-    """Print a line."""
-    print(f"{what:<36}{told}", flush=True)  # noqa: T201 - the answer
+    CONSOLE.print(f"{what:<36}{told}")
 
 
 def main() -> None:
-    """Prepare a labeled graph, and measure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    asked = options(
+        __doc__,
+        kind=("kafka", PAUSE_SECONDS),
+        rate=2_000.0,
+        pause=(float, "seconds between batches"),
+        seconds=150.0,
+        nodes=20_000,
+        before=(0, "edges written before the clock runs"),
+        model="auto",
+        list_seconds=2.0,
+        patience=120.0,
     )
-    parser.add_argument("--kind", choices=PAUSE_SECONDS, default="kafka")
-    parser.add_argument("--rate", type=float, default=2_000.0)
-    parser.add_argument("--pause", type=float, help="seconds between batches")
-    parser.add_argument("--seconds", type=float, default=150.0)
-    parser.add_argument("--nodes", type=int, default=20_000)
-    parser.add_argument("--before", type=int, default=0, help="edges written before the clock runs")
-    parser.add_argument("--model", default="auto")
-    parser.add_argument("--list-seconds", type=float, default=2.0)
-    parser.add_argument("--patience", type=float, default=120.0)
     with tempfile.TemporaryDirectory(prefix="peewit-lag-") as made:
-        asked = parser.parse_args()
         directory = Path(made) / "lag"
         prepare(directory, asked.nodes)
         measure(directory, asked)

@@ -1,7 +1,5 @@
 """A million nodes served: lookups, labels and downloads, idle, beside a solve and beside an ingest.
 
-    python -m docs.benchmarks.load [--nodes 1000000] [--seconds 10] [--home DIR] [--skip bulk]
-
 Real processes on SQLite: `peewit api --workers 2`, a worker, and a generator of requests beside
 them, which takes its share of the same processors (see `load_generator`). Printed, idle, during a
 solve, and during an ingest of 300 M edges (3.3 GB of files, made first): single lookups per second
@@ -12,13 +10,12 @@ prediction (`auto_solve` with --model), how long a cancel takes, and how the API
 A home that --home names is made once and used again.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from docs.benchmarks.communities import Communities
+from docs.benchmarks.frame import CONSOLE, options, wall_of
 from peewit.service.catalog import Catalog
 from peewit.service.client import Client
 from peewit.service.database.engine import open_database
@@ -86,14 +84,21 @@ def prepare(directory: Path, n_nodes: int) -> None:
     home.run("solve", "g", "--model", MODEL)
 
 
+@contextmanager
+def home_of(kept: Path | None, n_nodes: int) -> Iterator[Path]:
+    """A directory with a prepared home, made unless it is there, for a while where none is told."""
+    with tempfile.TemporaryDirectory(prefix="peewit-load-") as made:
+        directory = kept or Path(made) / "load"
+        if not directory.exists():
+            prepare(directory, n_nodes)
+        yield directory
+
+
 def tell(what: str, told: str) -> None:
-    """Print a line."""
-    sys.stdout.write(f"{what:<44} {told}\n")
-    sys.stdout.flush()
+    CONSOLE.print(f"{what:<44} {told}", markup=False, soft_wrap=True)
 
 
 def generated(server: Server, nodes: Path, kind: str, n_connections: int, seconds: float) -> None:
-    """Run the generator and print its figures."""
     command = [sys.executable, "-m", "docs.benchmarks.load_generator"]
     command += [str(server.port), str(nodes), kind]
     command += ["--graph", "puts" if kind == "put" else "g"]
@@ -102,7 +107,7 @@ def generated(server: Server, nodes: Path, kind: str, n_connections: int, second
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=60 + 2 * seconds
     )
-    figures = json.loads(done.stdout)
+    figures = json.loads(done.stdout.splitlines()[-1])  # the first one tells threads
     used = cpu_seconds(server.process.pid) - before
     each = 1e3 * used / sum(figures["statuses"].values())
     tell(
@@ -115,12 +120,16 @@ def generated(server: Server, nodes: Path, kind: str, n_connections: int, second
 
 def cpu_seconds(pid: int) -> float:
     """Processor seconds of a process and of those below it."""
-    each = [psutil.Process(pid), *descendants(pid)]
-    return sum(sum(one.cpu_times()[:2]) for one in each)
+    total = 0.0
+    for one in [psutil.Process(pid), *descendants(pid)]:
+        try:
+            total += sum(one.cpu_times()[:2])
+        except psutil.NoSuchProcess:
+            continue  # one ended in between
+    return total
 
 
 def measure_requests(server: Server, nodes: Path, seconds: float) -> None:
-    """The three kinds of small requests."""
     generated(server, nodes, "single", 8, seconds)
     generated(server, nodes, "batch", 1, seconds)
     generated(server, nodes, "put", 1, seconds)
@@ -128,7 +137,6 @@ def measure_requests(server: Server, nodes: Path, seconds: float) -> None:
 
 @contextmanager
 def endless_solve(client: Client) -> Iterator[None]:
-    """A solve that runs all the while."""
     asked = {"graph_penalty": 1e6, "rtol": 1e-14, "max_iter": 100_000}
     job = client.submit_solve("g", "stable-hfs", asked)
     while client.job(job.id).phase not in {"solving", "conjugate gradients"}:
@@ -144,7 +152,6 @@ def endless_solve(client: Client) -> Iterator[None]:
 
 @contextmanager
 def long_ingest(home: Home, directory: Path, n_nodes: int) -> Iterator[None]:
-    """An ingest that runs all the while."""
     Communities(n_nodes=n_nodes, n_edges=INGESTED_EDGES).write(directory)
     home.run("graph", "create", "stream", "--node-ids", "dense", "--expected-nodes", n_nodes)
     process = home.start("ingest", "stream", directory, stderr=subprocess.DEVNULL)
@@ -158,22 +165,19 @@ def long_ingest(home: Home, directory: Path, n_nodes: int) -> Iterator[None]:
     process.wait()
 
 
-def seconds_of(work: Callable[[], Any]) -> float:
-    """Wall seconds of the quickest of three."""
-    took = []
-    for _ in range(3):
-        began = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - began)
-    return min(took)
-
-
 def download(port: int, query: str) -> int:
     """Read a whole table and throw it away; its bytes."""
     command = ["curl", "-sS", "-o", "/dev/null", "-w", "%{size_download}"]
     url = f"http://127.0.0.1:{port}/v1/graphs/{query}"
     done = subprocess.run([*command, url], capture_output=True, text=True, check=True)
     return int(done.stdout)
+
+
+def prediction_meta(**told: Any) -> PredictionMeta:
+    """Of made-up predictions by the first labels of a first snapshot, unless told otherwise."""
+    usual = {"parameters": {}, "snapshot": 1, "labels_seq": 1, "features_version": 0}
+    usual |= {"epsilon_asked": 0.7, "epsilon_expected": 0.5, "solver_status": "converged"}
+    return PredictionMeta(**(usual | {"score": "class score"} | told))
 
 
 def publish(home: Home, name: str, nodes: pa.Array) -> None:
@@ -192,19 +196,11 @@ def publish(home: Home, name: str, nodes: pa.Array) -> None:
         scores = np.random.default_rng(0).random((len(nodes), 2))
         path = write_predictions(
             PredictionStore(database, settings.graphs_directory).directory(graph.id),
-            PredictionMeta(
+            prediction_meta(
                 graph_id=graph.id,
                 job_id=job.id,
                 attempt=job.attempt,
                 model=MODEL,
-                parameters={},
-                snapshot=1,
-                labels_seq=1,
-                features_version=0,
-                epsilon_asked=0.7,
-                epsilon_expected=0.5,
-                solver_status="converged",
-                score="class score",
                 class_names=("spam", "ham"),
             ),
             nodes=nodes,
@@ -217,7 +213,6 @@ def publish(home: Home, name: str, nodes: pa.Array) -> None:
 
 
 def measure_downloads(home: Home, port: int) -> None:
-    """Whole tables of predictions."""
     tables = {
         f"{BULK_ROWS:,} rows with int64 ids": pa.array(np.arange(BULK_ROWS) * 3),
         "1,000,000 rows with string ids": pa.array(
@@ -229,17 +224,14 @@ def measure_downloads(home: Home, port: int) -> None:
         for shown in ("arrow", "parquet", "csv"):
             query = f"bulk-{number}/predictions?format={shown}"
             n_bytes = download(port, query)
-            took = seconds_of(lambda query=query: download(port, query))
+            took = min(wall_of(download, port, query)[1] for _ in range(3))
             tell(f"download of {what}", f"{shown:<8} {n_bytes / 2**20:6.0f} MiB in {took:.2f} s")
 
 
 def measure_labels(client: Client, directory: Path) -> None:
-    """A million labels in one request."""
     ids, classes = np.load(directory / "nodes.npy"), np.load(directory / "classes.npy")
     table = pa.table({"node": ids, "label": classes})
-    began = time.perf_counter()
-    receipt = client.put_labels("puts", table)
-    took = time.perf_counter() - began
+    receipt, took = wall_of(client.put_labels, "puts", table)
     tell(f"{receipt.accepted:,} labels in one request", f"{took:.1f} s")
 
 
@@ -277,7 +269,6 @@ def own_mib(process: subprocess.Popen[str]) -> float:
 
 
 def measure(directory: Path, seconds: float, model: str, skipped: list[str]) -> None:
-    """All figures of a prepared home."""
     home = Home(directory / "home")
     nodes = directory / "nodes.npy"
     try:
@@ -315,21 +306,16 @@ def measure(directory: Path, seconds: float, model: str, skipped: list[str]) -> 
 
 
 def main() -> None:
-    """Prepare a home unless it is there, and measure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    asked = options(
+        __doc__,
+        nodes=1_000_000,
+        seconds=10.0,
+        model=(MODEL, "of auto_solve"),
+        home=Path,
+        skip=([str], SKIPPABLE),
     )
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--model", default=MODEL, help="of auto_solve")
-    parser.add_argument("--home", type=Path)
-    parser.add_argument("--skip", nargs="*", default=[], choices=SKIPPABLE)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="peewit-load-") as made:
-        directory = asked.home or Path(made) / "load"
-        if not directory.exists():
-            prepare(directory, asked.nodes)
-        measure(directory, asked.seconds, asked.model, asked.skip)
+    with home_of(asked.home, asked.nodes) as directory:
+        measure(directory, asked.seconds, asked.model, asked.skip or [])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
 """Requests over kept connections, each sent when the last one of its connection is answered.
 
-    python -m docs.benchmarks.load_generator PORT NODES.npy single|batch|put
-        [--connections 16] [--seconds 10] [--graph g] [--seed 0]
-
 Prints JSON: answers per second, percentiles of the seconds from the first byte of a request to the
 last one of its answer, and how many answers were not 200. A protocol of its own on uvloop, since a
 client library would take more of the processor than the server; it runs apart from the server, and
@@ -60,7 +57,6 @@ class Connection(asyncio.Protocol):
         self._received = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the first request."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         self._send()
 
@@ -81,7 +77,6 @@ class Connection(asyncio.Protocol):
         self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, by our own will or not."""
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -123,23 +118,15 @@ async def measure(
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("port", type=int)
-    parser.add_argument("nodes", help="NumPy file of external ids")
-    parser.add_argument("kind", choices=("single", "batch", "put"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, kind in (("port", int), ("nodes", str), ("kind", str)):
+        parser.add_argument(name, type=kind)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--graph", default="g")
-    parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     nodes = np.load(asked.nodes)
-    each = [
-        requests(asked.kind, asked.graph, nodes, asked.seed + number)
-        for number in range(asked.connections)
-    ]
+    each = [requests(asked.kind, asked.graph, nodes, number) for number in range(asked.connections)]
     print(json.dumps(uvloop.run(measure(asked.port, each, asked.seconds))))  # noqa: T201
 
 

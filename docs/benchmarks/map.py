@@ -6,7 +6,6 @@ look: of all tiles of one view, as the server makes them. ``--draw N`` draws a g
 first and tells what that took.
 """
 
-import argparse
 import resource
 import tempfile
 import time
@@ -15,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
+from docs.benchmarks.frame import CONSOLE, options
+from docs.benchmarks.load import prediction_meta
 from peewit.service.predictions.colored_maps import ColoredMap
 from peewit.service.predictions.map_colors import colors_of
 from peewit.service.predictions.map_tiles import TilePlace, tile_bytes
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
-    PredictionMeta,
     write_predictions,
 )
 from peewit.solvers.arrays import Float32Array
@@ -31,24 +30,17 @@ from peewit.solvers.laplacian.multigrid.layout import layout
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, in_order
 
-CONSOLE = Console(highlight=False)
 N_CLASSES = 10
 N_CLUSTERS = 400
 TILES_WIDE, TILES_HIGH = 3, 2
 
 
 def main() -> None:
-    """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=float, default=1e7)
-    parser.add_argument("--looks", type=int, default=200)
-    parser.add_argument("--draw", type=float, default=0, metavar="N")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    if arguments.draw:
-        draw(int(arguments.draw), arguments.threads)
+    asked = options(__doc__, nodes=1e7, looks=200, draw=0.0, threads=1)
+    if asked.draw:
+        draw(int(asked.draw), asked.threads)
     with tempfile.TemporaryDirectory(prefix="peewit-map-") as directory:
-        look(Path(directory), int(arguments.nodes), arguments.looks)
+        look(Path(directory), int(asked.nodes), asked.looks)
 
 
 def draw(n_nodes: int, n_threads: int) -> None:
@@ -69,7 +61,6 @@ def draw(n_nodes: int, n_threads: int) -> None:
 
 
 def look(directory: Path, n_nodes: int, n_looks: int) -> None:
-    """Make a map and predictions, and time views of them."""
     rng = np.random.default_rng(0)
     points, cluster = clustered(n_nodes, rng)
     started = time.perf_counter()
@@ -129,7 +120,6 @@ def time_looks(
 
 
 def around(colored: ColoredMap, node: int, zoom: int, min_doubt: float) -> list[TilePlace]:
-    """The tiles of a view with a node in it."""
     code, tiles = int(colored.map.code[node]), 1 << zoom
     column, line = (
         sum((code >> 2 * bit + axis & 1) << bit for bit in range(24)) >> 24 - zoom
@@ -160,18 +150,11 @@ def predictions(
     best = np.where(rng.random(n_nodes) < 0.1, rng.uniform(0.3, 0.6, n_nodes), 0.95)
     scores = np.repeat((1 - best[:, None]) / (N_CLASSES - 1), N_CLASSES, axis=1)
     scores[np.arange(n_nodes), classes] = best
-    meta = PredictionMeta(
+    meta = prediction_meta(
         graph_id="0",
         job_id="0",
         attempt=1,
         model="benchmark",
-        parameters={},
-        snapshot=1,
-        labels_seq=1,
-        features_version=0,
-        epsilon_asked=0.5,
-        epsilon_expected=0.5,
-        solver_status="converged",
         score="probability",
         class_names=tuple(range(N_CLASSES)),
     )

@@ -1,12 +1,10 @@
 """How much memory does a node take, in an ingest and in a first solve by commands?
 
-Run ``python -m docs.benchmarks.memory [--family communities] [--nodes 1_000_000]``. A Parquet file
-of a family of graphs, ids and weights as strangers have them, is brought in by ``peewit ingest``
-and solved by ``peewit solve`` in a home of its own. Memory is what all processes of a command have
-beside files (``RssAnon``), which the system cannot take back, every tenth of a second.
+A Parquet file of a family of graphs, ids and weights as strangers have them, is brought in by
+``peewit ingest`` and solved by ``peewit solve`` in a home of its own. Memory is what all processes
+of a command have beside files (``RssAnon``), which the system cannot take back, every .1 seconds.
 """
 
-import argparse
 import os
 import resource
 import subprocess
@@ -17,11 +15,11 @@ from pathlib import Path
 
 import psutil
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.edge_families import FAMILIES
+from docs.benchmarks.frame import options, show
 from docs.benchmarks.from_file import write
+from docs.benchmarks.peak_memory import anonymous_bytes
 
 _PAUSE = 0.1
 _LABELS = 2_000
@@ -29,12 +27,8 @@ _LABELS = 2_000
 
 def held(process: psutil.Process) -> int:
     """Bytes of a process and its children that no file stands for."""
-    total = 0
-    for each in [process, *process.children(recursive=True)]:
-        status = Path(f"/proc/{each.pid}/status")
-        lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
-        total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
-    return total
+    every = [process, *process.children(recursive=True)]
+    return sum(anonymous_bytes(each.pid) for each in every)
 
 
 def measured(*words: str, home: Path) -> tuple[float, int]:
@@ -58,32 +52,31 @@ def measured(*words: str, home: Path) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Print CPU seconds, GiB and bytes a node of an ingest, a solve and one with a label more."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--family", choices=FAMILIES, default="communities")
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--model", default="auto")
-    parser.add_argument("--directory", type=Path, help="on a disk with room; a temporary one")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.directory) as temporary:
+    asked = options(
+        __doc__,
+        family=("communities", FAMILIES),
+        nodes=1_000_000,
+        model="auto",
+        directory=(Path, "on a disk with room; a temporary one"),
+    )
+    with tempfile.TemporaryDirectory(dir=asked.directory) as temporary:
         home, files = Path(temporary) / "home", Path(temporary) / "files"
         files.mkdir()
-        table = Table(title=write(options.family, files, options.nodes, _LABELS))
-        for name in ("", "CPU s", "GiB", "bytes a node"):
-            table.add_column(name, justify="left" if not name else "right")
+        title = write(asked.family, files, asked.nodes, _LABELS)
         edges, labels = files / "edges.parquet", files / "labels.parquet"
         kind = "string" if pq.read_schema(edges).field("src").type == "string" else "int64"
         measured("graph", "create", "g", "--node-ids", kind, home=home)
+        rows = []
         for words in (
             ("ingest", "g", str(edges)),
             ("labels", "put", "g", str(labels), "--node", "id", "--label", "class"),
-            ("solve", "g", "--model", options.model),
+            ("solve", "g", "--model", asked.model),
         ):
             seconds, most = measured(*words, home=home)
-            told = f"{seconds:.1f}", f"{most / 2**30:.2f}", f"{most / options.nodes:,.0f}"
-            table.add_row(f"peewit {words[0]}", *told)
-        Console(width=100).print(table)
+            rows.append((f"peewit {words[0]}", seconds, most / 2**30, most / asked.nodes))
+    show(title, "|CPU s {:.1f}|GiB {:.2f}|bytes a node {:,.0f}", rows)
 
 
 if __name__ == "__main__":
+    main()
     main()

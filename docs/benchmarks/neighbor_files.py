@@ -19,21 +19,9 @@ def write_edges(
 ) -> int:
     """Write the union of the lists of ``k`` neighbors, in the order of the rows; count the edges.
 
-    Parameters
-    ----------
-    path : Path
-        Appears when it is complete.
-    neighbors : (n_rows, >= k) integers
-        Nearest first, none its own neighbor.
-    k : int
-        Neighbors counted.
-    weights : callable or None
-        Gives the weights (rows, k) of some rows; None writes none, which means 1.
-
-    Notes
-    -----
-    An edge is written once: with the row that lists it, the smaller one where both do. Memory
-    beyond ``neighbors``: n_rows^2 / 8 bytes, and one block.
+    ``neighbors`` are nearest first, ``weights`` (1 without) gives those of some rows. An edge is
+    written once: with the row that lists it, the smaller one where both do. Memory beyond
+    ``neighbors``: n_rows^2 / 8 bytes, and one block.
     """
     n_rows = len(neighbors)
     step = max(1, _ROW_GROUP // k)

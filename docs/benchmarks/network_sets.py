@@ -1,13 +1,12 @@
 """How large are sets beside those of a graph network, from the same random labels?
 
-Run ``python -m docs.benchmarks.network_sets [--draws 20] [--labels 140] [--sets cora ...]``;
 ``PEEWIT_DATA`` names the folder of the sets. `auto` with the features of the nodes makes sets by
-cross-conformal prediction from all labels. A network is trained on half of the labels and its
-scores are compared with the other half, split conformal prediction: adaptive sets of classes (APS),
-and the same with scores that neighbors share in (DAPS, half a node's own). APPNP is trained as in
-`docs.benchmarks.graph_networks`. Printed are, in the mean over draws and all other nodes, in
-percent: nodes predicted right, sets that hold the true class where 90 are asked, and those of one
-class that do; and mean sizes.
+cross-conformal prediction from all labels. A network, APPNP as in `docs.benchmarks.graph_networks`,
+is trained on half of the labels and its scores are compared with the other half, split conformal
+prediction: adaptive sets of classes (APS), and the same with scores that neighbors share in (DAPS,
+half a node's own). Printed are, in the mean over draws and all other nodes, in percent: nodes
+predicted right, sets that hold the true class where 90 are asked, and those of one class that do;
+and mean sizes.
 
 References
 ----------
@@ -16,15 +15,14 @@ Zargarbashi, Antonelli and Bojchevski, Conformal prediction sets for graph neura
 2023.
 """
 
-import argparse
+from collections import defaultdict
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.special import softmax
 
 from docs.benchmarks.default_model import drawn
 from docs.benchmarks.feature_models import SETS, Problem
+from docs.benchmarks.frame import options, show
 from docs.benchmarks.graph_networks import APPNP, trained
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.conformal import ConformalPValues, groups_of
@@ -112,35 +110,27 @@ def _figures(
     rows = is_in[others]
     holds, sizes = rows[np.arange(truth.size), truth], rows.sum(axis=1)
     right = (scores[others].argmax(axis=1) == truth).mean()
-    return [100 * right, 100 * holds.mean(), sizes.mean(), 100 * (holds & (sizes == 1)).mean()]
+    single = (holds & (sizes == 1)).mean()
+    return [100 * right, 100 * holds.mean(), sizes.mean(), 100 * single]
 
 
 def main() -> None:
-    """Print a table for each set, a row for each method."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--labels", type=int, default=140)
-    parser.add_argument("--sets", nargs="*", default=["cora", "citeseer", "acm"])
-    options = parser.parse_args()
-    for name in options.sets:
-        table = Table(title=f"{name}, {options.labels} random labels, {COVERAGE:.0%} asked")
-        for heading in ("method", "right", "held", "size", "one and right"):
-            table.add_column(heading)
+    asked = options(__doc__, draws=20, labels=140, sets=["cora", "citeseer", "acm"])
+    columns = "method|right {:.1f}|held {:.1f}|size {:.2f}|one and right {:.1f}"
+    for name in asked.sets:
         problem = SETS[name]()
-        n_classes = np.unique(problem.classes[problem.classes >= 0]).size
-        told: dict[str, list[list[float]]] = {}
-        for seed in range(options.draws):
-            per_class = options.labels // n_classes
+        per_class = asked.labels // np.unique(problem.classes[problem.classes >= 0]).size
+        told: dict[str, list[list[float]]] = defaultdict(list)
+        for seed in range(asked.draws):
             nodes = drawn(problem.graph, problem.classes, "random", per_class, seed)
             if nodes is None:
                 continue
             for method, figures in looked_at(problem, nodes, seed).items():
-                told.setdefault(method, []).append(figures)
-        for method, rows in told.items():
-            right, held, size, single = np.mean(rows, axis=0)
-            table.add_row(method, f"{right:.1f}", f"{held:.1f}", f"{size:.2f}", f"{single:.1f}")
-        Console(width=100).print(table)
+                told[method].append(figures)
+        rows = ((method, *np.mean(each, axis=0)) for method, each in told.items())
+        show(f"{name}, {asked.labels} random labels, {COVERAGE:.0%} asked", columns, rows)
 
 
 if __name__ == "__main__":
+    main()
     main()

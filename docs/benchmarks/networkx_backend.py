@@ -1,24 +1,20 @@
 """How long does networkx's node classification take, by itself and by Peewit's solvers?
 
-Run ``python -m docs.benchmarks.networkx_backend``. Nodes are points of the unit square, tied to
-their nearest ones; the label of a node is its quarter, known of a few. Each function runs by itself
-with its 30 steps and with ``--steps``, and as ``backend="peewit"``: with the conversion of the
-graph, and on the graph that networkx has kept since. Accuracy counts the nodes without label;
-"as peewit" is the part of all nodes with the same class.
+Nodes are points of the unit square, tied to their nearest ones; the label of a node is its quarter,
+known of a few. Each function runs by itself with its 30 steps and with ``--steps``, and as
+``backend="peewit"``: with the conversion of the graph, and on the graph that networkx has kept
+since. "As peewit" is the part of all nodes with the same class.
 """
 
-import argparse
-import time
 import warnings
 from typing import Any
 
 import networkx as nx
 import numpy as np
 from networkx.algorithms import node_classification
-from rich.console import Console
-from rich.table import Table
 from scipy.spatial import KDTree
 
+from docs.benchmarks.frame import CONSOLE, cpu_of, options, show
 from peewit.solvers.arrays import AnyArray, BoolArray
 
 FUNCTIONS = ("harmonic_function", "local_and_global_consistency")
@@ -43,16 +39,11 @@ def labeled_square(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=100_000)
-    parser.add_argument("--neighbors", type=int, default=8)
-    parser.add_argument("--labels", type=int, default=300)
-    parser.add_argument("--steps", type=int, default=1_000)
-    asked = parser.parse_args()
+    asked = options(__doc__, nodes=100_000, neighbors=8, labels=300, steps=1_000)
     warnings.simplefilter("ignore", UserWarning)  # that kept conversions are used, and no limit is
     graph, classes, known = labeled_square(asked.nodes, asked.neighbors, asked.labels)
     small, _, _ = labeled_square(4_000, asked.neighbors, 40)
-    table = Table("function", "run by", "CPU s", "accuracy", "as peewit")
+    rows = []
     for name in FUNCTIONS:
         function = getattr(node_classification, name)
         function(small, backend="peewit")  # compiles
@@ -65,15 +56,14 @@ def main() -> None:
         graph.__networkx_cache__.clear()
         first = None
         for told, arguments in runs:
-            start = time.process_time()
-            labels = np.array(function(graph, **arguments))
-            seconds = time.process_time() - start
-            first = labels if first is None else first
-            right = np.mean((labels == classes)[~known])
-            table.add_row(
-                name, told, f"{seconds:.2f}", f"{right:.2%}", f"{np.mean(labels == first):.2%}"
+            labels, seconds = cpu_of(
+                lambda call, given: np.array(call(graph, **given)), function, arguments
             )
-    Console(width=100).print(f"{asked.nodes:,} nodes, {graph.number_of_edges():,} edges", table)
+            first = labels if first is None else first
+            same = np.mean(labels == first)
+            rows.append((name, told, seconds, np.mean((labels == classes)[~known]), same))
+    CONSOLE.print(f"{asked.nodes:,} nodes, {graph.number_of_edges():,} edges")
+    show("", "function|run by|CPU s {:.2f}|accuracy {:.2%}|as peewit {:.2%}", rows, left=2)
 
 
 if __name__ == "__main__":

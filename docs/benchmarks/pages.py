@@ -1,16 +1,13 @@
 """How long do the pages of the dashboard take on a large graph, and what does looking cost?
 
-``python -m docs.benchmarks.pages`` makes a home with a graph of a million nodes (``--nodes``) and
-five edges a node, ingested, 1,000 labels, two files of predictions and an embedding (random points:
-to find the right ones is another job), serves it with `peewit api`, and asks for every page and
-piece a few times: the first answer apart, then the median and the slowest. Then it asks for the
-pieces of one open page again and again, as a browser does every two seconds, and prints the
-processor time of the server for one such look, as a share of a core.
+A home with a graph of a million nodes and five edges a node, ingested, 1,000 labels, two files of
+predictions and an embedding (random points: to find the right ones is another job) is served by
+`peewit api`, and every page and piece asked for a few times: the first answer apart, then the
+median and the slowest. Then the pieces of one open page are asked for again and again, as a browser
+does every two seconds: processor time of the server for one such look, as a share of a core.
 """
 
-import argparse
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 
@@ -19,9 +16,9 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import options, show, wall_of
+from docs.benchmarks.load import prediction_meta
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
 from peewit.service.graph_settings import GraphSettings
@@ -30,7 +27,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import LANES, JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
-from peewit.service.predictions.prediction_files import PredictionMeta, write_predictions
+from peewit.service.predictions.prediction_files import write_predictions
 from peewit.service.settings import Settings
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import (
@@ -102,12 +99,20 @@ def fill(home: Home, n_nodes: int) -> None:
         queue.capture(job.id, job.attempt, snapshot=1, labels_seq=seq, features_version=0)
         path = write_predictions(
             paths.predictions,
-            _meta(graph_id, job.id, job.attempt, seq),
+            prediction_meta(
+                graph_id=graph_id,
+                job_id=job.id,
+                attempt=job.attempt,
+                model="stable-hfs",
+                labels_seq=seq,
+                class_names=tuple(range(N_CLASSES)),
+            ),
             nodes=pa.array(np.arange(n_nodes)),
             scores=rng.random((n_nodes, N_CLASSES)),
             reachable=np.ones(n_nodes, bool),
         )
-        queue.finish(job.id, job.attempt, {"file": path.name, "status": "converged"})
+        result = {"file": path.name, "status": "converged", "n_labels_waiting": 0}
+        queue.finish(job.id, job.attempt, result)
     EmbeddingStore(paths).publish(_embedding(n_nodes, rng))
     database.close()
 
@@ -126,69 +131,42 @@ def _embedding(n_nodes: int, rng: np.random.Generator) -> NodeEmbedding:
     return NodeEmbedding(meta=meta, points=points, component=np.zeros(n_nodes, np.int32))
 
 
-def _meta(graph_id: str, job_id: str, attempt: int, labels_seq: int) -> PredictionMeta:
-    return PredictionMeta(
-        graph_id=graph_id,
-        job_id=job_id,
-        attempt=attempt,
-        model="stable-hfs",
-        parameters={},
-        snapshot=1,
-        labels_seq=labels_seq,
-        features_version=0,
-        epsilon_asked=0.7,
-        epsilon_expected=0.6,
-        solver_status="converged",
-        score="class score",
-        class_names=tuple(range(N_CLASSES)),
-    )
-
-
 def ask(client: httpx.Client, path: str, *, is_piece: bool = False) -> tuple[float, str]:
-    """Seconds of an answer, and its text."""
-    began = time.perf_counter()
-    answer = client.get(path, headers={"HX-Request": "true"} if is_piece else {})
-    seconds = time.perf_counter() - began
+    headers = {"HX-Request": "true"} if is_piece else {}
+    answer, seconds = wall_of(client.get, path, headers=headers)
     assert answer.status_code in {200, 204}, f"{path}: {answer.text}"
     return seconds, answer.text
 
 
 def main() -> None:
-    """Print the times of pages, and the cost of looking at them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--times", type=int, default=10)
-    parser.add_argument("--quick", action="store_true", help="20,000 nodes, three times.")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.nodes, arguments.times = 20_000, 3
-    console = Console()
+    quick = {"nodes": 20_000, "times": 3}
+    asked = options(__doc__, quick=quick, nodes=1_000_000, times=10)
     with tempfile.TemporaryDirectory(prefix="peewit-pages-") as directory:
         home = Home(Path(directory) / "home", PEEWIT_LOG_LEVEL="warning")
         try:
-            fill(home, arguments.nodes)
+            fill(home, asked.nodes)
             server = Server(home, "api")
             with httpx.Client(base_url=server.url, timeout=60) as client:
-                measure_pages(client, arguments.times, arguments.nodes, console)
-                measure_looks(client, psutil.Process(server.process.pid), console)
+                measure_pages(client, asked.times, asked.nodes)
+                measure_looks(client, psutil.Process(server.process.pid))
         finally:
             home.end()
 
 
-def measure_pages(client: httpx.Client, n_times: int, n_nodes: int, console: Console) -> None:
-    """Milliseconds of each page."""
-    table = Table("page", "first", "median", "slowest", "KiB", title=f"{n_nodes:,} nodes; ms")
+def measure_pages(client: httpx.Client, n_times: int, n_nodes: int) -> None:
+    rows = []
     for path in PAGES:
         first, text = ask(client, path)
         rest = [ask(client, path)[0] for _ in range(n_times)]
-        figures = [f"{1000 * each:.0f}" for each in (first, median(rest), max(rest))]
-        table.add_row(path, *figures, f"{len(text) / 1024:.0f}")
-    console.print(table)
+        figures = (1000 * each for each in (first, median(rest), max(rest)))
+        rows.append((path, *figures, len(text) / 1024))
+    columns = "page|first {:.0f}|median {:.0f}|slowest {:.0f}|KiB {:.0f}"
+    show(f"{n_nodes:,} nodes; ms", columns, rows)
 
 
-def measure_looks(client: httpx.Client, process: psutil.Process, console: Console) -> None:
+def measure_looks(client: httpx.Client, process: psutil.Process) -> None:
     """Processor time of the pieces that an open page asks for."""
-    table = Table("open page", "ms of CPU each look", "share of a core")
+    rows = []
     for name, pieces in PIECES.items():
         n_looks = 50
         for path in pieces:
@@ -198,8 +176,8 @@ def measure_looks(client: httpx.Client, process: psutil.Process, console: Consol
             for path in pieces:
                 ask(client, path, is_piece=True)
         each = (sum(process.cpu_times()[:2]) - before) / n_looks
-        table.add_row(name, f"{1000 * each:.1f}", f"{each / LOOK_SECONDS:.2%}")
-    console.print(table)
+        rows.append((name, 1000 * each, each / LOOK_SECONDS))
+    show("", "open page|ms of CPU each look {:.1f}|share of a core {:.2%}", rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Peak resident memory of this process, in bytes.
+"""Resident memory of this process, its peak above all, in bytes.
 
 ``getrusage`` would tell at least the peak of the parent: Linux hands ``ru_maxrss`` on to what a
 process starts.
@@ -21,3 +21,10 @@ def peak_bytes() -> int:
         return 0
     [line] = [line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) << 10
+
+
+def anonymous_bytes(pid: int | str = "self") -> int:
+    """What a process holds, mapped files left out; 0 of one that has ended."""
+    status = Path(f"/proc/{pid}/status")
+    lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))

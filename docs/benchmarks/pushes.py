@@ -1,13 +1,10 @@
 """How fast small pushes are taken in, and how long until their edges are in the graph.
 
-    python -m docs.benchmarks.pushes [--pushes 10000] [--edges 100] [--clients 8] [--quick]
-
 Real `peewit api` and `peewit ingest --follow` processes on a fresh home, SQLite, every push
 durable before its answer. Beside it stands what the disk allows: as many appends of the same bytes
 to one file, each flushed, by one thread.
 """
 
-import argparse
 import os
 import tempfile
 import time
@@ -17,9 +14,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 
+from docs.benchmarks.frame import options
+from docs.benchmarks.load import cpu_seconds
 from peewit.streaming.edges.table_formats import Format
 from tests.end_to_end.processes import Home, Server
 
@@ -70,7 +68,6 @@ def flushed_appends_per_second(directory: Path, content: bytes, n_times: int) ->
 
 
 def measure(n_pushes: int, n_edges: int, n_clients: int) -> None:
-    """Run it once and print a table."""
     bodies = [body(seed, n_edges) for seed in range(n_pushes)]
     with tempfile.TemporaryDirectory(prefix="peewit-pushes-") as name:
         home = Home(Path(name) / "home", PEEWIT_LOG_LEVEL="warning")
@@ -101,8 +98,8 @@ def measure(n_pushes: int, n_edges: int, n_clients: int) -> None:
                 "sent again after 429": n_refused,
                 "s until all are taken": taken,
                 "s until all are committed": committed,
-                "CPU s of api": _cpu_seconds(server.process.pid),
-                "CPU s of ingest": _cpu_seconds(ingest.pid),
+                "CPU s of api": cpu_seconds(server.process.pid),
+                "CPU s of ingest": cpu_seconds(ingest.pid),
                 "files of the manifest": sum(files.values()),
             }
         finally:
@@ -111,20 +108,9 @@ def measure(n_pushes: int, n_edges: int, n_clients: int) -> None:
         print(f"{label:28}{value:>14,.6g}")  # noqa: T201 - the answer
 
 
-def _cpu_seconds(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
-
-
 def main() -> None:
-    """Read the options and measure."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pushes", type=int, default=10_000)
-    parser.add_argument("--edges", type=int, default=100)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--quick", action="store_true", help="300 pushes")
-    options = parser.parse_args()
-    measure(300 if options.quick else options.pushes, options.edges, options.clients)
+    asked = options(__doc__, quick={"pushes": 300}, pushes=10_000, edges=100, clients=8)
+    measure(asked.pushes, asked.edges, asked.clients)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,11 @@
 """How fast are edges read, checked and mapped, beside plain pyarrow reading of the same files?
 
-Run ``python -m docs.benchmarks.reading`` (100 M edges per row-group size take some 1.1 GB in
-``--dir`` and are kept there) or ``--quick``. Every measure is repeated in turn and the least time
-counts; ratios are to pyarrow with two threads, of speed and of speed per CPU second, which tells
-more on a machine that others use as well. Peak memory is that of the whole process (Linux only).
+100 M edges per row-group size take some 1.1 GB in ``--dir`` and are kept there. Every measure is
+repeated in turn and the least time counts; ratios are to pyarrow with two threads, of speed and of
+speed per CPU second. Peak memory is that of the whole process (Linux only).
 """
 
-import argparse
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,9 +15,8 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import CONSOLE, options, show, spent
 from docs.benchmarks.peak_memory import peak_bytes, reset_peak
 from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.reader import read_parts
@@ -83,7 +79,6 @@ def read_plainly(paths: Sequence[Path], n_threads: int) -> int:
 
 
 def stage_all(paths: Sequence[Path], staging: Path) -> list[StagedFile]:
-    """Digests and footers of all files."""
     return [stage(file, staging) for path in paths for file in EdgeFiles(path).list()]
 
 
@@ -108,16 +103,14 @@ def read_and_check(files: Iterable[StagedFile], n_threads: int, *, is_mapped: bo
 
 
 def measure(runs: dict[str, Callable[[], object]], n_repeats: int) -> dict[str, Measure]:
-    """Run everything in turn, several times over."""
     measures: dict[str, list[Measure]] = {name: [] for name in runs}
     for _ in range(n_repeats):
         for name, run in runs.items():
             pa.default_memory_pool().release_unused()
             reset_peak()
-            wall, cpu = time.perf_counter(), time.process_time()
-            run()
-            seconds = time.perf_counter() - wall, time.process_time() - cpu
-            measures[name].append(Measure(wall=seconds[0], cpu=seconds[1], peak_bytes=peak_bytes()))
+            with spent() as taken:
+                run()
+            measures[name].append(Measure(wall=taken.wall, cpu=taken.cpu, peak_bytes=peak_bytes()))
     return {
         name: Measure(
             wall=min(each.wall for each in repeats),
@@ -128,15 +121,9 @@ def measure(runs: dict[str, Callable[[], object]], n_repeats: int) -> dict[str, 
     }
 
 
-def compare(directory: Path, *, n_edges: int, group_rows: int, n_repeats: int) -> Table:
-    """Table of one row-group size."""
-    n_files = 10
-    paths = write_files(
-        directory / f"groups-of-{group_rows}",
-        n_edges=n_edges,
-        n_files=n_files,
-        group_rows=group_rows,
-    )
+def compare(directory: Path, *, n_edges: int, group_rows: int, n_repeats: int) -> None:
+    place = directory / f"groups-of-{group_rows}"
+    paths = write_files(place, n_edges=n_edges, n_files=10, group_rows=group_rows)
     staging = directory / "staging"
     staged = stage_all(paths, staging)
     read_and_check(staged[:1], 2, is_mapped=True)  # loads the kernels
@@ -151,48 +138,33 @@ def compare(directory: Path, *, n_edges: int, group_rows: int, n_repeats: int) -
         },
         n_repeats,
     )
-    table = Table(title=f"{n_edges:,} edges, row groups of {group_rows:,}")
-    for heading in ("", "M edges/s", "M / CPU s", "ratio", "CPU ratio", "peak MiB"):
-        table.add_column(heading, justify="left" if not heading else "right")
     peer = measures["pyarrow, 2 threads"]
-    for name, each in measures.items():
-        table.add_row(
-            name,
-            f"{n_edges / each.wall / 1e6:.0f}",
-            f"{n_edges / each.cpu / 1e6:.0f}",
-            f"{peer.wall / each.wall:.2f}",
-            f"{peer.cpu / each.cpu:.2f}",
-            f"{each.peak_bytes >> 20}",
+    rows = (
+        (
+            *(name, n_edges / each.wall / 1e6, n_edges / each.cpu / 1e6, peer.wall / each.wall),
+            *(peer.cpu / each.cpu, each.peak_bytes >> 20),
         )
-    return table
+        for name, each in measures.items()
+    )
+    columns = "|M edges/s {:.0f}|M / CPU s {:.0f}|ratio {:.2f}|CPU ratio {:.2f}|peak MiB"
+    show(f"{n_edges:,} edges, row groups of {group_rows:,}", columns, rows)
 
 
 def main() -> None:
-    """Parse, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, help="keeps the files; a temporary one if left out")
-    parser.add_argument("--edges", type=int, default=100_000_000)
-    parser.add_argument(
-        "--group-rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 65_536]
+    asked = options(
+        __doc__,
+        quick={"edges": 2_000_000, "repeats": 1},
+        dir=(Path, "keeps the files; a temporary one if left out"),
+        edges=100_000_000,
+        group_rows=[1_000_000, 10_000_000, 65_536],
+        repeats=3,
     )
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="2 M edges, once")
-    arguments = parser.parse_args()
-    n_edges = 2_000_000 if arguments.quick else arguments.edges
-    console = Console()
     with tempfile.TemporaryDirectory() as temporary:
-        directory = arguments.dir or Path(temporary)
-        for group_rows in arguments.group_rows:
-            console.print(
-                compare(
-                    directory,
-                    n_edges=n_edges,
-                    group_rows=group_rows,
-                    n_repeats=1 if arguments.quick else arguments.repeats,
-                )
-            )
+        directory = asked.dir or Path(temporary)
+        for group_rows in asked.group_rows:
+            compare(directory, n_edges=asked.edges, group_rows=group_rows, n_repeats=asked.repeats)
     resident = psutil.Process().memory_info().rss >> 20
-    console.print(f"resident memory at the end: {resident} MiB")
+    CONSOLE.print(f"resident memory at the end: {resident} MiB")
 
 
 if __name__ == "__main__":

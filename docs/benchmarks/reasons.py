@@ -1,7 +1,5 @@
 """How long a node's reasons take, and what part of the whole the first five labels carry.
 
-    python -m docs.benchmarks.reasons [--nodes 1000000] [--sets digits cora ...]
-
 Prints for graphs of `docs.benchmarks.default_model` with 100 random labels: by how much parts and
 what was not followed miss the density that `auto` solved for, at most (of .3 + density); medians of
 the part of the walks that was followed, and of the part of the class's density that five labels
@@ -10,15 +8,14 @@ of reasons and of ways, median and 99th percentile over 200 nodes of a graph of 
 many nodes and ten times as many edges, its rows and densities memory-mapped from files.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import typer
 
 from docs.benchmarks.default_model import SETS, drawn
+from docs.benchmarks.frame import CONSOLE, options
 from peewit.solvers.arrays import Float32Array
 from peewit.solvers.assessment.reasons import likeliest_ways, reasons
 from peewit.solvers.graph import Graph
@@ -31,7 +28,6 @@ N_ASKED, N_LABELS, N_TOLD, N_CLASSES = 200, 100, 5, 5
 
 
 def carried(name: str) -> None:
-    """A row for a graph."""
     graph, classes = SETS[name]()
     n_classes = np.unique(classes[classes >= 0]).size
     nodes = drawn(graph, classes, "random", max(1, N_LABELS // n_classes), 0)
@@ -45,14 +41,8 @@ def carried(name: str) -> None:
     asked = rng.choice(np.flatnonzero(solution.reachable), N_ASKED, replace=False)
     missed, followed, parts, agreed = [], [], [], []
     for node in asked.tolist():
-        found = reasons(
-            rows,
-            node,
-            labels.nodes,
-            labels.classes,
-            n_classes=labels.n_classes,
-            densities=densities,
-        )
+        places = rows, node, labels.nodes, labels.classes
+        found = reasons(*places, n_classes=labels.n_classes, densities=densities)
         own = densities[node]
         missed.append(float(np.abs((found.support - own) / (0.3 + own)).max()))
         followed.append(found.followed)
@@ -61,21 +51,19 @@ def carried(name: str) -> None:
         whole = found.support[predicted] or 1.0
         parts.append(float(found.added[is_own][:N_TOLD].sum() / whole))
         agreed.append(predicted == int(own.argmax()))
-    typer.echo(
+    CONSOLE.print(
         f"{name:20} missed {max(missed):.4f}  followed {np.median(followed):.2f}  "
         f"five carry {np.median(parts):.2f}  agree {np.mean(agreed):.2f}"
     )
 
 
 def mapped(array: Float32Array, path: Path) -> Float32Array:
-    """The array from a file."""
     np.save(path, array)
     kept: Float32Array = np.load(path, mmap_mode="r")
     return kept
 
 
 def timed(n_nodes: int) -> None:
-    """Times on a large graph."""
     rng = np.random.default_rng(1)
     classes = rng.integers(0, N_CLASSES, n_nodes)
     by_class = np.argsort(classes, kind="stable")
@@ -94,42 +82,30 @@ def timed(n_nodes: int) -> None:
     made = WalkRows.of_graph(graph)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
+        names = WalkRows.__dataclass_fields__
         rows = WalkRows(
-            **{
-                name: mapped(getattr(made, name), root / f"{name}.npy")
-                for name in WalkRows.__dataclass_fields__
-            }
+            **{name: mapped(getattr(made, name), root / f"{name}.npy") for name in names}
         )
         kept = mapped(densities, root / "densities.npy")
         spent = []
         for node in rng.integers(0, n_nodes, N_ASKED + 1).tolist():
             started = perf_counter()
-            found = reasons(
-                rows,
-                node,
-                labels.nodes,
-                labels.classes,
-                n_classes=N_CLASSES,
-                densities=kept,
-            )
+            places = rows, node, labels.nodes, labels.classes
+            found = reasons(*places, n_classes=N_CLASSES, densities=kept)
             walked = perf_counter()
             likeliest_ways(rows, node, labels.nodes[found.places[: 2 * N_TOLD]].tolist())
             spent.append((walked - started, perf_counter() - walked))
     for what, each in zip(("reasons", "ways"), 1e3 * np.array(spent[1:]).T, strict=True):
-        typer.echo(
+        CONSOLE.print(
             f"{what} at {n_nodes:,} nodes: {np.median(each):.1f} ms, {np.quantile(each, 0.99):.1f}"
         )
 
 
 def main() -> None:
-    """Print all of it."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--sets", nargs="*", default=USUAL)
-    options = parser.parse_args()
-    for name in options.sets:
+    asked = options(__doc__, nodes=1_000_000, sets=(list(USUAL), SETS))
+    for name in asked.sets:
         carried(name)
-    timed(options.nodes)
+    timed(asked.nodes)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Do replicas of a sparsifier mark the nodes whose label the whole graph has otherwise?
 
-    python -m docs.benchmarks.replicas [--epsilon 0.9] [--replicas 3] [--draws 5]
-
 Dense graphs of `docs.benchmarks.default_model` are sparsified and solved with 100 random labels.
 Printed are, in percent and in the mean over the draws: edges kept; nodes with another label on the
 whole graph than on the sparsifier; nodes that some replica marks; of the former those that are
@@ -9,51 +7,38 @@ marked (found); of the marked those that differ (right); accuracy at marked node
 the sparsifier; and processor time of the replicas for that of the solve.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 from time import process_time
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.default_model import SETS, drawn
+from docs.benchmarks.frame import options, show
+from docs.benchmarks.streams import ingested, store_of, write_graph
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
-from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import Stream
-from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.replicas import replicas
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 USUAL = ("blogcatalog", "digits")
 N_LABELS = 100
-HEADINGS = ("kept", "differ", "marked", "found", "right", "acc. marked", "acc. others", "time")
+COLUMNS = (
+    "graph|kept {:.1%}|differ {:.1%}|marked {:.1%}|found {:.1%}|right {:.1%}|acc. marked {:.1%}|"
+    "acc. others {:.1%}|time {:.1f}"
+)
 
 
 def sparsified(graph: Graph, root: Path, epsilon: float) -> SnapshotStore:
-    """The snapshots of a graph that was ingested."""
-    upper = graph.adjacency.tocoo()
-    u, v = upper.coords
-    is_once = u < v
-    table = pa.table({"src": u[is_once], "dst": v[is_once], "weight": upper.data[is_once]})
-    pq.write_table(table, root / "edges.parquet")
-    sparsifier = SparsifierSettings(epsilon=epsilon, expected_nodes=graph.n_nodes)
-    paths = GraphPaths(root=root / "graph")
-    settings = StreamSettings(node_kind="dense", sparsifier=sparsifier)
-    Stream(paths, settings).ingest(EdgeFiles(root).list())
-    return SnapshotStore(paths.snapshots)
+    write_graph(root / "edges.parquet", graph)
+    home = root / "graph"
+    ingested(home, root / "edges.parquet", epsilon=epsilon, expected_nodes=graph.n_nodes)
+    return store_of(home)
 
 
 def classes_of(graph: Graph, labels: Labels) -> Int64Array:
-    """What `auto` predicts."""
     model = Auto()
     found: Int64Array = model.solve(model.prepare(graph), labels).scores.argmax(axis=1)
     return found
@@ -62,7 +47,6 @@ def classes_of(graph: Graph, labels: Labels) -> Int64Array:
 def measured(
     graph: Graph, classes: Int64Array, store: SnapshotStore, n_replicas: int, seed: int
 ) -> list[float]:
-    """Figures of one draw."""
     n_classes = np.unique(classes[classes >= 0]).size
     nodes = drawn(graph, classes, "random", N_LABELS // n_classes, seed)
     assert nodes is not None
@@ -92,28 +76,17 @@ def measured(
 
 
 def main() -> None:
-    """Print a row for each graph."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epsilon", type=float, default=0.9)
-    parser.add_argument("--replicas", type=int, default=3)
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--sets", nargs="*", default=USUAL)
-    options = parser.parse_args()
-    table = Table(title=f"{options.replicas} replicas at epsilon {options.epsilon}")
-    for heading in ("graph", *HEADINGS):
-        table.add_column(heading, justify="left" if heading == "graph" else "right")
-    for name in options.sets:
+    asked = options(__doc__, epsilon=0.9, replicas=3, draws=5, sets=(list(USUAL), SETS))
+    rows = []
+    for name in asked.sets:
         graph, classes = SETS[name]()
         with tempfile.TemporaryDirectory() as directory:
-            store = sparsified(graph, Path(directory), options.epsilon)
+            store = sparsified(graph, Path(directory), asked.epsilon)
             found = [
-                measured(graph, classes, store, options.replicas, seed)
-                for seed in range(options.draws)
+                measured(graph, classes, store, asked.replicas, seed) for seed in range(asked.draws)
             ]
-        *shares, time = np.ma.masked_invalid(found).mean(axis=0).filled(np.nan)
-        told = ("–" if np.isnan(each) else f"{100 * each:.1f}" for each in shares)
-        table.add_row(name, *told, f"{time:.1f}")
-    Console(width=120).print(table)
+        rows.append((name, *np.ma.masked_invalid(found).mean(axis=0).filled(np.nan)))
+    show(f"{asked.replicas} replicas at epsilon {asked.epsilon}", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,19 @@
 """What the id, the log line and the numbers of a request cost: processor time of the middleware.
 
-    python -m docs.benchmarks.request_cost [--requests 20000]
-
 Prints microseconds of processor time per request of an application that answers at once, without
 the middleware and with it, its log lines going to a file in memory.
 """
 
-import argparse
 import asyncio
 import io
 import logging
-import sys
-import time
-from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from docs.benchmarks.frame import CONSOLE, cpu_of, options
 from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.api.request_middleware import Observed
 from peewit.service.logs import configure_logging
@@ -59,16 +54,11 @@ async def _serve(app: ASGIApp, n_requests: int) -> None:
 
 def microseconds(app: ASGIApp, n_requests: int) -> float:
     """Processor time per request, the least of several rounds."""
-    taken = []
-    for _ in range(N_ROUNDS):
-        began = time.process_time()
-        asyncio.run(_serve(app, n_requests))
-        taken.append(time.process_time() - began)
-    return 1e6 * min(taken) / n_requests
+    rounds = (cpu_of(lambda: asyncio.run(_serve(app, n_requests)))[1] for _ in range(N_ROUNDS))
+    return 1e6 * min(rounds) / n_requests
 
 
 def observed(level: LogLevel) -> ASGIApp:
-    """The application behind the middleware."""
     configure_logging(level, "json")
     for handler in logging.getLogger().handlers:
         assert isinstance(handler, logging.StreamHandler)
@@ -76,17 +66,14 @@ def observed(level: LogLevel) -> ASGIApp:
     return Observed(answering, metrics=RequestMetrics(CollectorRegistry()), answer=_no_answer)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=20_000)
-    n_requests = parser.parse_args(arguments).requests
+def main() -> None:
+    n_requests = options(__doc__, requests=20_000).requests
     bare = microseconds(answering, n_requests)
-    print(f"without the middleware          {bare:8.1f} µs")  # noqa: T201
+    CONSOLE.print(f"without the middleware          {bare:8.1f} µs")
     for level, name in (("warning", "id and metrics"), ("info", "id, metrics and log line")):
-        cost = microseconds(observed(level), n_requests) - bare  # type: ignore[arg-type]
-        print(f"{name:<30}  {cost:+8.1f} µs")  # noqa: T201
+        cost = microseconds(observed(level), n_requests) - bare
+        CONSOLE.print(f"{name:<30}  {cost:+8.1f} µs")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,16 +1,13 @@
 """A million nodes, ten classes, one more label: how long for the first answer, and for the next?
 
-Run ``python -m docs.benchmarks.resolve`` or ``--quick``. 14 nearest neighbors of a 4-dimensional
-mixture of 10 Gaussians (n = 1 M, 8 M edges), 100 labels drawn at random, Stable-HFS to a relative
-residual of 1e-6 on two threads. Printed: the first answer; the answer after one more label, warm by
-block PCG and in kernel form (the columns of the labels solved for beforehand); how far each is from
-a fit from nothing; the default model's answers; and, beside it on the same system, SciPy's
-conjugate gradients with Jacobi on one class, scikit-learn's LabelSpreading, and scikit-network's
-Diffusion and Propagation where that is installed. Wall seconds, all in one run.
+14 nearest neighbors of a 4-dimensional mixture of 10 Gaussians (n = 1 M, 8 M edges), 100 labels
+drawn at random, Stable-HFS to a relative residual of 1e-6 on two threads. Printed: the first
+answer; the answer after one more label, warm by block PCG and in kernel form (the columns of the
+labels solved for beforehand); how far each is from a fit from nothing; the default model's answers;
+and, on the same system, SciPy's conjugate gradients with Jacobi on one class, scikit-learn's
+LabelSpreading, and scikit-network's Diffusion and Propagation. Wall seconds, all in one run.
 """
 
-import argparse
-import importlib
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,12 +16,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from scipy.sparse import csr_matrix, diags_array
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
+from docs.benchmarks.frame import CONSOLE, installed, options, share_right
 from docs.benchmarks.laplacian import mixture
 from peewit.service.kernel_warmup import warm as compile_kernels
 from peewit.solvers.arrays import FloatArray, Int64Array
@@ -39,23 +36,19 @@ N_LABELS = 100
 N_THREADS = 2
 RTOL = 1e-6
 
-console = Console()
-
 
 @contextmanager
 def timed(what: str, told: Callable[[], str] = str) -> Iterator[None]:
-    """Print the wall seconds of a step."""
     began = time.perf_counter()
     yield
-    console.print(f"{time.perf_counter() - began:8.2f} s  {what}  {told()}", highlight=False)
+    CONSOLE.print(f"{time.perf_counter() - began:8.2f} s  {what}  {told()}")
 
 
 def compare(what: str, scores: FloatArray, fresh: FloatArray) -> None:
-    """Print how far two answers are from each other."""
     largest = np.abs(scores - fresh).max() / np.abs(fresh).max()
     whole = np.linalg.norm(scores - fresh) / np.linalg.norm(fresh)
     same = (scores.argmax(axis=1) == fresh.argmax(axis=1)).mean()
-    console.print(
+    CONSOLE.print(
         f"            {what}: off by {largest:.1e} (largest score 1), {whole:.1e} in norm; "
         f"{same:.4%} of the classes the same"
     )
@@ -84,11 +77,10 @@ def run_peers(graph: Graph, labels: Labels, truth: Int64Array) -> None:
     """Print what the others take, and how often they are right."""
     y = np.full(graph.n_nodes, -1)
     y[labels.nodes] = labels.classes
-    free = y < 0
     adjacency = csr_matrix(graph.adjacency)
 
     def right(predicted: FloatArray) -> str:
-        return f"accuracy {(predicted == truth)[free].mean():.3f}"
+        return f"accuracy {share_right(predicted, truth, labels.nodes):.3f}"
 
     answer: dict[str, Any] = {}
     spreading = LabelSpreading(kernel=lambda _x, _y: adjacency, alpha=0.99, max_iter=30)
@@ -96,10 +88,8 @@ def run_peers(graph: Graph, labels: Labels, truth: Int64Array) -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         spreading.fit(np.zeros((graph.n_nodes, 1)), y)
         answer["text"] = right(spreading.transduction_)
-    if importlib.util.find_spec("sknetwork") is None:
-        console.print("scikit-network is not installed and left out")
+    if not (classification := installed("sknetwork.classification")):
         return
-    classification: Any = importlib.import_module("sknetwork.classification")
     for name, model in (
         ("Diffusion", classification.DiffusionClassifier(n_iter=50)),
         ("Propagation", classification.Propagation()),
@@ -110,17 +100,10 @@ def run_peers(graph: Graph, labels: Labels, truth: Int64Array) -> None:
 
 
 def main() -> None:
-    """Print every step."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="100,000 nodes")
-    parser.add_argument("--graph-penalty", type=float, default=1.0)
-    parser.add_argument("--no-peers", action="store_true")
-    asked = parser.parse_args()
+    asked = options(__doc__, quick={"nodes": 100_000}, nodes=1_000_000, graph_penalty=1.0)
     compile_kernels()
-    graph, truth = mixture(100_000 if asked.quick else 1_000_000, 4, 14)
-    console.print(f"{graph.n_nodes:,} nodes, {graph.n_edges:,} edges")
+    graph, truth = mixture(asked.nodes, 4, 14)
+    CONSOLE.print(f"{graph.n_nodes:,} nodes, {graph.n_edges:,} edges")
     drawn = np.random.default_rng(0).choice(graph.n_nodes, N_LABELS + 1, replace=False)
     first = Labels.from_pairs(drawn[:-1], truth[drawn[:-1]])
     more = Labels.from_pairs(drawn, truth[drawn])
@@ -134,7 +117,7 @@ def main() -> None:
         with timed("first answer", lambda: str(dict(one.stats))):
             one = model.solve(at_hand, first)
         is_right = one.scores.argmax(axis=1) == truth
-        console.print(f"            accuracy {is_right.mean():.3f}")
+        CONSOLE.print(f"            accuracy {is_right.mean():.3f}")
         with timed("one more label, warm block PCG", lambda: str(dict(warm.stats))):
             warm = model.solve(at_hand, more, start=one)
         with timed("the columns of 100 labels, in advance"):
@@ -146,17 +129,16 @@ def main() -> None:
         with timed(f"{DEFAULT_MODEL}, first answer", lambda: str(dict(walked.stats))):
             walked = default.solve(prepared(), first)
         is_right = walked.scores.argmax(axis=1) == truth
-        console.print(f"            accuracy {is_right.mean():.3f}")
+        CONSOLE.print(f"            accuracy {is_right.mean():.3f}")
         with timed(f"{DEFAULT_MODEL}, with the columns", lambda: str(dict(walked.stats))):
             walked = default.solve(at_hand, more)
         fresh = StableHFS(graph_penalty=asked.graph_penalty, rtol=1e-9).solve(prepared(), more)
         compare("warm block PCG", warm.scores, fresh.scores)
         compare("kernel form", kernel.scores, fresh.scores)
     steps = [0]
-    if not asked.no_peers:
-        with timed("scipy CG with Jacobi, one class of ten", lambda: f"{steps[0]} steps"):
-            steps[0] = scipy_one_class(graph, first, asked.graph_penalty * N_LABELS)
-        run_peers(graph, first, truth)
+    with timed("scipy CG with Jacobi, one class of ten", lambda: f"{steps[0]} steps"):
+        steps[0] = scipy_one_class(graph, first, asked.graph_penalty * N_LABELS)
+    run_peers(graph, first, truth)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """Do sets of classes hold the true one as often as was asked, and are probabilities true?
 
-Run ``python -m docs.benchmarks.sets [--draws 100] [--labels 100] [--sets digits ...]``. Labels are
-a random sample, equally many of each class (``--way balanced``), or as `Label next` asks for them
-(``--way suggested``): a tenth at random, the others where the margin is least by the labels before;
-then a second row judges by the random ones alone. Graphs are those of
+Labels are a random sample, equally many of each class (``--way balanced``), or as `Label next` asks
+for them (``--way suggested``): a tenth at random, the others where the margin is least by the
+labels before; then a second row judges by the random ones alone. Graphs are those of
 `docs.benchmarks.default_model`. Printed are, of all other nodes that labels reach, in percent: how
 many sets hold the true class, in the mean over the draws and of the worst class in it, beside the
 share that was asked (90); mean size of a set, and how many hold one class; the same of *split*
@@ -12,14 +11,13 @@ calibration error (15 bins) and Brier score of probabilities, before (scores shi
 sum 1) and after.
 """
 
-import argparse
 from collections import defaultdict
+from itertools import product
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks.default_model import SETS, drawn
+from docs.benchmarks.frame import options, show
 from peewit.solvers.active_learning import least_margins
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.calibration import CalibrationMetrics
@@ -171,68 +169,57 @@ def _shares(scores: FloatArray) -> FloatArray:
 
 
 COLUMNS = {
-    "accuracy": "right",
-    "covered": "covered",
-    "worst class": "worst class",
-    "size": "size",
-    "certain": "certain",
-    "split covered": "split",
-    "split worst class": "worst class",
-    "split size": "size",
-    "raw error": "raw error",
-    "error": "error",
-    "raw Brier": "raw Brier",
-    "Brier": "Brier",
+    "groups": "groups {:.1f}",
+    "accuracy": "right {:.1%}",
+    "covered": "covered {:.1%}",
+    "worst class": "worst class {:.1%}",
+    "size": "size {:.2f}",
+    "certain": "certain {:.1%}",
+    "split covered": "split {:.1%}",
+    "split worst class": "worst class {:.1%}",
+    "split size": "size {:.2f}",
+    "raw error": "raw error {:.1%}",
+    "error": "error {:.1%}",
+    "raw Brier": "raw Brier {:.1%}",
+    "Brier": "Brier {:.1%}",
 }
-PLAIN = {"size", "split size"}
 
 
 def main() -> None:
-    """Print a table for each graph, a row for each model."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--labels", type=int, default=100)
-    parser.add_argument("--kind", choices=("auto", "by-class", "marginal"), default="auto")
-    parser.add_argument("--models", nargs="*", default=["auto", "stable-hfs"])
-    parser.add_argument("--sets", nargs="*", default=USUAL)
-    parser.add_argument("--way", choices=("random", "balanced", "suggested"), default="random")
-    parser.add_argument("--quick", action="store_true", help="two draws of four graphs")
-    options = parser.parse_args()
-    console = Console(width=170)
-    asked = f"{options.labels} labels, {options.way}; asked 90 %; {options.kind}"
-    for name in QUICK if options.quick else options.sets:
-        table = Table(title=f"{name}; {asked}")
-        for heading in ("model", "groups", *COLUMNS.values()):
-            table.add_column(heading, justify="left" if heading == "model" else "right")
+    asked = options(
+        __doc__,
+        quick={"draws": 2, "sets": list(QUICK)},
+        draws=100,
+        labels=100,
+        kind=("auto", ("auto", "by-class", "marginal")),
+        models=["auto", "stable-hfs"],
+        sets=list(USUAL),
+        way=("random", ("random", "balanced", "suggested")),
+    )
+    for name in asked.sets:
         graph, classes = SETS[name]()
-        n_classes = np.unique(classes[classes >= 0]).size
-        for model in options.models:
-            told = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
-            for seed in range(2 if options.quick else options.draws):
-                made = CATALOGUE[model]()
-                judges: dict[str, BoolArray | None] = {model: None}
-                if options.way == "suggested":
-                    nodes, is_random = as_suggested(graph, classes, made, options.labels, seed)
-                    judges[f"{model}, judged by random ones"] = is_random
-                else:
-                    per_class = max(1, options.labels // n_classes)
-                    chosen = drawn(graph, classes, options.way, per_class, seed)
-                    if chosen is None:
-                        continue
-                    nodes = chosen
-                for row, judged in judges.items():
-                    found = looked_at(graph, classes, nodes, made, options.kind, seed, judged)
-                    for key, value in found.items():
-                        told[row][key].append(value)
-            for row, figures in told.items():
-                means = {key: float(np.mean(each)) for key, each in figures.items()}
-                shown = [
-                    f"{means[key]:.2f}" if key in PLAIN else f"{100 * means[key]:.1f}"
-                    for key in COLUMNS
-                ]
-                table.add_row(row, f"{means['groups']:.1f}", *shown)
-        console.print(table)
+        per_class = max(1, asked.labels // np.unique(classes[classes >= 0]).size)
+        told = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
+        for model, seed in product(asked.models, range(asked.draws)):
+            made = CATALOGUE[model]()
+            judges: dict[str, BoolArray | None] = {model: None}
+            if asked.way == "suggested":
+                nodes, is_random = as_suggested(graph, classes, made, asked.labels, seed)
+                judges[f"{model}, judged by random ones"] = is_random
+            else:
+                chosen = drawn(graph, classes, asked.way, per_class, seed)
+                if chosen is None:
+                    continue
+                nodes = chosen
+            for row, judged in judges.items():
+                found = looked_at(graph, classes, nodes, made, asked.kind, seed, judged)
+                for key, value in found.items():
+                    told[row][key].append(value)
+        rows = ((row, *(np.mean(each[key]) for key in COLUMNS)) for row, each in told.items())
+        title = f"{name}; {asked.labels} labels, {asked.way}; asked 90 %; {asked.kind}"
+        show(title, "|".join(("model", *COLUMNS.values())), rows)
 
 
 if __name__ == "__main__":
+    main()
     main()

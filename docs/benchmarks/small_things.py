@@ -1,7 +1,5 @@
 """What small things cost: five commands on a thousand nodes, and imports, beside other programs.
 
-    python -m docs.benchmarks.small_things [--draws 5] [--peers PYTHON] [--beside PYTHON]
-
 CPU seconds, user and system and those of children, the median of so many draws that take turns.
 The five commands are README's: create a graph, ingest 5,000 edges of CSV, put ten labels, solve,
 write the predictions. Beside them: datasette's command line on a SQLite file of the same edges, and
@@ -11,7 +9,6 @@ missing is left out. ``--beside`` is a Python with another version of this packa
 turns with this one. Kernels are compiled before.
 """
 
-import argparse
 import os
 import resource
 import sqlite3
@@ -24,6 +21,8 @@ from statistics import median
 from typing import Final
 
 import numpy as np
+
+from docs.benchmarks.frame import CONSOLE, options
 
 N_NODES: Final = 1_000
 N_CLASSES: Final = 5
@@ -80,7 +79,6 @@ def write_files(directory: Path) -> dict[str, Path]:
 
 
 def cpu_seconds(command: list[str], environment: Mapping[str, str]) -> float:
-    """What a command and its children take."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, env=dict(environment), capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -88,7 +86,6 @@ def cpu_seconds(command: list[str], environment: Mapping[str, str]) -> float:
 
 
 def five_commands(python: str, files: Mapping[str, Path], home: Path) -> Commands:
-    """By name, in their order."""
     run = [python, "-m", "peewit"]
     out = str(home / "predictions.csv")
     return {
@@ -101,7 +98,6 @@ def five_commands(python: str, files: Mapping[str, Path], home: Path) -> Command
 
 
 def own_draw(python: str, files: Mapping[str, Path]) -> dict[str, float]:
-    """One turn of a version of this package."""
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         environment = {**os.environ, "PEEWIT_HOME": str(home / "home")}
@@ -146,17 +142,13 @@ def peer_commands(python: str, files: Mapping[str, Path]) -> Commands:
 
 
 def medians(draw: Callable[[], Mapping[str, float]], n_draws: int) -> dict[str, float]:
-    """The median of each figure."""
     draws = [draw() for _ in range(n_draws)]
     return {name: median(each[name] for each in draws) for name in draws[0]}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--peers", default=sys.executable)
-    parser.add_argument("--beside", help="a Python with another version of this package")
-    asked = parser.parse_args()
+    beside = str, "a Python with another version of this package"
+    asked = options(__doc__, draws=5, peers=sys.executable, beside=beside)
     with tempfile.TemporaryDirectory() as directory:
         files = write_files(Path(directory))
         own_draw(sys.executable, files)  # compiles
@@ -175,14 +167,14 @@ def main() -> None:
             if not name.endswith(", beside"):
                 other = own.get(f"{name}, beside")
                 ratio = "" if other is None else f"{other:8.2f}  ratio {seconds / other:.2f}"
-                sys.stdout.write(f"{name:36} {seconds:6.2f}{ratio}\n")
+                CONSOLE.print(f"{name:36} {seconds:6.2f}{ratio}")
         peers = peer_commands(asked.peers, files)
         found = medians(
             lambda: {name: cpu_seconds(each, os.environ) for name, each in peers.items()},
             asked.draws,
         )
         for name, seconds in found.items():
-            sys.stdout.write(f"{name:36} {seconds:6.2f}\n")
+            CONSOLE.print(f"{name:36} {seconds:6.2f}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Nothing of size n x n is ever in memory: rows of distances come in blocks, the l
 are kept in the cache, and edges are written block by block.
 """
 
-import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfTransformer
 
+from docs.benchmarks.frame import folder
 from docs.benchmarks.neighbor_files import write_edges
 from peewit.solvers.arrays import FloatArray, IntArray
 
@@ -41,17 +41,9 @@ def messages(n_messages: int | None = None) -> Messages:
     Words are hashed, so they are not stemmed, and what shares the column of a stop word goes too.
     Messages without any word left share one of their own, the last column: as rows of zeros they
     would be nearer to most others than messages that have words.
-
-    Raises
-    ------
-    FileNotFoundError
-        ``PEEWIT_DATA`` is not set or the file is not there.
     """
-    folder = os.environ.get("PEEWIT_DATA")
-    if not folder:
-        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of trec07p_part1")
-    counts = sp.csr_array(sp.load_npz(Path(folder) / "trec07p_part1_counts.npz"))[:n_messages]
-    with np.load(Path(folder) / "trec07p_part1_labels.npz") as stored:
+    counts = sp.csr_array(sp.load_npz(folder() / "trec07p_part1_counts.npz"))[:n_messages]
+    with np.load(folder() / "trec07p_part1_labels.npz") as stored:
         classes = stored["y"][:n_messages].astype(np.int64)
     frequency = np.bincount(counts.indices, minlength=N_COLUMNS)
     frequency[[zlib.crc32(word.encode()) % N_COLUMNS for word in ENGLISH_STOP_WORDS]] = 0
@@ -70,14 +62,9 @@ def messages(n_messages: int | None = None) -> Messages:
 def nearest(
     features: Any, k: int, cache: Path, *, tell: Callable[[str], None]
 ) -> tuple[IntArray, FloatArray]:
-    """The k nearest other rows of each row, nearest first, and their distances; kept in ``cache``.
+    """The k nearest other rows of each row of unit length, and their distances; kept in ``cache``.
 
-    Rows have unit length.
-
-    Returns
-    -------
-    (n_rows, k) int32, (n_rows, k) float32
-        Mapped from files, not loaded.
+    Nearest first, int32 and float32, mapped from files.
     """
     n_rows = features.shape[0]
     places = [cache / f"{name}-{n_rows}-{k}.npy" for name in ("neighbors", "distances")]

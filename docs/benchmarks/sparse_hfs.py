@@ -20,19 +20,15 @@ process of its own. What has been measured is kept in the cache too and not meas
 import argparse
 import json
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import CONSOLE, Figures, alone, cpu_of, options, share_right
 from docs.benchmarks.graphs import rectangle_points
 from docs.benchmarks.neighbor_files import EdgesOfFile, write_edges
 from docs.benchmarks.peak_memory import peak_bytes
@@ -46,7 +42,7 @@ from peewit.solvers.models.harmonic.harmonic import StableHFS
 from peewit.solvers.models.harmonic.nearest_neighbor import NearestNeighbor
 from peewit.solvers.models.harmonic.simple_hfs import SimpleHFS
 from peewit.solvers.models.harmonic.subsampling import SubSampling
-from peewit.streaming.sparsify_call import sparsify
+from peewit.streaming.sparsify_call import Sparsified, sparsify
 
 SYNTHETIC_K = (
     100, 500, 1_000, 2_000, 3_000, 4_000, 4_100, 4_200, 4_500, 5_000, 6_000, 7_000, 8_000, 10_000,
@@ -55,6 +51,8 @@ SYNTHETIC_K = (
 COPIES_K = (100, 1_000, 4_500, 6_000)
 SAMPLED_K = 100
 _ROWS_AT_A_TIME = 250
+
+HARMONIC = StableHFS(graph_penalty=1.0)
 
 Row = dict[str, Any]
 Draws = Sequence[tuple[list[int], list[int]]]
@@ -70,23 +68,16 @@ class Truth:
 
 
 def exact(path: Path, n_nodes: int, truth: Truth) -> Row:
-    """Stable-HFS on the graph itself."""
-    begun = time.process_time()
-    graph = Graph.from_records(EdgesOfFile(path=path), n_nodes=n_nodes, dtype=np.float32)
-    return {"n_edges": graph.n_edges, "prepare_seconds": time.process_time() - begun} | _solved(
-        StableHFS(graph_penalty=1.0), graph, None, truth
-    )
+    edges = EdgesOfFile(path=path)
+    graph, seconds = cpu_of(Graph.from_records, edges, n_nodes=n_nodes, dtype=np.float32)
+    return {"n_edges": graph.n_edges, "prepare_seconds": seconds} | _solved(HARMONIC, graph, truth)
 
 
 def streamed(path: Path, n_nodes: int, truth: Truth, epsilon: float) -> Row:
     """Stable-HFS on the sparsifier of one pass over the file."""
-    begun = time.process_time()
-    result = sparsify(path, epsilon, n_nodes=n_nodes, node_ids="dense")
-    return {
-        "n_edges": result.edges_kept,
-        "epsilon_expected": result.epsilon_expected,
-        "prepare_seconds": time.process_time() - begun,
-    } | _solved(StableHFS(graph_penalty=1.0), result.graph, None, truth)
+    result, seconds = cpu_of(sparsify, path, epsilon, n_nodes=n_nodes, node_ids="dense")
+    row = {"n_edges": result.edges_kept, "epsilon_expected": result.epsilon_expected}
+    return row | {"prepare_seconds": seconds} | _solved(HARMONIC, result.graph, truth)
 
 
 def paper_sized(epsilon: float, n_nodes: int) -> float:
@@ -96,23 +87,25 @@ def paper_sized(epsilon: float, n_nodes: int) -> float:
 
 def copies(path: Path, n_nodes: int, truth: Truth, epsilon: float) -> Row:
     """Stable-HFS on the sparsifier of Kelner-Levin, N = n ln^2(n) / epsilon^2 copies."""
-    begun = time.process_time()
     n_copies = round(n_nodes * np.log(n_nodes) ** 2 / epsilon**2)
-    table = pq.read_table(path)
-    result = sparsify(table, epsilon, method="kelner-levin", max_edges=n_copies, n_nodes=n_nodes)
-    return {"n_edges": result.edges_kept, "prepare_seconds": time.process_time() - begun} | _solved(
-        StableHFS(graph_penalty=1.0), result.graph, None, truth
-    )
+
+    def sparsified() -> Sparsified:
+        table = pq.read_table(path)
+        limits = {"max_edges": n_copies, "n_nodes": n_nodes}
+        return sparsify(table, epsilon, method="kelner-levin", **limits)
+
+    result, seconds = cpu_of(sparsified)
+    row = {"n_edges": result.edges_kept, "prepare_seconds": seconds}
+    return row | _solved(HARMONIC, result.graph, truth)
 
 
 def by_features(model: Model, n_messages: int | None, truth: Truth) -> Row:
-    """A model on the TF-IDF rows themselves."""
     features = messages(n_messages).features
     graph = Graph.from_edges([], [], [], n_nodes=features.shape[0])
-    return {"prepare_seconds": 0.0} | _solved(model, graph, features, truth)
+    return {"prepare_seconds": 0.0} | _solved(model, graph, truth, features)
 
 
-def _solved(model: Model, graph: Graph, features: Any, truth: Truth) -> Row:
+def _solved(model: Model, graph: Graph, truth: Truth, features: Any = None) -> Row:
     """Accuracy of every draw on all nodes that were not labeled, and CPU seconds of a solve.
 
     ``right`` takes the class of the greater score. ``right_shares`` gives class 1 to so many
@@ -125,17 +118,14 @@ def _solved(model: Model, graph: Graph, features: Any, truth: Truth) -> Row:
     for name, draws in truth.draws.items():
         right[name], shares[name] = [], []
         for nodes, classes in draws:
-            begun = time.process_time()
-            solution = model.solve(prepared, Labels.from_pairs(nodes, classes))
-            seconds.append(time.process_time() - begun)
+            labels = Labels.from_pairs(nodes, classes)
+            solution, taken = cpu_of(model.solve, prepared, labels)
+            seconds.append(taken)
             statuses.add(solution.status.value)
-            asked = np.ones(truth.classes.size, dtype=bool)
-            asked[nodes] = False
-            predicted = solution.scores.argmax(axis=1)
-            right[name].append(float((predicted == truth.classes)[asked].mean()))
+            right[name].append(share_right(solution.scores.argmax(axis=1), truth.classes, nodes))
             lead = solution.scores[:, 1] - solution.scores[:, 0]
             predicted = lead > np.quantile(lead, 1.0 - np.mean(classes))
-            shares[name].append(float((predicted == truth.classes)[asked].mean()))
+            shares[name].append(share_right(predicted, truth.classes, nodes))
     return {
         "right": right,
         "right_shares": shares,
@@ -146,36 +136,23 @@ def _solved(model: Model, graph: Graph, features: Any, truth: Truth) -> Row:
 
 def _apart(task: Callable[..., Row], *arguments: Any) -> Row:
     """What a task gives in a new process, with the most memory that this process had."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_with_memory, task, arguments).result()
+    return alone(_with_memory, task, arguments)
 
 
 def _with_memory(task: Callable[..., Row], arguments: tuple[Any, ...]) -> Row:
     small = sparsify(np.triu_indices(200, 1), 0.9).graph  # loads what is compiled
-    _solved(
-        StableHFS(graph_penalty=1.0),
-        small,
-        None,
-        Truth(classes=np.zeros(200, np.int64), draws={"": [([0, 1], [0, 1])]}),
-    )
-    row = task(*arguments)
-    return row | {"peak_bytes": peak_bytes()}
+    truth = Truth(classes=np.zeros(200, np.int64), draws={"": [([0, 1], [0, 1])]})
+    _solved(HARMONIC, small, truth)
+    return task(*arguments) | {"peak_bytes": peak_bytes()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """Rows that are there already, in a JSON file."""
-
-    path: Path
-
-    def row(self, name: str, measure: Callable[[], Row]) -> Row:
-        """The row of this name, measured now unless it is there."""
-        rows = json.loads(self.path.read_text()) if self.path.exists() else {}
-        if name not in rows:
-            rows[name] = measure()
-            self.path.write_text(json.dumps(rows, indent=1))
-        row: Row = rows[name]
-        return row
+def kept_row(path: Path, name: str, measure: Callable[[], Row]) -> Row:
+    """The row of this name in a JSON file, measured now unless it is there."""
+    rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
+    if name not in rows:
+        rows[name] = measure()
+        path.write_text(json.dumps(rows, indent=1))
+    return rows[name]
 
 
 def nearest_points(points: FloatArray, cache: Path) -> IntArray:
@@ -197,8 +174,7 @@ def nearest_points(points: FloatArray, cache: Path) -> IntArray:
     return np.load(path, mmap_mode="r")
 
 
-def synthetic(options: argparse.Namespace, console: Console, cache: Path) -> None:
-    """Accuracy and edges against k."""
+def synthetic(options: argparse.Namespace, cache: Path) -> None:
     n_nodes = 1_210 if options.quick else 12_100
     counts = [k // 10 if options.quick else k for k in options.k or SYNTHETIC_K]
     points, cluster = rectangle_points(n_nodes)
@@ -207,9 +183,9 @@ def synthetic(options: argparse.Namespace, console: Console, cache: Path) -> Non
     )
     rows: list[Row] = []
     for k in counts:
-        measured = Measured(path=cache / f"synthetic-{n_nodes}-{k}-{options.draws}.json")
+        measured = cache / f"synthetic-{n_nodes}-{k}-{options.draws}.json"
         if options.fresh:
-            measured.path.unlink(missing_ok=True)
+            measured.unlink(missing_ok=True)
         path = cache / f"synthetic-{n_nodes}-{k}.parquet"
 
         def edges(path: Path = path, k: int = k) -> Path:
@@ -228,12 +204,12 @@ def synthetic(options: argparse.Namespace, console: Console, cache: Path) -> Non
             methods["kelner-levin"] = lambda edges=edges: _apart(
                 copies, edges(), n_nodes, truth, 0.8
             )
-        found = {name: measured.row(name, measure) for name, measure in methods.items()}
+        found = {name: kept_row(measured, name, measure) for name, measure in methods.items()}
         path.unlink(missing_ok=True)
         rows.append({"k": k, **found})
-        console.print(_synthetic_table(rows[-1:]), highlight=False)
+        show_synthetic(rows[-1:])
     rows.sort(key=lambda row: row["k"])
-    console.print(_synthetic_table(rows))
+    show_synthetic(rows)
     if options.figure:
         draw(rows, n_nodes, options.figure)
 
@@ -252,28 +228,22 @@ def _corner_draws(cluster: IntArray, n_draws: int) -> Draws:
     return draws
 
 
-def _synthetic_table(rows: Sequence[Row]) -> Table:
-    table = Table(
-        title="accuracy: mean (standard deviation) over draws; CPU seconds: graph + a solve"
-    )
-    for heading in ("k", "edges", "", "accuracy", "kept", "of edges", "CPU s", "peak MiB"):
-        table.add_column(heading, justify="right")
+def show_synthetic(rows: Sequence[Row]) -> None:
+    title = "accuracy: mean (standard deviation) over draws; CPU seconds: graph + a solve"
+    columns = "k {:,}|edges {:,}||accuracy {:.3f} ({:.3f})|kept {:,}|of edges {:.1%}|"
+    table = Figures(title, columns + "CPU s {:.1f} + {:.1f}|peak MiB {:,}", left=0)
     for row in rows:
         for name in ("exact", "sparse", "sparse, N", "kelner-levin"):
             if name not in row:
                 continue
             found, n_edges = row[name], row["exact"]["n_edges"]
-            table.add_row(
-                f"{row['k']:,}",
-                f"{n_edges:,}",
-                name,
-                _accuracy(found["right"]["4"]),
-                f"{found['n_edges']:,}",
-                f"{found['n_edges'] / n_edges:.1%}",
-                f"{found['prepare_seconds']:.1f} + {found['solve_seconds']:.1f}",
-                f"{found['peak_bytes'] >> 20:,}",
+            seconds = found["prepare_seconds"], found["solve_seconds"]
+            shares, kept = found["right"]["4"], found["n_edges"]
+            table.add(
+                *(row["k"], n_edges, name, (np.mean(shares), np.std(shares)), kept),
+                *(kept / n_edges, seconds, found["peak_bytes"] >> 20),
             )
-    return table
+    CONSOLE.print(table)
 
 
 def draw(rows: Sequence[Row], n_nodes: int, path: Path) -> None:
@@ -315,27 +285,22 @@ def draw(rows: Sequence[Row], n_nodes: int, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def spam(options: argparse.Namespace, console: Console, cache: Path) -> None:
-    """Accuracy on the whole spam set, time and memory."""
+def spam(options: argparse.Namespace, cache: Path) -> None:
     n_messages = 3_770 if options.quick else None
     counts = [k // 10 if options.quick else k for k in options.k or (1_000,)]
     mail = messages(n_messages)
     n_nodes = mail.classes.size
-    console.print(
-        f"{n_nodes:,} messages, {mail.features.shape[1]:,} words, {mail.n_empty} without any",
-        highlight=False,
-    )
+    words = f"{mail.features.shape[1]:,} words, {mail.n_empty} without any"
+    CONSOLE.print(f"{n_nodes:,} messages, {words}")
     draws = {str(count): _uniform_draws(mail.classes, count, options.draws) for count in options.l}
     truth = Truth(classes=mail.classes, draws=draws)
     few = Truth(
         classes=mail.classes,
         draws={name: drawn[: options.sampled_draws] for name, drawn in draws.items()},
     )
-    measured = Measured(
-        path=cache / f"spam-{n_nodes}-{options.draws}-{'-'.join(map(str, options.l))}.json"
-    )
+    measured = cache / f"spam-{n_nodes}-{options.draws}-{'-'.join(map(str, options.l))}.json"
     if options.fresh:
-        measured.path.unlink(missing_ok=True)
+        measured.unlink(missing_ok=True)
     n_sampled = 1_500 if options.quick else 15_000
     models: dict[str, tuple[Model, Truth]] = {
         "1-NN": (NearestNeighbor(), truth),
@@ -350,7 +315,7 @@ def spam(options: argparse.Namespace, console: Console, cache: Path) -> None:
     most = max([3_000 // (10 if options.quick else 1), *counts])
     rows: dict[str, Row] = {}
     for k in counts if options.only != "features" else ():
-        path = edge_file(*nearest(mail.features, most, cache, tell=console.print), k, cache)
+        path = edge_file(*nearest(mail.features, most, cache, tell=CONSOLE.print), k, cache)
         n_edges = pq.ParquetFile(path).metadata.num_rows
         for name, task in (
             (f"Sparse-HFS, k = {k}", lambda path=path: _apart(streamed, path, n_nodes, truth, 0.9)),
@@ -360,14 +325,16 @@ def spam(options: argparse.Namespace, console: Console, cache: Path) -> None:
             ),
             (f"Stable-HFS, k = {k}", lambda path=path: _apart(exact, path, n_nodes, truth)),
         ):
-            rows[name] = measured.row(name, task) | {"all_edges": n_edges}
-            console.print(_spam_table({name: rows[name]}, options.l))
+            rows[name] = kept_row(measured, name, task) | {"all_edges": n_edges}
+            show_spam({name: rows[name]}, options.l)
     for name, (model, asked) in models.items() if options.only != "graphs" else ():
-        rows[name] = measured.row(
-            name, lambda model=model, asked=asked: _apart(by_features, model, n_messages, asked)
+        rows[name] = kept_row(
+            measured,
+            name,
+            lambda model=model, asked=asked: _apart(by_features, model, n_messages, asked),
         )
-        console.print(_spam_table({name: rows[name]}, options.l))
-    console.print(_spam_table(rows, options.l))
+        show_spam({name: rows[name]}, options.l)
+    show_spam(rows, options.l)
 
 
 def _uniform_draws(classes: IntArray, n_labeled: int, n_draws: int) -> Draws:
@@ -381,59 +348,47 @@ def _uniform_draws(classes: IntArray, n_labeled: int, n_draws: int) -> Draws:
     return draws
 
 
-def _spam_table(rows: dict[str, Row], counts: Sequence[int]) -> Table:
+def show_spam(rows: dict[str, Row], counts: Sequence[int]) -> None:
     title = (
         "accuracy: mean over draws by the greater score (sd) | at the labels' class shares; "
         "CPU seconds: graph + a solve"
     )
-    table = Table(title=title)
-    table.add_column("")
-    for heading in (*(f"l = {count:,}" for count in counts), "edges", "CPU s", "peak MiB"):
-        table.add_column(heading, justify="right")
+    shares = "".join(f"|l = {count:,} {{:.3f}} ({{:.3f}}) / {{:.3f}}" for count in counts)
+    table = Figures(title, f"{shares}|edges|CPU s {{:.1f}} + {{:.1f}}|peak MiB {{:,}}")
     for name, row in rows.items():
         edges = f"{row['n_edges']:,}" if "n_edges" in row else "-"
         if row.get("all_edges", 0) > row.get("n_edges", 0):
             edges += f" ({row['n_edges'] / row['all_edges']:.1%})"
-        table.add_row(
-            name,
-            *(
-                f"{_accuracy(row['right'][str(count)])} | "
-                f"{np.mean(row['right_shares'][str(count)]):.3f}"
-                for count in counts
-            ),
-            edges,
-            f"{row['prepare_seconds']:.1f} + {row['solve_seconds']:.1f}",
-            f"{row['peak_bytes'] >> 20:,}",
-        )
-    return table
-
-
-def _accuracy(right: Sequence[float]) -> str:
-    return f"{np.mean(right):.3f} ({np.std(right):.3f})"
+        right, told = row["right"], row["right_shares"]
+        each = [
+            (np.mean(right[count]), np.std(right[count]), np.mean(told[count]))
+            for count in map(str, counts)
+        ]
+        seconds = row["prepare_seconds"], row["solve_seconds"]
+        table.add(name, *each, edges, seconds, row["peak_bytes"] >> 20)
+    CONSOLE.print(table)
 
 
 def main() -> None:
-    """Run one of the experiments."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    asked = options(
+        __doc__,
+        cases=("synthetic", "spam"),
+        quick={"sizes": "a tenth"},
+        k=([int], "neighbors; before --quick divides by 10"),
+        copies_k=(list(COPIES_K), "also copies"),
+        l=([20, 100, 1_000], "labels of spam"),
+        draws=(5, "label sets"),
+        sampled_draws=(2, "of them for SubSampling"),
+        only=(str, ("graphs", "features"), "some methods of spam"),
+        cache=(Path, "where files are kept; temporary without"),
+        figure=(Path, "PNG or SVG of the synthetic set"),
+        fresh=False,
     )
-    parser.add_argument("experiment", choices=("synthetic", "spam"))
-    parser.add_argument("--k", type=int, nargs="+", help="neighbors; before --quick divides by 10")
-    parser.add_argument("--copies-k", type=int, nargs="*", default=COPIES_K, help="also copies")
-    parser.add_argument("--l", type=int, nargs="+", default=[20, 100, 1_000], help="labels of spam")
-    parser.add_argument("--draws", type=int, default=5, help="label sets")
-    parser.add_argument("--sampled-draws", type=int, default=2, help="of them for SubSampling")
-    parser.add_argument("--only", choices=("graphs", "features"), help="some methods of spam")
-    parser.add_argument("--cache", type=Path, help="where files are kept; temporary without")
-    parser.add_argument("--figure", type=Path, help="PNG or SVG of the synthetic set")
-    parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    console = Console(width=150)
     with tempfile.TemporaryDirectory() as temporary:
-        cache = options.cache or Path(temporary)
+        cache = asked.cache or Path(temporary)
         cache.mkdir(parents=True, exist_ok=True)
-        (synthetic if options.experiment == "synthetic" else spam)(options, console, cache)
+        for case in asked.cases:
+            {"synthetic": synthetic, "spam": spam}[case](asked, cache)
 
 
 if __name__ == "__main__":

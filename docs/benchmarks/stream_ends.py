@@ -1,31 +1,24 @@
 """What the ends of the stream cost: the graph of a buffer, its snapshot, its checkpoint.
 
-    python -m docs.benchmarks.stream_ends --records 10e6 --nodes 200e3
-
 Every step runs in a process of its own, on the same records; its peak is what it needs beside them.
 The peers of the same run: scipy for the graph, and a plain write with fsync for the checkpoint; the
 last column is the CPU time over that of the peer.
 """
 
-import argparse
-import json
 import os
 import resource
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import psutil
 from scipy.sparse.csgraph import connected_components
 
+from docs.benchmarks.frame import alone, options, show
+from docs.benchmarks.peak_memory import peak_bytes, reset_peak
 from peewit.solvers.graph import Graph
 from peewit.streaming.snapshots.checkpoints import EMPTY, Checkpoint, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
@@ -76,7 +69,6 @@ def random_records(n_records: int, n_nodes: int, local: float, seed: int = 0) ->
 
 
 def chunked(records: Records) -> tuple[Records, ...]:
-    """The records in chunks, as a stream leaves them."""
     columns = {item.name: getattr(records, item.name) for item in fields(Records)}
     return tuple(
         Records(**{name: column[start : start + CHUNK] for name, column in columns.items()})
@@ -85,40 +77,21 @@ def chunked(records: Records) -> tuple[Records, ...]:
 
 
 def meta_of(number: int, n_nodes: int) -> SnapshotMeta:
-    return SnapshotMeta(
-        number=number,
-        node_kind="dense",
-        n_nodes=n_nodes,
-        edges_seen=0,
-        edges_kept=0,
-        n_records=0,
-        self_loops=0,
-        epsilon_asked=0.7,
-        epsilon_expected=0.7,
-        sampling_constant=1.0,
-        max_edges_bound=False,
-        n_resparsifications=1,
-        n_failed_embeddings=0,
-        n_blocks=1,
-        n_files=1,
-        seed=0,
-        created_at=0.0,
-    )
-
-
-def status_bytes(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
+    none = "edges_seen", "edges_kept", "n_records", "self_loops", "n_failed_embeddings", "seed"
+    one = "sampling_constant", "n_resparsifications", "n_blocks", "n_files"
+    errors = {"epsilon_asked": 0.7, "epsilon_expected": 0.7, "max_edges_bound": False}
+    known = {"number": number, "node_kind": "dense", "n_nodes": n_nodes, "created_at": 0.0}
+    return SnapshotMeta(**dict.fromkeys(none, 0), **dict.fromkeys(one, 1), **errors, **known)
 
 
 def measured(step: Callable[[], object], directory: Path) -> Cost:
     used = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-    resident = status_bytes("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    resident = psutil.Process().memory_info().rss
+    reset_peak()
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     kept = step()
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
-    peak = status_bytes("VmHWM") - resident
+    peak = peak_bytes() - resident
     del kept
     found = {path.stat().st_ino: path.stat().st_size for path in directory.rglob("*.*")}
     return Cost(
@@ -191,58 +164,34 @@ def run_step(name: str, n_records: int, n_nodes: int, local: float, directory: P
             raise ValueError(f"step must be one of {', '.join(STEPS)}, got {name!r}")
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--records", type=float, default=10e6)
-    parser.add_argument("--nodes", type=float, default=200e3)
-    parser.add_argument("--local", type=float, default=0.95, help="share within communities")
-    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
-    parser.add_argument("--directory", type=Path, help="where to write; default: temporary")
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the records")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def in_a_process(name: str, sizes: tuple[int, int, float], parent: Path | None) -> Cost:
-    """One step in a new process."""
-    with tempfile.TemporaryDirectory(dir=parent) as directory:
-        options: list[Any] = ["--records", sizes[0], "--nodes", sizes[1], "--local", sizes[2]]
-        options += ["--steps", name, "--directory", directory, "--child"]
-        command = [sys.executable, "-m", "docs.benchmarks.stream_ends", *map(str, options)]
-        run = subprocess.run(command, check=True, capture_output=True, text=True)
-        shutil.rmtree(directory, ignore_errors=True)
-        Path(directory).mkdir()
-    return Cost(**json.loads(run.stdout))
-
-
 def main() -> None:
-    options = arguments()
-    scale = 0.01 if options.quick else 1.0
-    sizes = (int(options.records * scale), int(options.nodes * scale), options.local)
-    if options.child:
-        cost = run_step(options.steps[0], *sizes, options.directory)
-        sys.stdout.write(json.dumps({item.name: getattr(cost, item.name) for item in fields(Cost)}))
-        return
-    title = f"{sizes[0]:,} records, {sizes[1]:,} nodes, {sizes[2]:.0%} within communities"
-    table = Table(title=title)
-    table.add_column("step", no_wrap=True)
-    for heading in ("user s", "sys s", "wall s", "peak MB", "disk MB", "/ peer"):
-        table.add_column(heading, justify="right")
-    peers: dict[str, float] = {}
-    for name in options.steps:
-        cost = in_a_process(name, sizes, options.directory)
-        seconds = cost.user_seconds + cost.system_seconds
-        peers[name] = seconds
-        table.add_row(
-            STEPS[name],
-            f"{cost.user_seconds:.2f}",
-            f"{cost.system_seconds:.2f}",
-            f"{cost.wall_seconds:.2f}",
-            f"{cost.peak_bytes / 1e6:.0f}",
-            f"{cost.written_bytes / 1e6:.0f}",
-            f"{seconds / peers[PEERS[name]]:.2f}" if PEERS.get(name) in peers else "",
+    asked = options(
+        __doc__,
+        quick={"sizes": "a hundredth"},
+        records=10e6,
+        nodes=200e3,
+        local=(0.95, "share within communities"),
+        steps=(list(STEPS), STEPS),
+        directory=(Path, "where to write; default: temporary"),
+    )
+    scale = 0.01 if asked.quick else 1.0
+    sizes = (int(asked.records * scale), int(asked.nodes * scale), asked.local)
+    rows, taken = [], {}
+    for name in asked.steps:
+        with tempfile.TemporaryDirectory(dir=asked.directory) as directory:
+            cost = alone(run_step, name, *sizes, Path(directory))
+        taken[name] = cost.user_seconds + cost.system_seconds
+        peer = taken.get(PEERS.get(name, ""))
+        rows.append(
+            (
+                *(STEPS[name], cost.user_seconds, cost.system_seconds, cost.wall_seconds),
+                *(cost.peak_bytes / 1e6, cost.written_bytes / 1e6),
+                taken[name] / peer if peer else "",
+            )
         )
-    Console().print(table)
+    columns = "step|user s {:.2f}|sys s {:.2f}|wall s {:.2f}|peak MB {:.0f}|disk MB {:.0f}|"
+    title = f"{sizes[0]:,} records, {sizes[1]:,} nodes, {sizes[2]:.0%} within communities"
+    show(title, columns + "/ peer {:.2f}", rows)
 
 
 if __name__ == "__main__":

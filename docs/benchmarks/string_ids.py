@@ -1,28 +1,26 @@
 """How fast do string ids become dense ones, from Parquet through the node index?
 
-Run ``python -m docs.benchmarks.string_ids`` or ``--quick``. Peers in the same run: plain pyarrow
-reading of the same file, and for the mapping alone a Python dict and pyarrow's
-``dictionary_encode`` of a whole column. Endpoints are twice the edges. The first pass adds the
-nodes, the second one maps edges between nodes that are all known. M is millions of endpoints; on a
-machine that others use as well, those per CPU second tell more. Ratios are to the first row.
+Peers in the same run: plain pyarrow reading of the same file, and for the mapping alone a Python
+dict and pyarrow's ``dictionary_encode`` of a whole column. Endpoints are twice the edges. The first
+pass adds the nodes, the second one maps edges between nodes that are all known. M is millions of
+endpoints. Ratios are to the first row.
 """
 
-import argparse
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.edge_families import write_edges
+from docs.benchmarks.frame import CONSOLE, options, show, spent
 from docs.benchmarks.reading import read_plainly
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
@@ -30,6 +28,7 @@ from peewit.streaming.edges.staging import stage
 from peewit.streaming.nodes.index import NodeIndex
 
 GROUP_ROWS = 1 << 20
+COLUMNS = "|M / s {:.1f}|M / CPU s {:.1f}|ratio {:.2f}|CPU ratio {:.2f}"
 
 
 def write_file(path: Path, *, n_nodes: int, n_edges: int) -> None:
@@ -40,38 +39,20 @@ def write_file(path: Path, *, n_nodes: int, n_edges: int) -> None:
     names = pc.binary_join_element_wise(
         "user-", pc.utf8_lpad(pa.array(np.arange(n_nodes)).cast(pa.string()), 8, "0"), ""
     )
-    schema = pa.schema([("src", pa.string()), ("dst", pa.string()), ("weight", pa.float32())])
-    unfinished = path.with_suffix(".tmp")
-    with pq.ParquetWriter(unfinished, schema, compression="snappy") as writer:
-        for start in range(0, n_edges, GROUP_ROWS):
-            n_rows = min(GROUP_ROWS, n_edges - start)
-            src, dst = (names.take(pa.array(rng.integers(0, n_nodes, n_rows))) for _ in range(2))
-            weight = pa.array(1 - rng.random(n_rows, dtype=np.float32))
-            writer.write_table(pa.table([src, dst, weight], schema=schema))
-    unfinished.rename(path)
+    u, v = rng.integers(0, n_nodes, (2, n_edges))
+    write_edges(path, names, u, v, 1 - rng.random(n_edges, dtype=np.float32))
 
 
-class Report:
-    """Rows of the table: endpoints per second and CPU second, and ratios to the first row."""
-
-    def __init__(self, title: str) -> None:
-        self.table = Table(title=title)
-        for heading in ("", "M / s", "M / CPU s", "ratio", "CPU ratio"):
-            self.table.add_column(heading, justify="left" if not heading else "right")
-        self._first: tuple[float, float] | None = None
+class Report(list[tuple[Any, ...]]):
+    """Rows of a table: endpoints per second and CPU second, and ratios to the first row."""
 
     @contextmanager
     def measured(self, name: str, n_endpoints: int) -> Iterator[None]:
-        """Add a row for what happens inside."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        yield
-        rates = (
-            n_endpoints / (time.perf_counter() - wall) / 1e6,
-            n_endpoints / (time.process_time() - cpu) / 1e6,
-        )
-        self._first = self._first or rates
-        ratios = [f"{rate / first:.2f}" for rate, first in zip(rates, self._first, strict=True)]
-        self.table.add_row(name, *(f"{rate:.1f}" for rate in rates), *ratios)
+        with spent() as taken:
+            yield
+        rates = n_endpoints / taken.wall / 1e6, n_endpoints / taken.cpu / 1e6
+        first = self[0][1:3] if self else rates
+        self.append((name, *rates, *np.divide(rates, first)))
 
 
 def map_file(path: Path, index: NodeIndex, staging: Path) -> int:
@@ -109,11 +90,11 @@ def map_by_index(blocks: Sequence[pa.Table], directory: Path) -> int:
     return index.n_nodes
 
 
-def measure(directory: Path, *, n_nodes: int, n_edges: int) -> tuple[list[Table], str]:
-    """Tables of both comparisons, and a line about opening the index again."""
+def measure(directory: Path, *, n_nodes: int, n_edges: int) -> None:
+    """Show both comparisons, and a line about opening the index again."""
     path = directory / f"strings-{n_nodes}-{n_edges}.parquet"
     write_file(path, n_nodes=n_nodes, n_edges=n_edges)
-    whole = Report(f"from Parquet: {n_nodes:,} string ids, {n_edges:,} edges")
+    whole = Report()
     with whole.measured("pyarrow, 2 threads", 2 * n_edges):
         read_plainly([path], 2)
     with tempfile.TemporaryDirectory() as temporary:
@@ -123,15 +104,13 @@ def measure(directory: Path, *, n_nodes: int, n_edges: int) -> tuple[list[Table]
         for name in ("digest, read, check, map: new ids", "the same again: known ids"):
             with whole.measured(name, 2 * n_edges):
                 map_file(path, index, staging)
-        wall, cpu = time.perf_counter(), time.process_time()
-        index.publish()
-        published = time.perf_counter() - wall, time.process_time() - cpu
-        wall, cpu = time.perf_counter(), time.process_time()
-        n_opened = NodeIndex.open(nodes, kind="string").n_nodes
-        opened = time.perf_counter() - wall, time.process_time() - cpu
+        with spent() as published:
+            index.publish()
+        with spent() as opened:
+            n_opened = NodeIndex.open(nodes, kind="string").n_nodes
         line = (
-            f"index of {n_opened:,} ids published in {published[0]:.2f} s ({published[1]:.2f} CPU "
-            f"seconds), opened in {opened[0]:.2f} s ({opened[1]:.2f}); memory with both "
+            f"index of {n_opened:,} ids published in {published.wall:.2f} s ({published.cpu:.2f} "
+            f"CPU seconds), opened in {opened.wall:.2f} s ({opened.cpu:.2f}); memory with both "
             f"{psutil.Process().memory_info().rss >> 20} MiB"
         )
         del index
@@ -139,8 +118,7 @@ def measure(directory: Path, *, n_nodes: int, n_edges: int) -> tuple[list[Table]
             n_groups = min(file.num_row_groups, max(1, n_nodes // GROUP_ROWS))
             blocks = [file.read_row_group(group) for group in range(n_groups)]
         n_endpoints = 2 * sum(len(block) for block in blocks)
-        alone = Report(f"mapping alone: {n_endpoints:,} endpoints in memory")
-        counts = []
+        alone, counts = Report(), []
         for name, run in (
             ("dict of Python", map_by_dict),
             ("dictionary_encode of pyarrow", map_by_arrow),
@@ -150,27 +128,23 @@ def measure(directory: Path, *, n_nodes: int, n_edges: int) -> tuple[list[Table]
                 counts.append(run(blocks))
     if len(set(counts)) > 1:
         raise RuntimeError(f"all must find as many ids, got {counts}")
-    return [whole.table, alone.table], line
+    show(f"from Parquet: {n_nodes:,} string ids, {n_edges:,} edges", COLUMNS, whole)
+    show(f"mapping alone: {n_endpoints:,} endpoints in memory", COLUMNS, alone)
+    CONSOLE.print(line)
 
 
 def main() -> None:
-    """Parse, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dir", type=Path, help="keeps the file; a temporary one if left out")
-    parser.add_argument("--nodes", type=int, default=5_000_000)
-    parser.add_argument("--edges", type=int, default=20_000_000)
-    parser.add_argument("--quick", action="store_true", help="100,000 ids, 1 M edges")
-    arguments = parser.parse_args()
-    n_nodes = 100_000 if arguments.quick else arguments.nodes
-    n_edges = 1_000_000 if arguments.quick else arguments.edges
-    console = Console()
+    asked = options(
+        __doc__,
+        quick={"nodes": 100_000, "edges": 1_000_000},
+        dir=(Path, "keeps the file; a temporary one if left out"),
+        nodes=5_000_000,
+        edges=20_000_000,
+    )
     with tempfile.TemporaryDirectory() as temporary:
-        directory = arguments.dir or Path(temporary)
+        directory = asked.dir or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        tables, line = measure(directory, n_nodes=n_nodes, n_edges=n_edges)
-    for table in tables:
-        console.print(table)
-    console.print(line)
+        measure(directory, n_nodes=asked.nodes, n_edges=asked.edges)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,16 @@
 """Do suggested nodes teach more than random ones? Accuracy against the number of labels.
 
-Run ``python -m docs.benchmarks.suggestions --set facebook_pagepage`` or ``mnist_knn10``, read from
-the folder that ``PEEWIT_DATA`` names, or ``digits``. Each run begins with one random label of each
-class and adds some in each round: drawn at random, or as `peewit.solvers.active_learning` suggests
-by the predictions of the round before and the resistance embedding that a job of kind embed makes.
-What is suggested gets its true label. Accuracy counts the nodes without label; figures are means
-over the runs, which begin alike for every strategy. ``--figure FILE`` draws them.
+Each run begins with one random label of each class and adds some in each round: drawn at random, or
+as `peewit.solvers.active_learning` suggests by the predictions of the round before and the
+resistance embedding that a job of kind embed makes. What is suggested gets its true label. Figures
+are means over the runs, which begin alike for every strategy. ``--figure FILE`` draws them.
 """
 
-import argparse
-import os
-import time
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import CONSOLE, Figures, folder, options, wall_of
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
@@ -40,7 +34,6 @@ def chosen(
     n_chosen: int,
     rng: np.random.Generator,
 ) -> Int64Array:
-    """The nodes of one round."""
     match strategy:
         case "margin":
             return least_margins(margin, free, n_chosen)
@@ -77,16 +70,14 @@ def learn(
         best = np.partition(solution.scores, -2, axis=1)[:, -2:]
         free = classes >= 0
         free[labeled] = False
-        began = time.perf_counter()
         margin = best[:, 1] - best[:, 0]
-        taken = chosen(strategy, points, margin, labeled, free, n_each, rng)
-        seconds += time.perf_counter() - began
+        taken, spent = wall_of(chosen, strategy, points, margin, labeled, free, n_each, rng)
+        seconds += spent
         labeled = np.append(labeled, taken)
     return accuracies, seconds / n_rounds
 
 
 def draw_figure(path: Path, curves: dict[str, FloatArray], n_labels: list[int], title: str) -> None:
-    """Accuracy against labels, a line for each strategy."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 3.5), layout="constrained")
@@ -101,53 +92,36 @@ def draw_figure(path: Path, curves: dict[str, FloatArray], n_labels: list[int], 
 
 
 def main() -> None:
-    """Print a table for one set and one model."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=SETS, default="digits")
-    parser.add_argument("--model", choices=sorted(CATALOGUE), default="stable-hfs")
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--draws", type=int, default=8)
-    parser.add_argument("--figure", type=Path)
-    parser.add_argument("--quick", action="store_true", help="Two rounds of two runs.")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.rounds = arguments.draws = 2
-    name = arguments.set
-    if name == "digits":
-        graph, classes = digits_graph()
-    else:
-        graph, classes = labeled_graph(Path(os.environ["PEEWIT_DATA"]), name)
-    began = time.perf_counter()
-    points = locate(graph, seed=0).vectors
-    n_each = SETS[name]
-    n_classes = len(np.unique(classes[classes >= 0]))
-    n_labels = [n_classes + n_each * number for number in range(arguments.rounds + 1)]
-    title = f"{name}, {arguments.model}, means of {arguments.draws} runs"
-    table = Table(*("strategy", *map(str, n_labels), "s a round"), title=title)
+    asked = options(
+        __doc__,
+        quick={"rounds": 2, "draws": 2},
+        set=("digits", SETS),
+        model=("stable-hfs", sorted(CATALOGUE)),
+        rounds=6,
+        draws=8,
+        figure=Path,
+    )
+    name, model = asked.set, CATALOGUE[asked.model]()
+    graph, classes = digits_graph() if name == "digits" else labeled_graph(folder(), name)
+    found, seconds = wall_of(locate, graph, seed=0)
+    n_each, n_classes = SETS[name], len(np.unique(classes[classes >= 0]))
+    n_labels = [n_classes + n_each * number for number in range(asked.rounds + 1)]
+    title = f"{name}, {asked.model}, means of {asked.draws} runs"
+    counts = "|".join(f"{count} {{:.3f}}" for count in n_labels)
+    table = Figures(title, f"strategy|{counts}|s a round {{:.2f}}")
     curves = {}
-    console = Console()
-    console.print(f"{graph}, embedded in {time.perf_counter() - began:.1f} s")
+    CONSOLE.print(f"{graph}, embedded in {seconds:.1f} s")
     for strategy in STRATEGIES:
+        size = {"n_rounds": asked.rounds, "n_each": n_each}
         runs = [
-            learn(
-                CATALOGUE[arguments.model](),
-                graph,
-                classes,
-                points,
-                strategy,
-                n_rounds=arguments.rounds,
-                n_each=n_each,
-                seed=seed,
-            )
-            for seed in range(arguments.draws)
+            learn(model, graph, classes, found.vectors, strategy, seed=seed, **size)
+            for seed in range(asked.draws)
         ]
-        curve = np.mean([accuracies for accuracies, _ in runs], axis=0)
-        curves[strategy] = curve
-        seconds = np.mean([each for _, each in runs])
-        table.add_row(strategy, *(f"{each:.3f}" for each in curve), f"{seconds:.2f}")
-    console.print(table)
-    if arguments.figure is not None:
-        draw_figure(arguments.figure, curves, n_labels, title)
+        curves[strategy] = np.mean([accuracies for accuracies, _ in runs], axis=0)
+        table.add(strategy, *curves[strategy], np.mean([each for _, each in runs]))
+    CONSOLE.print(table)
+    if asked.figure is not None:
+        draw_figure(asked.figure, curves, n_labels, title)
 
 
 if __name__ == "__main__":

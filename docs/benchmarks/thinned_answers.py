@@ -1,8 +1,5 @@
 """Does a solve say what thinning did to it?
 
-    python -m docs.benchmarks.thinned_answers blocks [--draws 10]
-    python -m docs.benchmarks.thinned_answers budget [--draws 20] [--sets blogcatalog ...]
-
 ``blocks``: 20,000 nodes in ten equal blocks that a quarter of 2.0 M edges tells apart, 50 labels of
 each. Printed for `auto` and Stable-HFS, with all edges that fit, and thinned for epsilon .7: how
 many predictions are right, the share that thinning is told to have decided beside that which all
@@ -15,23 +12,21 @@ Graphs are those of `docs.benchmarks.default_model`; dblp is that of typed paper
 part of the names of nodes.
 """
 
-import argparse
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import process_time
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
-from docs.benchmarks.default_model import SETS, Made, _folder, drawn
+from docs.benchmarks.default_model import SETS, Made, drawn, unit_graph
+from docs.benchmarks.frame import CONSOLE, Figures, cpu_of, folder, options, share_right
+from docs.benchmarks.streams import ingested, store_of, write_graph
 from peewit.service.tasks.thinning import CORRECTED_RTOL, MOST_PASSES, share_of_thinning
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
@@ -43,14 +38,8 @@ from peewit.solvers.models.contract.refinable_model import Refinable, refine
 from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
 from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.solution import Solution
-from peewit.streaming.edges.sources import EdgeFiles
-from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.graph_stream import Stream
-from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
-CONSOLE: Final = Console(width=140)
 LINEAR: Final[dict[str, Refinable]] = {
     "stable-hfs": StableHFS(),
     "hfs": HFS(),
@@ -68,15 +57,13 @@ def weak_blocks(seed: int) -> Made:
     inside = rng.random(n_edges) < 0.25
     u, v = rng.integers(0, n_nodes, (2, n_edges))
     v = np.where(inside, v // n_classes * n_classes + classes[u], v)
-    different = u != v
-    ones = np.ones(np.count_nonzero(different))
-    return Graph.from_edges(u[different], v[different], ones, n_nodes=n_nodes), classes
+    return unit_graph(u, v, n_nodes), classes
 
 
 def dblp() -> Made:
     """Authors, papers, terms and conferences; classes of authors, -1 of all others."""
-    edges = pq.read_table(_folder() / "dblp_typed_edges.parquet")
-    labels = pq.read_table(_folder() / "dblp_typed_labels.parquet")
+    edges = pq.read_table(folder() / "dblp_typed_edges.parquet")
+    labels = pq.read_table(folder() / "dblp_typed_labels.parquet")
     ends = [
         pc.binary_join_element_wise(
             pc.cast(edges[kind], pa.string()), pc.cast(edges[side], pa.string()), ":"
@@ -109,24 +96,16 @@ def snapshots(graph: Graph, **asked: float | None) -> Iterator[SnapshotStore]:
     """The snapshots of a graph that was ingested with an epsilon or a budget."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        u, v, weight = graph.edges()
-        pq.write_table(pa.table({"src": u, "dst": v, "weight": weight}), root / "edges.parquet")
-        sparsifier = SparsifierSettings(expected_nodes=graph.n_nodes, **asked)  # type: ignore[arg-type]
-        paths = GraphPaths(root=root / "graph")
-        stream = Stream(paths, StreamSettings(node_kind="dense", sparsifier=sparsifier))
-        stream.ingest(EdgeFiles(str(root / "edges.parquet")).list())
-        yield SnapshotStore(paths.snapshots)
+        write_graph(root / "edges.parquet", graph)
+        ingested(root / "graph", root / "edges.parquet", expected_nodes=graph.n_nodes, **asked)
+        yield store_of(root / "graph")
 
 
 def solved(model: Model, graph: Graph, labels: Labels) -> tuple[Solution, float]:
-    """An answer, and the processor seconds that it took."""
-    started = process_time()
-    solution = model.solve(model.prepare(graph), labels)
-    return solution, process_time() - started
+    return cpu_of(lambda: model.solve(model.prepare(graph), labels))
 
 
 def winners(solution: Solution) -> Int64Array:
-    """Predicted classes."""
     found: Int64Array = solution.scores.argmax(axis=1)
     return found
 
@@ -149,13 +128,10 @@ def corrected(model: Refinable, graph: Graph, whole: Graph, labels: Labels) -> S
 
 def right(found: Int64Array, classes: Int64Array, labels: Labels) -> float:
     """Accuracy at the nodes of known class that carry no label."""
-    asked = classes >= 0
-    asked[labels.nodes] = False
-    return float((np.array(labels.class_names)[found] == classes)[asked].mean())
+    return share_right(np.array(labels.class_names)[found], classes, labels.nodes)
 
 
 def blocks(n_draws: int) -> None:
-    """Print the first part."""
     rows: dict[tuple[str, str], list[list[float]]] = {}
     for seed in range(n_draws):
         graph, classes = weak_blocks(seed)
@@ -186,30 +162,18 @@ def blocks(n_draws: int) -> None:
                         mended,
                     ]
                     rows.setdefault((name, str(asked)), []).append(row)
-    table = Table(title=f"weak blocks, {n_draws} seeds: mean (least)")
-    for heading in (
-        "model",
-        "asked",
-        "kept",
-        "right, all edges",
-        "right",
-        "told",
-        "differ",
-        "corrected",
-    ):
-        table.add_column(heading, justify="left" if heading in {"model", "asked"} else "right")
+    columns = "kept|right, all edges|right|told|differ|corrected".replace("|", " {:.4f} ({:.4f})|")
+    title = f"weak blocks, {n_draws} seeds: mean (least)"
+    table = Figures(title, f"model|asked|{columns} {{:.4f}} ({{:.4f}})", left=2)
     for (name, asked_text), each in rows.items():
-        cells = [f"{np.mean(c):.4f} ({np.min(c):.4f})" for c in np.array(each).T]
-        table.add_row(name, asked_text, *cells)
+        table.add(name, asked_text, *((np.mean(c), np.min(c)) for c in np.array(each).T))
     CONSOLE.print(table)
 
 
 def budget(n_draws: int, names: list[str]) -> None:
-    """Print the second part."""
-    table = Table(title=f"thinned to a budget, {n_draws} draws, percent")
-    headings = ("graph", "budget", "model", "all", "thinned", "told", "differ", "ratio", "cost")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in headings[:3] else "right")
+    columns = "graph|budget|model|all {:.1%}|thinned {:.1%}|told {:.1%}|differ {:.1%}|ratio {:.2f}|"
+    title = f"thinned to a budget, {n_draws} draws, percent"
+    table = Figures(title, columns + "cost {:.3f}", left=3)
     for name in names:
         graph, classes = with_edges_last(dblp() if name == "dblp" else SETS[name]())
         n_classes = int(classes.max()) + 1
@@ -238,43 +202,24 @@ def budget(n_draws: int, names: list[str]) -> None:
                     rows = []
                     for labels, truth in zip(sets, truths[key], strict=True):
                         solution, seconds = solved(model, snapshot.graph, labels)
-                        started = process_time()
-                        share = share_of_thinning(store, snapshot, solution)
-                        spent = process_time() - started
+                        share, spent = cpu_of(share_of_thinning, store, snapshot, solution)
                         found = winners(solution)
                         told = 0.0 if share is None else share.share
                         differ = float((found != truth)[solution.reachable].mean())
-                        rows.append(
-                            [
-                                right(truth, classes, labels),
-                                right(found, classes, labels),
-                                told,
-                                differ,
-                                spent / seconds,
-                            ]
-                        )
-                    all_right, thin_right, told, differ, cost = np.mean(rows, axis=0)
-                    table.add_row(
-                        name,
-                        f"1/{part}",
-                        key,
-                        *(f"{100 * each:.1f}" for each in (all_right, thin_right, told, differ)),
-                        f"{told / differ:.2f}" if differ else "-",
-                        f"{cost:.3f}",
-                    )
+                        both = (right(each, classes, labels) for each in (truth, found))
+                        rows.append([*both, told, differ, spent / seconds])
+                    *shares, cost = np.mean(rows, axis=0)
+                    ratio = shares[2] / shares[3] if shares[3] else None
+                    table.add(name, f"1/{part}", key, *shares, ratio, cost)
     CONSOLE.print(table)
 
 
 def main() -> None:
-    """Print the part that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("part", choices=("blocks", "budget"))
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--sets", nargs="*", default=BUDGET_SETS)
-    asked = parser.parse_args()
-    if asked.part == "blocks":
+    cases = "blocks", "budget"
+    asked = options(__doc__, cases=cases, draws=10, sets=list(BUDGET_SETS))
+    if "blocks" in asked.cases:
         blocks(asked.draws)
-    else:
+    if "budget" in asked.cases:
         budget(asked.draws, asked.sets)
 
 

@@ -1,23 +1,20 @@
 """What does it cost to thin a buffer, where clusters bound resistances and where they do not?
 
-Run ``python -m docs.benchmarks.thinning``, with ``--nodes`` and ``--graphs`` at will. Each graph is
-thinned as it would be without clusters and with them: CPU seconds on one thread, share of the
-records kept, and what of the seconds went to clusters. ``--errors`` thins rings of 4,200
-nodes by both with ten seeds and prints the true epsilon (B1).
+Each graph is thinned as it would be without clusters and with them: CPU seconds on one thread,
+share of the records kept, and what of the seconds went to clusters. ``--errors`` thins rings of
+4,200 nodes by both with ten seeds and prints the true epsilon (B1).
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from docs.benchmarks import edge_families
+from docs.benchmarks.frame import cpu_of, mean_and_worst, options, show
 from docs.benchmarks.spectra import extremes
 from peewit.solvers.graph import Graph
 from peewit.streaming.sparsifier import buffer_resistances
@@ -50,12 +47,9 @@ class Trial:
     seconds: float = 0.0
 
     def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, whose time counts."""
-
         def call(*arguments: Any, **options: Any) -> Any:
-            started = time.process_time()
-            result = function(*arguments, **options)
-            self.seconds += time.process_time() - started
+            result, seconds = cpu_of(function, *arguments, **options)
+            self.seconds += seconds
             return result
 
         return call
@@ -97,17 +91,12 @@ def thinned(
 
 
 def main() -> None:
-    """Print a row for each graph."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=[*GRAPHS])
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--epsilon", type=float, default=0.7)
-    parser.add_argument("--errors", action="store_true")
-    options = parser.parse_args()
-    (_print_errors if options.errors else _print_costs)(options)
+    graphs = [*GRAPHS], GRAPHS
+    asked = options(__doc__, graphs=graphs, nodes=1_000_000, epsilon=0.7, errors=False)
+    (show_errors if asked.errors else show_costs)(asked)
 
 
-def _print_costs(options: argparse.Namespace) -> None:
+def show_costs(options: argparse.Namespace) -> None:
     trial = Trial()
     for name in ("_promising_clusters", "bounds_inside"):
         function = trial.timed(getattr(buffer_resistances, name))
@@ -115,23 +104,21 @@ def _print_costs(options: argparse.Namespace) -> None:
     settings = SparsifierSettings(epsilon=options.epsilon, expected_nodes=options.nodes)
     warm = partial(thinned, records_of("rings-20", 5_000), settings, 5_000)
     warm(ALWAYS), warm(NEVER)
-    table = Table(title=f"{options.nodes:,} nodes, epsilon {options.epsilon}")
-    for column in ("graph", "records", "CPU s", "kept", "with clusters", "kept", "trying", "by"):
-        table.add_column(column, justify="left" if column == "graph" else "right")
+    rows = []
     for name in options.graphs:
         chunks = records_of(name, options.nodes)
         n_records = sum(chunk.n_records for chunk in chunks)
-        row = [name, f"{n_records:,}"]
+        row: list[Any] = [name, n_records]
         for least_nodes in (NEVER, ALWAYS):
             trial.seconds = 0.0
-            started = time.process_time()
-            thinning = thinned(chunks, settings, options.nodes, least_nodes)
-            seconds = time.process_time() - started
-            row += [f"{seconds:.2f}", f"{thinning.n_survivors / n_records:.4f}"]
+            args = chunks, settings, options.nodes, least_nodes
+            thinning, seconds = cpu_of(thinned, *args)
+            row += [seconds, thinning.n_survivors / n_records]
         way = "embedding" if thinning.cards.has_vectors else "bounds"
-        row += [f"{trial.seconds:.2f}", "clusters" if _by_clusters(thinning, chunks) else way]
-        table.add_row(*row)
-    Console(width=120).print(table)
+        rows.append([*row, trial.seconds, "clusters" if _by_clusters(thinning, chunks) else way])
+    columns = "graph|records {:,}|CPU s {:.2f}|kept {:.4f}|with clusters {:.2f}|kept {:.4f}|"
+    title = f"{options.nodes:,} nodes, epsilon {options.epsilon}"
+    show(title, columns + "trying {:.2f}|by", rows)
 
 
 def _by_clusters(thinning: Thinning, chunks: list[Records]) -> bool:
@@ -140,12 +127,10 @@ def _by_clusters(thinning: Thinning, chunks: list[Records]) -> bool:
     return any(bool((component[each.u] != component[each.v]).any()) for each in chunks)
 
 
-def _print_errors(options: argparse.Namespace) -> None:
+def show_errors(options: argparse.Namespace) -> None:
     n_nodes = 4_200
     settings = SparsifierSettings(epsilon=options.epsilon, expected_nodes=n_nodes)
-    table = Table(title=f"{n_nodes:,} nodes, epsilon {options.epsilon}, ten seeds: mean (worst)")
-    for column in ("graph", "way", "kept", "true epsilon"):
-        table.add_column(column)
+    rows = []
     for name in [name for name in options.graphs if "rings" in name]:
         for way, least_nodes in (("embedding", NEVER), ("clusters", ALWAYS)):
             kept, errors = [], []
@@ -153,14 +138,14 @@ def _print_errors(options: argparse.Namespace) -> None:
                 chunks = records_of(name, n_nodes, seed)
                 thinning = thinned(chunks, replace(settings, seed=seed), n_nodes, least_nodes)
                 graph = Graph.from_records(chunks, n_nodes=n_nodes)
-                survivors = list(packed(chunks, thinning.lowered))
-                errors.append(
-                    extremes(graph, Graph.from_records(survivors, n_nodes=n_nodes)).epsilon
+                survivors = Graph.from_records(
+                    list(packed(chunks, thinning.lowered)), n_nodes=n_nodes
                 )
+                errors.append(extremes(graph, survivors).epsilon)
                 kept.append(thinning.n_survivors / sum(chunk.n_records for chunk in chunks))
-            spread = f"{np.mean(errors):.3f} ({np.max(errors):.3f})"
-            table.add_row(name, way, f"{np.mean(kept):.3f}", spread)
-    Console(width=120).print(table)
+            rows.append((name, way, np.mean(kept), mean_and_worst(errors)))
+    title = f"{n_nodes:,} nodes, epsilon {options.epsilon}, ten seeds: mean (worst)"
+    show(title, "graph|way|kept {:.3f}|true epsilon {:.3f} ({:.3f})", rows, left=2)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,6 @@
 """What do total variation and Cheeger models get right, and what do they cost?
 
-Run ``python -m docs.benchmarks.total_variation tables``, ``sparsified``,
-``normalizations``, ``clusters``, ``cuts``, ``speed`` or ``million``; all but the last read the
-folder that ``PEEWIT_DATA`` names.
-
+``tables`` repeats Tables 1 and 2 of Bresson and Zhang (2012) on USPS digits, 4 against 9 and
 ``tables`` repeats Tables 1 and 2 of Bresson and Zhang (2012) on USPS digits, 4 against 9 and
 {0, 1, 4, 9}: errors in percent of the unlabeled digits with 1, 5, 10 and 50 labels per class, the
 same draws for every method, beside the published figures. Digits are joined to their 5 nearest
@@ -18,20 +15,17 @@ million nodes and eight million edges with two classes.
 """
 
 import argparse
-import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.spatial import cKDTree
 
+from docs.benchmarks.frame import CONSOLE, Figures, folder, options, share_right, wall_of
 from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
@@ -70,6 +64,7 @@ PUBLISHED: Final[dict[str, dict[str, tuple[float, ...]]]] = {
 }
 PEERS: Final = ("poisson", "poisson-mbo", "harmonic-mbo")
 EPSILONS: Final = (0.3, 0.5, 0.9)
+ERROR: Final = "{:.2f} ({:.2f}) ± {:.2f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,14 +77,7 @@ class Digits:
 
 
 def usps(digits: tuple[int, ...], *, n_neighbors: int, is_test_only: bool) -> Digits:
-    """The digits of some classes.
-
-    Raises
-    ------
-    FileNotFoundError
-        ``PEEWIT_DATA`` is not set, or the file is not there.
-    """
-    with np.load(_folder() / "usps.npz") as stored:
+    with np.load(folder() / "usps.npz") as stored:
         points, classes = stored["X"].astype(np.float64), stored["y"].astype(np.int64)
         kept = np.isin(classes, digits)
         if is_test_only:
@@ -132,32 +120,21 @@ def errors(
         scores = model.solve(prepared, Labels.from_pairs(nodes, digits.classes[nodes])).scores
         if scores.shape[1] == 2 and type(model).__name__ in {"LapRLS", "SimplexLapSVM"}:
             scores = scores - np.median(scores, axis=0)  # as the reference of section G.8
-        missed = scores.argmax(axis=1) != digits.classes
-        missed[nodes] = False
-        wrong[seed] = 100.0 * missed.sum() / (missed.size - nodes.size)
+        wrong[seed] = 100.0 * (1.0 - share_right(scores.argmax(axis=1), digits.classes, nodes))
     return wrong, (time.perf_counter() - started) / n_draws
 
 
-def show(title: str, digits: Digits, graph: Graph, name: str, options: argparse.Namespace) -> None:
-    """One table: mean, median and spread of the errors for every method and label count."""
-    counts = COUNTS[:2] if options.quick else COUNTS
-    table = Table(title=title)
-    table.add_column("method")
-    for count in counts:
-        table.add_column(f"{count} per class", justify="right")
-    table.add_column("seconds", justify="right")
-    for model, form in rows(name):
-        cells, seconds = [], []
-        for count in counts:
-            features = digits.points if form == "kernel" else None
-            found, each = errors(CATALOGUE[model](), digits, graph, features, count, options.draws)
-            cells.append(f"{found.mean():.2f} ({np.median(found):.2f}) ± {found.std():.2f}")
-            seconds.append(each)
-        table.add_row(f"{model}, {form}", *cells, f"{np.mean(seconds):.2f}")
-        if form == "graph" and model in PUBLISHED[name]:
-            published = (f"{value:.2f}" for value in PUBLISHED[name][model][: len(counts)])
-            table.add_row("  published", *published, "")
-    Console(width=140).print(table)
+def columns_of(counts: Iterable[int], shape: str) -> str:
+    return "|".join(f"{count} per class {shape}" for count in counts)
+
+
+def cells(
+    model: Model, digits: Digits, features: FloatArray | None, counts: Iterable[int], n_draws: int
+) -> list[Any]:
+    """Mean, median and deviation of the errors for each number of labels, and seconds."""
+    found = [errors(model, digits, digits.graph, features, count, n_draws) for count in counts]
+    spreads = [(each.mean(), np.median(each), each.std()) for each, _ in found]
+    return [*spreads, np.mean([seconds for _, seconds in found])]
 
 
 def rows(name: str) -> Iterator[tuple[str, str]]:
@@ -166,8 +143,7 @@ def rows(name: str) -> Iterator[tuple[str, str]]:
         yield model, "graph"
         if model in {"tv-rls", "tv-svm", "cheeger-rls"}:
             yield model, "kernel"
-    for model in PEERS:
-        yield model, "graph"
+    yield from ((model, "graph") for model in PEERS)
 
 
 def tables(options: argparse.Namespace) -> None:
@@ -175,7 +151,16 @@ def tables(options: argparse.Namespace) -> None:
     for name, chosen in SETS.items():
         digits = usps(chosen, n_neighbors=options.neighbors, is_test_only=options.test_subset)
         title = f"{name}: {digits.graph}, errors in %, mean (median) ± sd of {options.draws} draws"
-        show(title, digits, digits.graph, name, options)
+        counts = COUNTS[:2] if options.quick else COUNTS
+        table = Figures(title, f"method|{columns_of(counts, ERROR)}|seconds {{:.2f}}")
+        for model, form in rows(name):
+            features = digits.points if form == "kernel" else None
+            row = cells(CATALOGUE[model](), digits, features, counts, options.draws)
+            table.add(f"{model}, {form}", *row)
+            if form == "graph" and model in PUBLISHED[name]:
+                published = PUBLISHED[name][model][: len(counts)]
+                table.add("  published", *(f"{each:.2f}" for each in published))
+        CONSOLE.print(table)
 
 
 def sparsified(options: argparse.Namespace) -> None:
@@ -183,64 +168,60 @@ def sparsified(options: argparse.Namespace) -> None:
     models = ("tv-rls", "tv-svm", "cheeger-rls", "lap-rls")
     for n_neighbors, (name, chosen) in product((5, 100), SETS.items()):
         digits = usps(chosen, n_neighbors=n_neighbors, is_test_only=False)
-        table = Table(
-            title=f"{name}, {n_neighbors} neighbors: errors in %, 10 labels per class, "
-            f"{options.draws} draws"
+        table = Figures(
+            f"{name}, {n_neighbors} neighbors: errors in %, 10 labels per class, "
+            f"{options.draws} draws",
+            "graph|edges {:,}|" + "|".join(f"{model} {{:.2f}} ± {{:.2f}}" for model in models),
         )
-        for heading in ("graph", "edges", *models):
-            table.add_column(heading, justify="right")
         for epsilon in (0.0, *(EPSILONS[-1:] if options.quick else EPSILONS)):
             graph = digits.graph
             if epsilon:
                 graph = sparsify(graph, epsilon=epsilon, seed=0).graph
-            cells = []
-            for model in models:
-                found, _ = errors(CATALOGUE[model](), digits, graph, None, 10, options.draws)
-                cells.append(f"{found.mean():.2f} ± {found.std():.2f}")
+            found = [
+                errors(CATALOGUE[model](), digits, graph, None, 10, options.draws)[0]
+                for model in models
+            ]
             heading = f"epsilon {epsilon}" if epsilon else "whole"
-            table.add_row(heading, f"{graph.n_edges:,}", *cells)
-        Console(width=140).print(table)
+            table.add(heading, graph.n_edges, *((each.mean(), each.std()) for each in found))
+        CONSOLE.print(table)
 
 
 def normalizations(options: argparse.Namespace) -> None:
     """TV-RLS by its normalization, started from the labels so that only that differs."""
     for name, chosen in SETS.items():
         digits = usps(chosen, n_neighbors=options.neighbors, is_test_only=options.test_subset)
-        table = Table("normalization", title=f"{name}: errors in %, {options.draws} draws")
-        for count in COUNTS:
-            table.add_column(f"{count} per class", justify="right")
-        table.add_column("seconds", justify="right")
+        title = f"{name}: errors in %, {options.draws} draws"
+        table = Figures(title, f"normalization|{columns_of(COUNTS, ERROR)}|seconds {{:.2f}}")
         for normalization in NORMALIZATIONS:
             model = TVRLS(normalization=normalization, initial="harmonic")
-            cells, seconds = [], []
-            for count in COUNTS:
-                found, each = errors(model, digits, digits.graph, None, count, options.draws)
-                cells.append(f"{found.mean():.2f} ({np.median(found):.2f}) ± {found.std():.2f}")
-                seconds.append(each)
-            table.add_row(normalization, *cells, f"{np.mean(seconds):.2f}")
-        Console(width=140).print(table)
+            table.add(normalization, *cells(model, digits, None, COUNTS, options.draws))
+        CONSOLE.print(table)
 
 
 def speed(options: argparse.Namespace) -> None:
     """One solve of each model on the graph of all MNIST digits, by two threads."""
-    graph, classes = labeled_graph(_folder(), "mnist_knn10")
-    per_class = (10,) if options.quick else (1, 5, 10)
-    models = [*PEERS, "tv-rls", "tv-svm", "cheeger-rls"]
-    table = Table(title=f"mnist_knn10, {graph}: accuracy and seconds, {options.draws} draws")
-    table.add_column("model")
-    for count in per_class:
-        table.add_column(f"{count} per class", justify="right")
-    for model in models:
+    given = labeled_graph(folder(), "mnist_knn10")
+    models = {name: CATALOGUE[name]() for name in (*PEERS, "tv-rls", "tv-svm", "cheeger-rls")}
+    show_accuracy("mnist_knn10", given, models, (10,) if options.quick else (1, 5, 10), options)
+
+
+def show_accuracy(
+    name: str,
+    given: tuple[Graph, Int64Array],
+    models: dict[str, Model],
+    per_class: tuple[int, ...],
+    options: argparse.Namespace,
+) -> None:
+    title = f"{name}, {given[0]}: accuracy and seconds, {options.draws} draws"
+    table = Figures(title, f"model|{columns_of(per_class, '{:.4f} ± {:.4f} in {:.1f} s')}")
+    for kind, model in models.items():
         cells = []
         for count in per_class:
-            runs = [
-                timed(CATALOGUE[model](), graph, classes, count, seed)
-                for seed in range(options.draws)
-            ]
+            runs = [timed(model, *given, count, seed) for seed in range(options.draws)]
             right, seconds = np.array(runs).T
-            cells.append(f"{right.mean():.4f} ± {right.std():.4f} in {np.median(seconds):.1f} s")
-        table.add_row(model, *cells)
-    Console(width=140).print(table)
+            cells.append((right.mean(), right.std(), float(np.median(seconds))))
+        table.add(kind, *cells)
+    CONSOLE.print(table)
 
 
 def timed(
@@ -249,18 +230,16 @@ def timed(
     """Share of right unlabeled nodes, and seconds of preparation and solve together."""
     nodes = draw_per_class(classes, count, seed=seed)
     with ThreadPoolExecutor(2) as pool:
-        started = time.perf_counter()
-        prepared = model.prepare(graph, parallel=pool.map)
-        solution = model.solve(prepared, Labels.from_pairs(nodes, classes[nodes]))
-        seconds = time.perf_counter() - started
-    asked = classes >= 0
-    asked[nodes] = False
-    return float((solution.scores.argmax(axis=1) == classes)[asked].mean()), seconds
+        solution, seconds = wall_of(
+            lambda: model.solve(
+                model.prepare(graph, parallel=pool.map), Labels.from_pairs(nodes, classes[nodes])
+            )
+        )
+    return share_right(solution.scores.argmax(axis=1), classes, nodes), seconds
 
 
 def clusters(options: argparse.Namespace) -> None:
     """Accuracy from each start, beside models without cuts, with 1 and 10 labels per class."""
-    per_class = (1, 10)
     kinds: dict[str, Model] = {
         **{name: CATALOGUE[name]() for name in ("hfs", *PEERS)},
         **{
@@ -270,27 +249,11 @@ def clusters(options: argparse.Namespace) -> None:
         },
     }
     for name in ("cora", "citeseer"):
-        graph, classes = labeled_graph(_folder(), name)
-        graph, classes = largest_component(graph, classes)
-        title = f"{name}, {graph}: accuracy and seconds, {options.draws} draws"
-        table = Table("model", title=title)
-        for count in per_class:
-            table.add_column(f"{count} per class", justify="right")
-        for kind, model in kinds.items():
-            cells = []
-            for count in per_class:
-                draws = range(options.draws)
-                runs = [timed(model, graph, classes, count, seed) for seed in draws]
-                right, seconds = np.array(runs).T
-                cells.append(
-                    f"{right.mean():.3f} ± {right.std():.3f} in {np.median(seconds):.1f} s"
-                )
-            table.add_row(kind, *cells)
-        Console(width=140).print(table)
+        given = largest_component(*labeled_graph(folder(), name))
+        show_accuracy(name, given, kinds, (1, 10), options)
 
 
 def largest_component(graph: Graph, classes: Int64Array) -> tuple[Graph, Int64Array]:
-    """The largest component, and its classes."""
     nodes = np.flatnonzero(graph.component == np.bincount(graph.component).argmax())
     return graph.subgraph(nodes), classes[nodes]
 
@@ -298,14 +261,15 @@ def largest_component(graph: Graph, classes: Int64Array) -> tuple[Graph, Int64Ar
 def cuts(options: argparse.Namespace) -> None:
     """Cheeger ratios and seconds of a cut by the race, and by all of its starts to the end."""
     quiet = Watch()
-    table = Table("graph", "nodes", "race", "s", "all starts", "s", title="Least Cheeger ratio")
+    columns = "graph|nodes {:,}|race {:.5f}|s {:.2f}|all starts {:.5f}|s {:.2f}"
+    table = Figures("Least Cheeger ratio", columns)
     given: dict[str, Graph] = {}
     for name, chosen in {**SETS, "all digits": tuple(range(10))}.items():
         for is_test_only in (True, False):
             digits = usps(chosen, n_neighbors=options.neighbors, is_test_only=is_test_only)
             given[f"{name}{', test' * is_test_only}"] = digits.graph
     for name in () if options.quick else ("cora", "citeseer", "mnist_knn10"):
-        given[name] = labeled_graph(_folder(), name)[0]
+        given[name] = labeled_graph(folder(), name)[0]
     for name, whole in given.items():
         graph, _ = largest_component(whole, np.zeros(whole.n_nodes, np.int64))
         starts, _ = cut_starts(graph, quiet)
@@ -316,14 +280,8 @@ def cuts(options: argparse.Namespace) -> None:
             found = descend(graph, starts, graph.degree, parallel=pool.map)
             least = min(best_threshold(graph, each, graph.degree)[1] for each in found.functions.T)
             ended = time.perf_counter()
-        figures = [
-            f"{cut.ratio:.5f}",
-            f"{raced - began:.2f}",
-            f"{least:.5f}",
-            f"{ended - raced:.2f}",
-        ]
-        table.add_row(name, f"{graph.n_nodes:,}", *figures)
-    Console(width=140).print(table)
+        table.add(name, graph.n_nodes, cut.ratio, raced - began, least, ended - raced)
+    CONSOLE.print(table)
 
 
 def million(options: argparse.Namespace) -> None:
@@ -340,43 +298,21 @@ def million(options: argparse.Namespace) -> None:
     edges = [edges_of(lists, place, TieRule()) for place in lists.blocks()]
     graph = Graph.from_records(edges, n_nodes=n_nodes)
     del edges, lists, distances, neighbors, points
-    console = Console(width=140)
-    peak = peak_bytes() / (1 << 30)
-    console.print(f"{graph}; making it took {peak:.1f} GiB")
+    CONSOLE.print(f"{graph}; making it took {peak_bytes() / (1 << 30):.1f} GiB")
     for model in (*PEERS, "tv-rls"):
         right, seconds = timed(CATALOGUE[model](), graph, classes, 10, 0)
         peak = peak_bytes() / (1 << 30)
-        console.print(f"{model}: {right:.4f} right in {seconds:.1f} s, peak so far {peak:.1f} GiB")
+        CONSOLE.print(f"{model}: {right:.4f} right in {seconds:.1f} s, peak so far {peak:.1f} GiB")
 
 
-def _folder() -> Path:
-    folder = os.environ.get("PEEWIT_DATA")
-    if not folder:
-        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of the data sets")
-    return Path(folder)
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run one of the comparisons."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    kinds: dict[str, Any] = {
-        "tables": tables,
-        "sparsified": sparsified,
-        "normalizations": normalizations,
-        "clusters": clusters,
-        "cuts": cuts,
-        "speed": speed,
-        "million": million,
-    }
-    parser.add_argument("kind", choices=kinds)
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--neighbors", type=int, default=5)
-    parser.add_argument("--test-subset", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="a small part of it, in a minute")
-    options = parser.parse_args(argv)
-    kinds[options.kind](options)
-    return 0
+def main() -> None:
+    kinds = tables, sparsified, normalizations, clusters, cuts, speed, million
+    cases = {kind.__name__: kind for kind in kinds}
+    small = {"sizes": "a small part"}
+    asked = options(__doc__, cases=cases, quick=small, draws=10, neighbors=5, test_subset=False)
+    for name in asked.cases:
+        cases[name](asked)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -17,12 +17,10 @@ async def _counted_write(self: TCP, *arguments: Any, **named: Any) -> int:
 
 
 def count_bytes() -> None:
-    """Count what this process sends from now on."""
     TCP.write = _counted_write
 
 
 def bytes_sent() -> int:
-    """Bytes that this process has sent since it counts."""
     return _n_bytes
 
 

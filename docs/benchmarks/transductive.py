@@ -21,25 +21,23 @@ Objectives of SVM and DA are J, of TSVM (F4) with its labels. Seconds are wall s
 """
 
 import argparse
-import multiprocessing
 import os
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
-from rich.console import Console
-from rich.table import Table
 from sklearn.svm import LinearSVC
 
+from docs.benchmarks import frame
 from docs.benchmarks.documents import Corpus
 from docs.benchmarks.peak_memory import peak_bytes
 from peewit.solvers.arrays import Int64Array
@@ -61,11 +59,8 @@ GIB = 1 << 30
 N_THREADS = os.cpu_count() or 1
 UNSEEN = 0.25
 
-console = Console(highlight=False, width=140)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(NamedTuple):
     """Rows, the class of each, 0 or 1, and draws of labeled rows."""
 
     name: str
@@ -82,11 +77,6 @@ class Task:
         return np.setdiff1d(np.arange(self.classes.size), held), np.sort(held)
 
 
-def data(name: str) -> Path:
-    """A file of the folder that PEEWIT_DATA names."""
-    return Path(os.environ["PEEWIT_DATA"]) / name
-
-
 def drawn(classes: Int64Array, n_labels: int, seed: int) -> Int64Array:
     """Labels in proportion to the classes."""
     rng = np.random.default_rng(seed)
@@ -100,71 +90,44 @@ def drawn(classes: Int64Array, n_labels: int, seed: int) -> Int64Array:
 
 def g50c(_n_draws: int) -> Task:
     """Two Gaussians in 50 dimensions."""
-    with np.load(data("g50c.npz")) as stored:
+    with np.load(frame.folder() / "g50c.npz") as stored:
         points, classes = stored["X"].astype(np.float64), (stored["y"] > 0).astype(np.int64)
         draws = [np.sort(each) for each in stored["idx_labeled"]]
-    return Task(
-        name="g50c",
-        rows=points,
-        classes=classes,
-        draws=draws,
-        penalties=(10.0, 1.0, 0.1),
-        row_length="given",
-    )
+    return Task("g50c", points, classes, draws, (10.0, 1.0, 0.1), "given")
 
 
 def pcmac(n_draws: int) -> Task:
     """Two newsgroups."""
-    with np.load(data("pcmac_tfidf_labels.npz")) as stored:
+    with np.load(frame.folder() / "pcmac_tfidf_labels.npz") as stored:
         classes = stored["y"].astype(np.int64)
-    return Task(
-        name="pcmac",
-        rows=sp.csr_array(sp.load_npz(data("pcmac_tfidf.npz"))),
-        classes=classes,
-        draws=[drawn(classes, 50, seed) for seed in range(n_draws)],
-        penalties=(1e-1, 1e-2, 1e-3),
-    )
+    rows = sp.csr_array(sp.load_npz(frame.folder() / "pcmac_tfidf.npz"))
+    draws = [drawn(classes, 50, seed) for seed in range(n_draws)]
+    return Task("pcmac", rows, classes, draws, (1e-1, 1e-2, 1e-3))
 
 
 def trec(n_draws: int) -> Task:
     """Spam and ham: logarithms of word counts, each by how rare the word is."""
-    with np.load(data("trec07p_part1_labels.npz")) as stored:
+    with np.load(frame.folder() / "trec07p_part1_labels.npz") as stored:
         classes = stored["y"].astype(np.int64)
-    rows = sp.csr_array(sp.load_npz(data("trec07p_part1_counts.npz"))).astype(np.float32)
+    rows = sp.csr_array(sp.load_npz(frame.folder() / "trec07p_part1_counts.npz")).astype(np.float32)
     frequency = np.maximum(np.bincount(rows.indices, minlength=rows.shape[1]), 1)
     rarity = np.log(rows.shape[0] / frequency).astype(np.float32)
     rows.data = (1.0 + np.log(rows.data)) * rarity[rows.indices]
-    return Task(
-        name="trec07p",
-        rows=rows,
-        classes=classes,
-        draws=[drawn(classes, 50, seed) for seed in range(min(n_draws, 5))],
-        penalties=(1e-2, 1e-3),
-    )
+    draws = [drawn(classes, 50, seed) for seed in range(min(n_draws, 5))]
+    return Task("trec07p", rows, classes, draws, (1e-2, 1e-3))
 
 
 def documents(n_draws: int, n_rows: int = 40_000) -> Task:
-    """Made-up documents."""
     rows, classes = Corpus().documents(n_rows)
-    return Task(
-        name=f"documents, {n_rows:,}",
-        rows=rows,
-        classes=classes,
-        draws=[drawn(classes, 200, seed) for seed in range(min(n_draws, 3))],
-        penalties=(1e-2, 1e-3),
-    )
-
-
-def few_documents(n_draws: int) -> Task:
-    """A fifth of them."""
-    return documents(n_draws, 8_000)
+    draws = [drawn(classes, 200, seed) for seed in range(min(n_draws, 3))]
+    return Task(f"documents, {n_rows:,}", rows, classes, draws, (1e-2, 1e-3))
 
 
 TASKS = {
     "g50c": g50c,
     "pcmac": pcmac,
     "trec": trec,
-    "few-documents": few_documents,
+    "few-documents": partial(documents, n_rows=8_000),
     "documents": documents,
 }
 MACHINES: dict[str, LinearMachine] = {
@@ -177,8 +140,6 @@ MACHINES: dict[str, LinearMachine] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What came of one draw."""
-
     error: float
     objective: float
     seconds: float
@@ -195,22 +156,19 @@ def solved(
     parallel: Parallel = map,
     kept_bytes: int = 8 * GIB,
 ) -> Run:
-    """Solve once, from rows to scores."""
     graph = Graph.from_edges([], [], [], n_nodes=classes.size)
     labels = Labels.from_pairs(draw, classes[draw].tolist())
-    began = time.perf_counter()
-    prepared = machine.prepare(graph, rows, parallel=parallel, kept_bytes=kept_bytes)
-    solution = machine.solve(prepared, labels)
-    seconds = time.perf_counter() - began
+    with frame.spent() as taken:
+        prepared = machine.prepare(graph, rows, parallel=parallel, kept_bytes=kept_bytes)
+        solution = machine.solve(prepared, labels)
     if solution.status is not Status.CONVERGED:
-        console.print(f"[red]{type(machine).__name__}: {solution.status.value}[/red]")
+        frame.CONSOLE.print(f"[red]{type(machine).__name__}: {solution.status.value}[/red]")
     unlabeled = np.ones(classes.size, bool)
     unlabeled[draw] = False
-    wrong = solution.scores.argmax(axis=1) != classes
     return Run(
-        error=100 * float(wrong[unlabeled].mean()),
+        error=100 * (1 - frame.share_right(solution.scores.argmax(axis=1), classes, draw)),
         objective=objective(machine, solution, labels, unlabeled),
-        seconds=seconds,
+        seconds=taken.wall,
         stats=dict(solution.stats),
         solution=solution,
     )
@@ -234,7 +192,6 @@ def told_shares(machine: LinearMachine, classes: Int64Array, off: float = 0.0) -
 
 
 def unseen_error(machine: LinearMachine, task: Task, draw: Int64Array, seed: int) -> float:
-    """Error on a quarter of the rows that are held back."""
     kept, held = task.without(draw, seed)
     run = solved(machine, task.rows[kept], task.classes[kept], np.searchsorted(kept, draw))
     if run.solution.functions is None:
@@ -247,9 +204,7 @@ def tables(asked: argparse.Namespace) -> None:
     """Errors, objectives and times at given penalties."""
     for name in asked.sets:
         task = TASKS[name](asked.draws)
-        table = Table("lambda", "machine", "unlabeled %", "(sd)", "unseen %", "J", "trainings")
-        for column in ("switches", "passes", "s"):
-            table.add_column(column, justify="right")
+        table = []
         for penalty in task.penalties:
             for label, machine in MACHINES.items():
                 if label == "TSVM S=1" and name in {"documents", "trec"} and not asked.pairwise:
@@ -261,28 +216,28 @@ def tables(asked: argparse.Namespace) -> None:
                 if label != "TSVM S=1":
                     others = [unseen_error(own, task, draw, k) for k, draw in enumerate(task.draws)]
                     unseen = f"{np.mean(others):.1f}"
-                table.add_row(
-                    f"{penalty:g}",
-                    label,
-                    f"{np.mean([run.error for run in runs]):.2f}",
-                    f"{np.std([run.error for run in runs], ddof=1):.1f}",
-                    unseen,
-                    f"{np.mean([run.objective for run in runs]):.5f}",
-                    *(
-                        f"{np.mean([run.stats[key] for run in runs]):.0f}"
-                        for key in ("n_trainings", "n_switches", "n_passes")
-                    ),
-                    f"{np.mean([run.seconds for run in runs]):.3f}",
+                table.append(
+                    (
+                        *(f"{penalty:g}", label, np.mean([run.error for run in runs])),
+                        *(np.std([run.error for run in runs], ddof=1), unseen),
+                        np.mean([run.objective for run in runs]),
+                        *(
+                            np.mean([run.stats[key] for run in runs])
+                            for key in ("n_trainings", "n_switches", "n_passes")
+                        ),
+                        np.mean([run.seconds for run in runs]),
+                    )
                 )
-        console.print(f"[bold]{task.name}[/bold], {len(task.draws)} draws")
-        console.print(table)
+        columns = "lambda|machine|unlabeled % {:.2f}|(sd) {:.1f}|unseen %|J {:.5f}|"
+        columns += "trainings {:.0f}|switches {:.0f}|passes {:.0f}|s {:.3f}"
+        frame.show(f"{task.name}, {len(task.draws)} draws", columns, table, left=2)
 
 
 def defaults(asked: argparse.Namespace) -> None:
     """What somebody gets who has nothing but labels."""
     for name in asked.sets:
         task = TASKS[name](asked.draws)
-        table = Table("machine", "unlabeled %", "(se)", "unseen %", "norm penalties", "s")
+        table = []
         for label in ("SVM", "TSVM", "DA"):
             runs = [solved(MACHINES[label], task.rows, task.classes, each) for each in task.draws]
             unseen = [
@@ -291,17 +246,12 @@ def defaults(asked: argparse.Namespace) -> None:
             chosen, counts = np.unique(
                 [run.stats["norm_penalty"] for run in runs], return_counts=True
             )
-            errors = [run.error for run in runs]
-            table.add_row(
-                label,
-                f"{np.mean(errors):.2f}",
-                f"{np.std(errors, ddof=1) / np.sqrt(len(errors)):.2f}",
-                f"{np.mean(unseen):.2f}",
-                ", ".join(f"{c:g} x{k}" for c, k in zip(chosen, counts, strict=True)),
-                f"{np.mean([run.seconds for run in runs]):.2f}",
-            )
-        console.print(f"[bold]{task.name}[/bold], {len(task.draws)} draws, labels alone")
-        console.print(table)
+            each = ", ".join(f"{c:g} x{k}" for c, k in zip(chosen, counts, strict=True))
+            error = frame.mean_and_error([run.error / 100 for run in runs])
+            seconds = np.mean([run.seconds for run in runs])
+            table.append((label, *error, np.mean(unseen), each, seconds))
+        columns = "machine|unlabeled % {:.2f}|(se) {:.2f}|unseen % {:.2f}|norm penalties|s {:.2f}"
+        frame.show(f"{task.name}, {len(task.draws)} draws, labels alone", columns, table)
 
 
 def errors(asked: argparse.Namespace) -> None:
@@ -320,11 +270,10 @@ def errors(asked: argparse.Namespace) -> None:
             }
             for what, machines in lines.items():
                 found = [f"{value:g}: {mean_error(m, task):.1f}" for value, m in machines]
-                console.print(f"{task.name} {label}, {what}  " + "  ".join(found))
+                frame.CONSOLE.print(f"{task.name} {label}, {what}  " + "  ".join(found))
 
 
 def mean_error(machine: LinearMachine, task: Task) -> float:
-    """Over the draws."""
     runs = [solved(machine, task.rows, task.classes, draw) for draw in task.draws]
     return float(np.mean([run.error for run in runs]))
 
@@ -334,9 +283,8 @@ def speed(asked: argparse.Namespace) -> None:
     for name in asked.sets:
         task = TASKS[name](1)
         draw = task.draws[0]
-        clock = min(_timed_svc(task) for _ in range(3))
-        console.print(f"[bold]{task.name}[/bold]: LinearSVC on all labels {clock:.3f} s")
-        table = Table("machine", "lambda", "cores", "s", "of LinearSVC", "passes", "ms a pass")
+        clock = min(frame.wall_of(LinearSVC().fit, task.rows, task.classes)[1] for _ in range(3))
+        table = []
         with ThreadPoolExecutor(N_THREADS) as pool:
             for label in ("TSVM", "DA"):
                 for penalty in task.penalties:
@@ -350,22 +298,14 @@ def speed(asked: argparse.Namespace) -> None:
                         ]
                         best = min(runs, key=lambda run: run.seconds)
                         n_passes = best.stats["n_passes"]
-                        table.add_row(
-                            label,
-                            f"{penalty:g}",
-                            cores,
-                            f"{best.seconds:.2f}",
-                            f"{best.seconds / clock:.2f}",
-                            f"{n_passes}",
-                            f"{1e3 * best.seconds / n_passes:.1f}",
+                        table.append(
+                            (
+                                *(label, f"{penalty:g}", cores, best.seconds),
+                                *(best.seconds / clock, n_passes, 1e3 * best.seconds / n_passes),
+                            )
                         )
-        console.print(table)
-
-
-def _timed_svc(task: Task) -> float:
-    began = time.perf_counter()
-    LinearSVC().fit(task.rows, task.classes)
-    return time.perf_counter() - began
+        columns = "machine|lambda|cores|s {:.2f}|of LinearSVC {:.2f}|passes|ms a pass {:.1f}"
+        frame.show(f"{task.name}: LinearSVC on all labels {clock:.3f} s", columns, table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,20 +320,20 @@ class Citations:
 
     @classmethod
     def named(cls, name: str) -> "Citations":
-        """One of the folder that PEEWIT_DATA names."""
-        graph, classes = labeled_graph(data("."), name)
-        parts = np.array(pq.read_table(data(f"{name}_labels.parquet"))["split"].to_pylist())
+        graph, classes = labeled_graph(frame.folder(), name)
+        parts = np.array(
+            pq.read_table(frame.folder() / f"{name}_labels.parquet")["split"].to_pylist()
+        )
         train = np.flatnonzero(parts == "train")
         return cls(
             graph=graph,
-            rows=sp.csr_array(sp.load_npz(data(f"{name}_features.npz"))),
+            rows=sp.csr_array(sp.load_npz(frame.folder() / f"{name}_features.npz")),
             classes=classes,
             labels=Labels.from_pairs(train, classes[train].tolist()),
             test=np.flatnonzero(parts == "test"),
         )
 
     def accuracy(self, model: Model, *, on_words: bool = True) -> str:
-        """On the test nodes, in percent."""
         prepared = model.prepare(self.graph, self.rows if on_words else None)
         found = model.solve(prepared, self.labels).scores[self.test].argmax(axis=1)
         return f"{100 * np.mean(found == self.classes[self.test]):.1f}"
@@ -404,13 +344,13 @@ def citations(_asked: argparse.Namespace) -> None:
     weights = (0.0, 1.0, 10.0, 100.0)
     for name in ("cora", "citeseer"):
         case = Citations.named(name)
-        table = Table(name, *(f"{weight:g}" for weight in weights))
+        table = frame.Figures("", "|".join((name, *(f"{weight:g}" for weight in weights))))
         for label in ("SVM", "TSVM", "DA"):
             machines = [replace(MACHINES[label], graph_penalty=weight) for weight in weights]
-            table.add_row(label, *(case.accuracy(machine) for machine in machines))
-        table.add_row("lapsvm", "", case.accuracy(LapSVM()))
-        table.add_row("hfs, no words", "", case.accuracy(HFS(), on_words=False))
-        console.print(table)
+            table.add(label, *(case.accuracy(machine) for machine in machines))
+        table.add("lapsvm", "", case.accuracy(LapSVM()))
+        table.add("hfs, no words", "", case.accuracy(HFS(), on_words=False))
+        frame.CONSOLE.print(table)
 
 
 @contextmanager
@@ -441,14 +381,10 @@ def stored(n_rows: int) -> Iterator[tuple[Path, Int64Array]]:
 def million(asked: argparse.Namespace) -> None:
     """Rows in memory, and rows that are read anew in every pass."""
     with stored(asked.rows) as (path, classes):
-        console.print(f"[bold]{asked.rows:,} documents[/bold], {path.stat().st_size / GIB:.2f} GiB")
+        frame.CONSOLE.print(f"{asked.rows:,} documents, {path.stat().st_size / GIB:.2f} GiB")
         for label in asked.machines:
             for kept_bytes in (8 * GIB, 0):
-                process = multiprocessing.get_context("spawn").Process(
-                    target=_one_of_million, args=(path, classes, label, kept_bytes)
-                )
-                process.start()
-                process.join()
+                frame.alone(_one_of_million, path, classes, label, kept_bytes)
 
 
 def _one_of_million(path: Path, classes: Int64Array, label: str, kept_bytes: int) -> None:
@@ -459,34 +395,25 @@ def _one_of_million(path: Path, classes: Int64Array, label: str, kept_bytes: int
         run = solved(own, rows, classes, draw, parallel=pool.map, kept_bytes=kept_bytes)
     n_passes = run.stats["n_passes"]
     peak = peak_bytes() / GIB
-    console.print(
+    frame.CONSOLE.print(
         f"  {label}, rows {run.stats['rows']}: {run.seconds:.1f} s, {n_passes} passes of "
         f"{1e3 * run.seconds / n_passes:.0f} ms, error {run.error:.1f} %, peak {peak:.2f} GiB"
     )
 
 
 def main() -> None:
-    """Run the cases asked for."""
-    cases = {
-        "tables": tables,
-        "defaults": defaults,
-        "errors": errors,
-        "speed": speed,
-        "citations": citations,
-        "million": million,
-    }
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="+", choices=cases)
-    parser.add_argument("--sets", nargs="+", choices=TASKS, default=None)
-    parser.add_argument("--draws", type=int, default=10, help="of labels, where none are published")
-    parser.add_argument("--pairwise", action="store_true", help="S = 1 on the large sets, too")
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of 'million'")
-    parser.add_argument("--machines", nargs="+", choices=MACHINES, default=["SVM", "TSVM", "DA"])
-    parser.add_argument("--quick", action="store_true", help="few draws of made-up documents")
-    asked = parser.parse_args()
-    asked.sets = asked.sets or ["few-documents" if asked.quick else "documents"]
-    if asked.quick:
-        asked.draws, asked.rows = min(asked.draws, 2), min(asked.rows, 20_000)
+    kinds = tables, defaults, errors, speed, citations, million
+    cases = {kind.__name__: kind for kind in kinds}
+    asked = frame.options(
+        __doc__,
+        cases=cases,
+        quick={"sets": ["few-documents"], "draws": 2, "rows": 20_000},
+        sets=(["documents"], TASKS),
+        draws=(10, "of labels, where none are published"),
+        pairwise=(False, "S = 1 on the large sets, too"),
+        rows=(1_000_000, "of 'million'"),
+        machines=(["SVM", "TSVM", "DA"], MACHINES),
+    )
     for name in asked.cases:
         cases[name](asked)
 

@@ -6,14 +6,11 @@ margin; cross-validated accuracy over the labels beside that on all other nodes;
 each.
 """
 
-import argparse
-from dataclasses import asdict, dataclass, fields
 from time import perf_counter
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from docs.benchmarks.frame import options, show
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.graph import Graph
@@ -26,22 +23,7 @@ N_QUARTERS = 4
 N_FOLDS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
-    """Figures of one draw of labels."""
-
-    accuracy: float
-    surest_by_variance: float
-    least_sure_by_variance: float
-    surest_by_margin: float
-    least_sure_by_margin: float
-    cross_validated: float
-    seconds_solve: float
-    seconds_variance: float
-    seconds_cross_validation: float
-
-
-def measure(graph: Graph, classes: np.ndarray, per_class: int, seed: int) -> Draw:
+def measure(graph: Graph, classes: np.ndarray, per_class: int, seed: int) -> dict[str, float]:
     """Solve for one draw, and judge the answer by the truth."""
     nodes = draw_per_class(classes, per_class, seed=seed)
     labels = Labels.from_pairs(nodes, classes[nodes])
@@ -61,17 +43,17 @@ def measure(graph: Graph, classes: np.ndarray, per_class: int, seed: int) -> Dra
     by_variance = _quarters(right, variance[others])
     by_margin = _quarters(right, best[:, -2] - best[:, -1])
     seconds = np.diff(times)
-    return Draw(
-        accuracy=float(right.mean()),
-        surest_by_variance=by_variance[0],
-        least_sure_by_variance=by_variance[-1],
-        surest_by_margin=by_margin[0],
-        least_sure_by_margin=by_margin[-1],
-        cross_validated=folds.mean,
-        seconds_solve=seconds[0],
-        seconds_variance=seconds[1],
-        seconds_cross_validation=seconds[2],
-    )
+    return {
+        "accuracy": float(right.mean()),
+        "surest by variance": by_variance[0],
+        "least sure by variance": by_variance[-1],
+        "surest by margin": by_margin[0],
+        "least sure by margin": by_margin[-1],
+        "cross validated": folds.mean,
+        "seconds solve": seconds[0],
+        "seconds variance": seconds[1],
+        "seconds cross validation": seconds[2],
+    }
 
 
 def _quarters(right: np.ndarray, doubt: FloatArray) -> list[float]:
@@ -80,24 +62,18 @@ def _quarters(right: np.ndarray, doubt: FloatArray) -> list[float]:
 
 
 def main() -> None:
-    """Print the means over all draws."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--per-class", type=int, default=5)
-    asked = parser.parse_args()
+    asked = options(__doc__, draws=10, per_class=5)
     graph, classes = digits_graph()
     draws = [measure(graph, classes, asked.per_class, seed) for seed in range(asked.draws)]
-    rows = np.array([list(asdict(draw).values()) for draw in draws])
-    table = Table(
-        title=f"{graph.n_nodes:,} nodes, {graph.n_edges:,} edges, {asked.per_class} labels a "
-        f"class, {asked.draws} draws"
+    rows = (
+        (name, column.mean(), column.std())
+        for name, column in zip(
+            draws[0], np.array([[*each.values()] for each in draws]).T, strict=True
+        )
     )
-    for heading in ("", "mean", "deviation"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for figure, column in zip(fields(Draw), rows.T, strict=True):
-        name = figure.name.replace("_", " ")
-        table.add_row(name, f"{column.mean():.4g}", f"{column.std():.2g}")
-    Console().print(table)
+    size = f"{graph.n_nodes:,} nodes, {graph.n_edges:,} edges"
+    title = f"{size}, {asked.per_class} labels a class, {asked.draws} draws"
+    show(title, "|mean {:.4g}|deviation {:.2g}", rows)
 
 
 if __name__ == "__main__":

@@ -23,14 +23,9 @@ PARTS: Final = ("unlabeled", "validation", "test")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Joined:
-    """What training needs besides labels: Gram matrix and graph penalty.
+    """What training needs besides labels; ``held_gram`` is of the points held out with the others.
 
-    Attributes
-    ----------
-    held_gram : (n_validation + n_test, n_rows) array
-        Kernel of the points held out with those trained on.
-    gram_seconds, graph_seconds : float
-        CPU seconds that each of them took.
+    Seconds are CPU seconds.
     """
 
     gram: DenseGram
@@ -41,15 +36,7 @@ class Joined:
 
 
 class Case:
-    """A split: labeled points first, then unlabeled ones; the others are new to every method.
-
-    Parameters
-    ----------
-    data : DataSet
-    split : Split
-    dtype : float32 or float64
-        Of the Gram matrix.
-    """
+    """A split: labeled points first, then unlabeled ones; the others are new to every method."""
 
     def __init__(self, data: DataSet, split: Split, dtype: Any) -> None:
         self._data, self._dtype = data, dtype
@@ -124,14 +111,7 @@ class Case:
         )
 
     def errors(self, values: FloatArray, functions: Expansion) -> FloatArray:
-        """(3,) percent wrong, of unlabeled, validation and test points.
-
-        Parameters
-        ----------
-        values : (n_rows, n_functions) float64
-            The functions at the points trained on.
-        functions : Expansion
-        """
+        """(3,) percent wrong, of unlabeled, validation and test points, by values at the others."""
         new = functions.values(self.held_features) if self.held.size else values[:0]
         return self.errors_of(values, new)
 

@@ -1,13 +1,13 @@
 """Every method on one split: errors, CPU seconds from the Gram matrix on, steps."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import scipy.linalg as sl
 
+from docs.benchmarks.frame import cpu_of
 from docs.benchmarks.lapsvm.cases import Case, Joined
 from docs.benchmarks.lapsvm.penalties import NEWTON_STEPS, Pair, system_of, trained
 from peewit.solvers.arrays import BoolArray, FloatArray
@@ -17,8 +17,6 @@ from peewit.solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
 from peewit.solvers.svm.regularized_problem import BiasName, Minimum, Problem
 from peewit.solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation
 
-Result = TypeVar("Result")
-
 EARLY: Final[Sequence[StopName]] = ("stability", "validation", "mixed")
 CAP: Final = 200
 """Most iterations where a rule may stop them, as in the authors' code."""
@@ -26,18 +24,9 @@ CAP: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """A method on a split.
+    """A method on a split: (3,) percent wrong, CPU seconds of training, and steps.
 
-    Attributes
-    ----------
-    errors : (3,) float64
-        Percent, of unlabeled, validation and test points.
-    seconds : float
-        CPU seconds of training.
-    n_iter : float
-        Newton steps, the mean over functions, or iterations.
-    is_converged : bool
-        False where a limit ended it.
+    Newton steps are the mean over functions; a run that a limit ended has not converged.
     """
 
     errors: FloatArray
@@ -54,7 +43,7 @@ def supervised(case: Case, method: str, norm_penalty: float, bias: BiasName) -> 
         inverse = NoGraphPenalty(space=space, norm_penalty=norm_penalty)
         return trained(method, system_of(case, inverse, None, 0.0, bias), targets)
 
-    minimum, seconds = _timed(train)
+    minimum, seconds = cpu_of(train)
     functions = space.expansion(minimum.coef, minimum.intercept).trimmed()
     values = functions.values(case.rows.values)
     return _run(case.errors(values, functions), seconds, minimum)
@@ -66,11 +55,11 @@ def factored(
     """Methods of one factorisation, at the same penalties; each is charged with all of it."""
     own, laplacian, gram = case.targets, joined.laplacian, joined.gram
 
-    inverse, factoring = _timed(lambda: DenseInverse(gram, laplacian, *penalties))
-    system, reducing = _timed(lambda: system_of(case, inverse, laplacian, penalties[1], bias))
+    inverse, factoring = cpu_of(DenseInverse, gram, laplacian, *penalties)
+    system, reducing = cpu_of(system_of, case, inverse, laplacian, penalties[1], bias)
     runs = {}
     for method in methods:
-        minimum, seconds = _timed(lambda method=method: trained(method, system, own))
+        minimum, seconds = cpu_of(trained, method, system, own)
         functions = gram.expansion(minimum.coef, minimum.intercept)
         values = gram.values(minimum.coef) + minimum.intercept
         errors = case.errors(values, functions)
@@ -105,7 +94,7 @@ def printed_newton(case: Case, joined: Joined, penalties: Pair) -> Run:
                 before, active = active, target * outputs < 1.0
                 steps[column] += 1
 
-    _, seconds = _timed(train)
+    _, seconds = cpu_of(train)
     errors = case.errors(gram.values(coef), gram.expansion(coef, np.zeros(own.shape[1])))
     return Run(
         errors=errors,
@@ -122,13 +111,10 @@ def conjugate_gradients(
     problem = case.problem(joined, penalties, bias, "squared-hinge")
     runs = {}
     for rule in ("optimal", *EARLY):
-
-        def train(rule: StopName = rule) -> Minimum:
-            if rule == "optimal":
-                return descend(problem, max_iter=max_iter)
-            return _stopped(case, joined, problem, rule)
-
-        minimum, seconds = _timed(train)
+        if rule == "optimal":
+            minimum, seconds = cpu_of(descend, problem, max_iter=max_iter)
+        else:
+            minimum, seconds = cpu_of(_stopped, case, joined, problem, rule)
         functions = joined.gram.expansion(minimum.coef, minimum.intercept)
         values = joined.gram.values(minimum.coef) + minimum.intercept
         runs[f"PCG {rule}"] = _run(case.errors(values, functions), seconds, minimum)
@@ -207,10 +193,3 @@ def _run(errors: FloatArray, seconds: float, minimum: Minimum) -> Run:
     return Run(
         errors=errors, seconds=seconds, n_iter=float(minimum.n_iter), is_converged=is_converged
     )
-
-
-def _timed(task: Callable[[], Result]) -> tuple[Result, float]:
-    """What a task gives, and the CPU seconds it took."""
-    begun = time.process_time()
-    answer = task()
-    return answer, time.process_time() - begun

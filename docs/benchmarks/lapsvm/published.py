@@ -10,18 +10,9 @@ Spread = tuple[float, float]
 class Published:
     """What is known of a set.
 
-    Attributes
-    ----------
-    errors : dict
-        Of each method: on unlabeled, validation and test points.
-    seconds : (float, float, float) or None
-        Dual, Newton, conjugate gradients stopped early; 2.33 GHz, Matlab.
-    n_steps : float or None
-        Newton steps.
-    reproduced : dict
-        Of each method the range of test errors of the earlier reproduction.
-    is_same_data : bool
-        Whether the data are the paper's, so that its figures can be asked for.
+    ``errors`` of each method are on unlabeled, validation and test points; ``seconds`` are of dual,
+    Newton and conjugate gradients stopped early (2.33 GHz, Matlab); ``reproduced`` are ranges of
+    test errors of the earlier reproduction; figures can be asked for where ``is_same_data``.
     """
 
     errors: dict[str, tuple[Spread, Spread, Spread]] = field(default_factory=dict)

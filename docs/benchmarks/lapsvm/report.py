@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
+from docs.benchmarks.frame import CONSOLE, Figures
 from docs.benchmarks.lapsvm.cases import PARTS
 from docs.benchmarks.lapsvm.methods import EARLY, Run
 from docs.benchmarks.lapsvm.penalties import Pair
@@ -24,15 +24,9 @@ _HOLLOW: dict[str, Any] = {"color": "black", "markersize": 4.5, "markerfacecolor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
-    """A set with everything measured on it.
+    """A set with everything measured on it: a run of each method for every split, its penalties.
 
-    Attributes
-    ----------
-    runs, pairs : dict
-        Of each method: a run for every split, and the penalties it had.
-    gram_seconds, graph_seconds : (n_splits,) float64
-    traces : (n_splits, n_iter, 3) float64 or None
-        Errors after each iteration of conjugate gradients.
+    ``traces`` are (n_splits, n_iter, 3) errors after each iteration of conjugate gradients.
     """
 
     name: str
@@ -59,34 +53,30 @@ class Result:
         return float(np.mean([run.seconds for run in self.runs[method]]))
 
 
-def error_table(result: Result) -> Table:
+def show_errors(result: Result) -> None:
     """One row for each method: errors, and whether they are those that were published."""
     setting, known = result.setting, result.published
     n_splits = result.gram_seconds.size
-    table = Table(
-        title=f"{result.name}: {result.n_rows:,} points, {setting.n_labeled} labeled, "
+    title = (
+        f"{result.name}: {result.n_rows:,} points, {setting.n_labeled} labeled, "
         f"{result.n_trained - setting.n_labeled:,} unlabeled, {n_splits} splits. "
-        f"Error %: mean (sd) over splits; se of the test error",
-        title_justify="left",
+        "Error %: mean (sd) over splits; se of the test error"
     )
-    headings = ("", "penalties", *PARTS, "se", "paper: unlabeled", "validation", "test", "asked")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left")
+    columns = "|".join(("|penalties", *PARTS, "se {:.2f}|paper: unlabeled|validation|test|asked"))
+    table = Figures(title, columns, title_justify="left")
     for method in result.runs:
         errors = result.errors(method)
-        name = method.removesuffix(", paper's pair")
-        published = known.errors.get(name)
+        published = known.errors.get(method.removesuffix(", paper's pair"))
         reproduced = known.reproduced.get(method)
         error = errors[:, 2].std(ddof=1) / np.sqrt(n_splits) if n_splits > 1 else np.nan
-        table.add_row(
-            method,
-            _pair(result.pairs[method]),
-            *(_spread((_mean(part), _deviation(part))) for part in errors.T),
-            "-" if np.isnan(error) else f"{error:.2f}",
+        table.add(
+            *(method, _pair(result.pairs[method])),
+            *(_spread((part.mean(), _deviation(part))) for part in errors.T),
+            error,
             *(("-",) * 3 if published is None else (_spread(part) for part in published)),
             _asked(known, errors.mean(axis=0), error, published, reproduced),
         )
-    return table
+    CONSOLE.print(table)
 
 
 def _asked(
@@ -115,18 +105,16 @@ def _within(apart: float, allowed: float) -> str:
     return "better" if apart < 0 else "NO"
 
 
-def time_table(result: Result) -> Table:
+def show_times(result: Result) -> None:
     """Training from the Gram matrix on, and how conjugate gradients ended."""
-    known = result.published
-    table = Table(
-        title=f"{result.name}: CPU seconds of training {result.n_trained:,} points from the Gram "
-        f"matrix on (that takes {result.gram_seconds.mean():.3f}, the graph "
-        f"{result.graph_seconds.mean():.3f})",
-        title_justify="left",
+    title = (
+        f"{result.name}: CPU seconds of training {result.n_trained:,} points from the Gram matrix "
+        f"on (that takes {result.gram_seconds.mean():.3f}, the graph "
+        f"{result.graph_seconds.mean():.3f})"
     )
-    headings = ("", "seconds", "dual /", "Newton /", "(E7) /", "steps", "most", "converged")
-    for heading in (*headings, "test error", "paper: seconds", "dual /", "Newton /", "steps"):
-        table.add_column(heading, justify="right" if heading else "left")
+    columns = "|seconds {:.4f}|dual / {:.1f}|Newton / {:.1f}|(E7) / {:.1f}|steps {:.1f}|most {:.0f}"
+    columns += "|converged|test error {:.2f}|paper: seconds|dual /|Newton /|steps"
+    table = Figures(title, columns, title_justify="left")
     slower = [
         result.seconds(name) if name in result.runs else np.nan
         for name in ("LapSVM dual", "LapSVM Newton", "Newton (E7)")
@@ -135,17 +123,13 @@ def time_table(result: Result) -> Table:
         if method in {"SVM", "RLSC", "LapRLSC"}:
             continue
         seconds, steps = result.seconds(method), [run.n_iter for run in runs]
-        table.add_row(
-            method,
-            f"{seconds:.4f}",
-            *(_number(other / seconds, 1) for other in slower),
-            f"{np.mean(steps):.1f}",
-            f"{max(steps):.0f}",
+        table.add(
+            *(method, seconds, *np.divide(slower, seconds), np.mean(steps), max(steps)),
             f"{sum(run.is_converged for run in runs)}/{len(runs)}",
-            _number(_mean(result.errors(method)[:, 2]), 2),
-            *_published_times(known, method),
+            result.errors(method)[:, 2].mean(),
+            *_published_times(result.published, method),
         )
-    return table
+    CONSOLE.print(table)
 
 
 def _published_times(known: Published, method: str) -> tuple[str, str, str, str]:
@@ -214,14 +198,6 @@ def _pair(pair: Pair) -> str:
 
 def _spread(spread: Spread) -> str:
     return "-" if np.isnan(spread[0]) else f"{spread[0]:.2f} ({spread[1]:.2f})"
-
-
-def _number(value: float, n_digits: int) -> str:
-    return "-" if np.isnan(value) else f"{value:.{n_digits}f}"
-
-
-def _mean(values: FloatArray) -> float:
-    return float(np.mean(values))
 
 
 def _deviation(values: FloatArray) -> float:

@@ -4,7 +4,6 @@ A set is dense rows or CSR with a class for each. Sets of the paper that are not
 FACEMIT, or others, come from files of the same form.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from docs.benchmarks.frame import folder as data_folder
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.gram.kernel_functions import KernelName
 
@@ -23,20 +23,11 @@ N_FOLDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a set is divided, joined and penalised.
+    """How a set is divided, joined and penalised; points of no named kind are unlabeled.
 
-    Attributes
-    ----------
-    n_labeled, n_validation, n_test : int
-        Points of each kind; the others are unlabeled.
-    width : float or None
-        sigma, in the unit of the features as they are used; None finds it from them.
-    n_neighbors, power : int
-        Of the graph, and p of L^p.
-    penalties : (float, float)
-        gamma_A, gamma_I of the paper.
-    is_macro : bool
-        Whether an error is the mean over classes of the errors in each.
+    ``width`` is sigma in the unit of the features as they are used, None finds it from them;
+    ``power`` is p of L^p; ``penalties`` are gamma_A, gamma_I; a macro error is the mean over
+    classes of the errors in each.
     """
 
     n_labeled: int = 50
@@ -65,14 +56,8 @@ class Split:
 class DataSet:
     """Rows with their classes 0 .. n_classes - 1.
 
-    Attributes
-    ----------
-    strata : (n_rows,) int64
-        What draws may be of equally many of, or in proportion to: the classes, or finer ones.
-    is_test : (n_rows,) bool or None
-        The rows that are tested on, where the set says it.
-    published : list of Split or None
-        Splits that came with the set.
+    ``strata`` are what draws may be of equally many of, or in proportion to: the classes, or finer
+    ones. Some sets say which rows are tested on, or come with splits.
     """
 
     name: str
@@ -91,17 +76,10 @@ class DataSet:
     def splits(self, n_splits: int, draw: DrawName = "stratified") -> Iterator[Split]:
         """The first published splits, or else drawn ones.
 
-        Notes
-        -----
         Four folds are tested on in turn, then four of another permutation; or always the rows that
         the set marks. Of the rest one of each class and others at random are labeled, or in a
         stratified draw as large a share of each stratum, or in a balanced one equally many of each.
         Points for validation are drawn at random.
-
-        Raises
-        ------
-        ValueError
-            Points of all kinds are more than there are points.
         """
         if self.published is not None:
             yield from self.published[:n_splits]
@@ -161,20 +139,6 @@ def _turns(strata: Int64Array) -> Int64Array:
         own = np.flatnonzero(strata == each)
         turn[own] = np.arange(own.size)
     return turn
-
-
-def data_folder() -> Path:
-    """The folder that ``PEEWIT_DATA`` names.
-
-    Raises
-    ------
-    FileNotFoundError
-        It names none.
-    """
-    folder = os.environ.get("PEEWIT_DATA")
-    if not folder:
-        raise FileNotFoundError("PEEWIT_DATA is not set; it names the folder of the sets")
-    return Path(folder)
 
 
 def g50c() -> DataSet:
@@ -270,13 +234,7 @@ DEFAULT_SPLITS = {"g50c-published": 10, "mnist3vs8": 6}
 
 
 def from_file(path: Path, setting: Setting) -> DataSet:
-    """A set of a user: ``X`` and ``y``, or a CSR matrix with ``y`` in ``NAME_labels.npz``.
-
-    Raises
-    ------
-    ValueError
-        There is not one class for each row, or there are fewer than two.
-    """
+    """A set of a user: ``X`` and ``y``, or a CSR matrix with ``y`` in ``NAME_labels.npz``."""
     with np.load(path) as stored:
         is_dense = "X" in stored
         features = stored["X"].astype(np.float64) if is_dense else None
