@@ -147,8 +147,8 @@ def test_a_graph_that_is_not_there_is_told_at_every_door(
     answer = judged.client.request(operation.method, f"/v1{path}", params=query, json=body)
     assert (answer.status_code, answer.json()["title"]) == (404, "Graph not found")
     if not operation.of(Whole):
+        given = {name: IN_PYTHON.get(name, value) for name, value in values.items()}
         with pytest.raises(GraphNotFound):
-            given = {name: IN_PYTHON.get(name, value) for name, value in values.items()}
             list_of(getattr(client, operation.client)("nobody", **given))
     if operation.name in COMMANDS:
         monkeypatch.setenv("PEEWIT_HOME", str(judged.home.settings.home))
