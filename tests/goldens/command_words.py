@@ -85,7 +85,9 @@ def _argument(command: str, each: Any) -> str:
 def _table(name: str, values: Mapping[str, str]) -> str:
     lines = [f"{name}: Final = {{"]
     for key, value in values.items():
-        parts = textwrap.wrap(value, 89, break_long_words=False, break_on_hyphens=False)
+        parts = [value]  # which ruff keeps on one line where it fits
+        if len(value) > 90:
+            parts = textwrap.wrap(value, 89, break_long_words=False, break_on_hyphens=False)
         if len(f'    "{key}": "{value}",') <= 100:
             lines.append(f'    "{key}": "{value}",')
         else:
