@@ -37,7 +37,7 @@ from peewit.service.predictions.questions import Queue
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import MAX_SUGGESTIONS
 from peewit.service.tables.formats import json_integer
-from peewit.service.tables.uploads import BadUpload, UploadedLabels, node_id
+from peewit.service.tables.uploads import BadUpload, json_labels, node_id
 from peewit.service.wire.labels import LabelReceipt
 from peewit.service.wire.opinions import (
     Disagreement,
@@ -181,13 +181,8 @@ async def put_opinions(
     The label that was given stands until more people have given another one. Whoever answers again
     withdraws the answer before.
     """
-    kind = graph.settings.node_ids
-    given = UploadedLabels(
-        nodes=[
-            node_id(each.node, kind, name="node", row=row) for row, each in enumerate(body.opinions)
-        ],
-        labels=[each.label for each in body.opinions],
-    )
+    rows = [each.model_dump() for each in body.opinions]
+    given = json_labels(rows, graph.settings.node_ids)[""]
     with refusing():
         who = given_by(caller, annotator)
         answer = partial(

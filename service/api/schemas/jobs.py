@@ -18,7 +18,7 @@ from peewit.service.api.schemas.bodies_and_problems import Body
 from peewit.service.jobs.job import MAX_PRIORITY, JobSpec
 from peewit.service.jobs.job import Job as JobRecord
 from peewit.service.operations.answers import answer_of
-from peewit.service.tables.uploads.labels import MAX_LABEL_COLUMNS
+from peewit.service.tables.uploads.label_columns import MAX_LABEL_COLUMNS
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.solve_options import validate_solve
