@@ -126,11 +126,10 @@ def evaluate(
         which = Which(model=model, job=job, label_column=label_column)
         file = which.open(Here(home=home, is_local=True, note=say), graph)
         of_truth = given(node=node, label=label_column if label is None else label)
-        columns = label_columns(graph.settings.columns, of_truth)
-        store, column = home.labels, file.meta.label_column
-        is_text = store.are_text(graph.id, column=column) is True
-        rows = labels_of_file(truth, graph.settings.node_ids, columns, csv_is_text=is_text)
-        labels = store.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
+        column = file.meta.label_column
+        columns = label_columns(graph.settings.columns, of_truth, into=column)
+        rows = labels_of_file(truth, home.labeling, graph, columns)[column]
+        labels = home.labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
         chosen = asked_threshold(
             file,
             positive=positive,

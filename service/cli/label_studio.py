@@ -147,11 +147,9 @@ def put_annotations(
         labeling = home.labeling
         n_accepted, seq = 0, graph.labels_seq
         for (origin, annotator), some in rows.items():
-            column = some if label_column is None else {label_column: some}
+            given = {label_column or "": some}
             try:
-                receipt = labeling.put(
-                    graph, column, unknown="refuse", origin=origin, annotator=annotator
-                )
+                receipt = labeling.put(graph, given, origin=origin, annotator=annotator)
             except BadLabels as error:  # of another kind than those that are there
                 refused.append(RefusedTask(task=f"those of {annotator}", reason=str(error)))
                 continue

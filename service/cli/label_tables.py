@@ -1,13 +1,11 @@
 """`peewit labels put`, `list`, `export` and others: the labels that people give."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Literal
 
 import typer
 
-from peewit.service.catalog import GraphRecord
 from peewit.service.cli.operation_commands import add_command
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
@@ -27,7 +25,6 @@ from peewit.service.cli.table_files import (
     LabelOption,
     NodeOption,
     OutputFile,
-    label_columns_of_file,
     labels_of_file,
     print_bytes,
     table_format,
@@ -35,10 +32,8 @@ from peewit.service.cli.table_files import (
 )
 from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.label_entry import LabelsRefused, encode_labels
-from peewit.service.labels.store import LabelStore
 from peewit.service.operations.label_columns import list_label_columns
 from peewit.service.tables.column_names import label_columns
-from peewit.service.tables.uploads import LabelColumns, UploadedLabels
 from peewit.service.tables.uploads.givers import left_to_rows
 from peewit.service.wire.labels import LabelColumnList, LabelOrigin
 from peewit.streaming.edges.node_ids import node_id
@@ -106,21 +101,22 @@ def put(
     """
     if names and label is not None:
         raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")
+    if names and as_opinions:
+        raise typer.BadParameter(
+            "must be left out beside --label-column", param_hint="--as-opinions"
+        )
     who = None if annotator is None else annotator_name(annotator)
     with open_home() as home:
         graph = home.graph(name)
         named = given(node=node, label=label)
-        columns = label_columns(graph.settings.columns, named)
+        givers = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
+        columns = label_columns(
+            graph.settings.columns, named, names=tuple(names or ()), givers=givers
+        )
         labeling = home.labeling
-        told = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
-        rows = _rows_of(file, graph, columns, names or [], labeling.labels, told=told)
+        rows = labels_of_file(file, labeling, graph, columns)
         if as_opinions:
-            if isinstance(rows, dict):
-                raise typer.BadParameter(
-                    "must be left out beside --label-column", param_hint="--as-opinions"
-                )
-
-            receipt = home.second_opinions.answer(graph, rows, annotator=who)
+            receipt = home.second_opinions.answer(graph, rows[""], annotator=who)
             tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
             return
         try:
@@ -137,26 +133,6 @@ def put(
             raise typer.Exit(1) from error
     text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
     tell(text if receipt.accepted else f"{text}; {file} has no labels", receipt, as_json=json)
-
-
-def _rows_of(
-    file: Path,
-    graph: GraphRecord,
-    columns: LabelColumns,
-    names: list[str],
-    labels: LabelStore,
-    *,
-    told: Sequence[str],
-) -> UploadedLabels | dict[str, UploadedLabels]:
-    """The labels of a file, by their column if some are named."""
-    kind = graph.settings.node_ids
-    if names:
-        are_text = [name for name in names if labels.are_text(graph.id, column=name)]
-        return label_columns_of_file(
-            file, kind, node=columns.node, names=names, csv_is_text=are_text, told=told
-        )
-    is_text = labels.are_text(graph.id) is True
-    return labels_of_file(file, kind, columns, csv_is_text=is_text, told=told)
 
 
 def show_columns(answer: LabelColumnList, **_: object) -> None:

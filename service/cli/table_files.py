@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -11,17 +11,16 @@ import orjson
 import pyarrow as pa
 import typer
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import LABEL_COLUMN
+from peewit.service.labels.label_entry import Labeling
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import (
     LabelColumns,
     NodeId,
     UploadedLabels,
-    read_label_columns,
-    read_labels,
     read_nodes,
 )
-from peewit.service.tables.uploads.labels import PLAIN_LABELS
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -122,40 +121,11 @@ def print_bytes(pieces: Iterable[bytes]) -> None:
 
 
 def labels_of_file(
-    path: Path,
-    node_kind: NodeKind,
-    columns: LabelColumns = PLAIN_LABELS,
-    *,
-    csv_is_text: bool = False,
-    told: Collection[str] = (),
-) -> UploadedLabels:
-    """Labels of a file in the format of its name, decompressed if need be."""
-    with _unpacked(path) as (file, labels_format):
-        return read_labels(
-            file, labels_format, node_kind, columns=columns, csv_is_text=csv_is_text, told=told
-        )
-
-
-def label_columns_of_file(
-    path: Path,
-    node_kind: NodeKind,
-    *,
-    node: str,
-    names: Sequence[str],
-    csv_is_text: Collection[str],
-    told: Collection[str] = (),
+    path: Path, labeling: Labeling, graph: GraphRecord, columns: LabelColumns
 ) -> dict[str, UploadedLabels]:
-    """Labels of several columns of such a file, by the name of their column."""
+    """Labels of a file in the format of its name, decompressed if need be, by their column."""
     with _unpacked(path) as (file, labels_format):
-        return read_label_columns(
-            file,
-            labels_format,
-            node_kind,
-            node=node,
-            names=names,
-            csv_is_text=csv_is_text,
-            told=told,
-        )
+        return labeling.read(graph, file, labels_format, columns)
 
 
 def nodes_of_file(path: Path, node_kind: NodeKind, *, node: str) -> list[NodeId]:

@@ -10,7 +10,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.labels.label_entry import UnknownNodes
 from peewit.service.tables.table_heads import TableHead
-from peewit.service.tables.uploads.labels import MAX_COLUMN_BYTES
+from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
 
 Name = Annotated[str, Query(max_length=1000)]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
@@ -21,10 +21,9 @@ from peewit.service.tables.uploads import (
     UploadedLabels,
     decoding_bytes,
     node_array,
-    read_labels,
 )
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS
-from peewit.service.tables.uploads.labels import is_column_name
+from peewit.service.tables.uploads.label_columns import is_column_name
 from peewit.service.wire.labels import LabelOrigin, origin_named
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable
@@ -77,7 +76,7 @@ def head_of(upload: Upload, home: ServedHome, *, is_data: bool) -> TableHead:
 def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoice) -> LabelReport:
     """What would be put of a file; reads all of it."""
     try:
-        given = _read(upload, graph, home, choice, told=GIVER_COLUMNS)
+        given = _read(upload, graph, home, choice, givers=GIVER_COLUMNS)[choice.into]
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
     if not given.nodes:
@@ -125,10 +124,8 @@ def take(
     BadUpload, TableTooLarge, BadLabels, LabelsRefused and InvalidArgument as ``PUT
     /v1/graphs/{g}/labels`` does.
     """
-    told = GIVER_COLUMNS if origin is None else ()
-    given: Any = _read(upload, graph, home, choice, told=told)
-    if choice.into:
-        given = {choice.into: given}
+    givers = GIVER_COLUMNS if origin is None else ()
+    given = _read(upload, graph, home, choice, givers=givers)
     receipt = home.labeling.put(
         graph, given, unknown=choice.unknown, origin=origin or "imported", annotator=annotator
     )
@@ -142,8 +139,8 @@ def _read(
     home: ServedHome,
     choice: LabelChoice,
     *,
-    told: Sequence[str],
-) -> UploadedLabels:
+    givers: tuple[str, ...],
+) -> dict[str, UploadedLabels]:
     with refusing():
         if choice.node == choice.label:
             raise BadArgument("label", f"must be a column of its own, got {choice.label!r} twice")
@@ -151,13 +148,8 @@ def _read(
             raise BadArgument(
                 "into", f"must be printable text without blanks at its ends, got {choice.into!r}"
             )
+    columns = LabelColumns(node=choice.node, label=choice.label, into=choice.into, givers=givers)
     with upload.opened() as file:
-        return read_labels(
-            file,
-            upload.table_format,
-            graph.settings.node_ids,
-            columns=LabelColumns(node=choice.node, label=choice.label),
-            limits=home.upload_limits,
-            csv_is_text=home.labels.are_text(graph.id, column=choice.into) is True,
-            told=told,
+        return home.labeling.read(
+            graph, file, upload.table_format, columns, limits=home.upload_limits
         )

@@ -249,7 +249,7 @@ def _put_labels(
     drawn = draw_labels(digit_labels(), LABELS_PER_CLASS, seed=SEED)
     by_hand = LabelStore(database).current(graph.id).nodes
     missing = drawn.filter(pc.invert(pc.is_in(drawn["node"], by_hand.cast(pa.string()))))
-    receipt = _labeling(database, settings).put(graph, _labels(missing))
+    receipt = _labeling(database, settings).put(graph, {"": _labels(missing)})
     kept = f", {len(by_hand)} by hand kept" if len(by_hand) else ""
     tell(
         f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit{kept}, "

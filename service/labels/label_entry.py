@@ -5,7 +5,7 @@ REST and the command line both use it, so that they refuse the same labels.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 import orjson
@@ -31,10 +31,12 @@ from peewit.service.tables.uploads import (
     LabelValue,
     NodeId,
     UploadedLabels,
+    UploadLimits,
     id_type,
     node_array,
+    read_labels,
 )
-from peewit.service.tables.uploads.labels import PLAIN_LABELS
+from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
@@ -79,10 +81,30 @@ class Labeling:
     labels: LabelStore
     nodes: KnownNodes
 
+    def read(
+        self,
+        graph: GraphRecord,
+        file: BinaryIO,
+        table_format: Format,
+        columns: LabelColumns,
+        *,
+        limits: UploadLimits | None = None,
+    ) -> dict[str, UploadedLabels]:
+        """Labels of a table, as `read_labels`: those of CSV are text where the graph's are."""
+
+        def holds_text(column: str) -> bool:
+            return self.labels.are_text(graph.id, column=column) is True
+
+        return read_labels(
+            *(file, table_format, graph.settings.node_ids, columns),
+            limits=limits,
+            holds_text=holds_text,
+        )
+
     def put(
         self,
         graph: GraphRecord,
-        given: UploadedLabels | Mapping[str, UploadedLabels],
+        given: Mapping[str, UploadedLabels],
         *,
         unknown: UnknownNodes = "refuse",
         origin: LabelOrigin = "given",
@@ -93,8 +115,8 @@ class Labeling:
 
         Parameters
         ----------
-        given : UploadedLabels, or mapping
-            Labels of the unnamed column; or of columns by name, of which all are stored or none.
+        given : mapping
+            Labels by their column, of which all are stored or none.
         origin : LabelOrigin
             For rows that do not say it.
         after_seq : int, optional
@@ -113,19 +135,18 @@ class Labeling:
             The graph was deleted.
         """
         # before the transaction: building the table of a large index takes seconds
-        columns = {"": given} if isinstance(given, UploadedLabels) else given
         givers = {
             name: row_givers(rows, origin=origin, annotator=annotator)
-            for name, rows in columns.items()
+            for name, rows in given.items()
         }
         are_known: dict[str, BoolArray] = {}
         if unknown == "refuse":
-            for name, rows in columns.items():
+            for name, rows in given.items():
                 ids = node_array(rows.nodes, graph.settings.node_ids)
                 are_known[name] = self.nodes.knows(graph, ids)
         with self.database.write() as connection:
             lock_graph(connection, graph.id)  # before present labels are read
-            for name, rows in columns.items():
+            for name, rows in given.items():
                 nodes = [str(node) for node in rows.nodes]
                 if after_seq is not None:
                     _require_none_after(connection, graph.id, name, nodes, after_seq)
@@ -134,15 +155,15 @@ class Labeling:
             receipts = {
                 name: self.labels.put(
                     graph.id,
-                    [str(node) for node in columns[name].nodes],
-                    columns[name].labels,
+                    [str(node) for node in given[name].nodes],
+                    given[name].labels,
                     column=name,
                     origin=givers[name].origin,
                     annotator=givers[name].annotator,
                     is_known=are_known.get(name),
                     connection=connection,
                 )
-                for name in refusing or columns
+                for name in refusing or given
             }
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)

@@ -1,12 +1,12 @@
 """Rows of chunks as Python values: ids, labels, operations and places."""
 
-import json
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.live_sources.node_columns import PLACE
+from peewit.service.tables.uploads.json_labels import values_of
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.operations import INSERT, OPERATION_NUMBERS
 
@@ -83,12 +83,9 @@ def places_of(table: pa.Table, label: str) -> list[str]:
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """Python values of a column; invalid UTF-8 as bytes, which every rule refuses."""
     try:
-        values: list[Any] = column.to_pylist()
+        return values_of(column)
     except UnicodeDecodeError:
-        values = [_decoded(value) for value in pc.cast(column, pa.large_binary()).to_pylist()]
-    if isinstance(column.type, pa.JsonType):
-        values = [None if value is None else json.loads(value) for value in values]
-    return values
+        return [_decoded(value) for value in pc.cast(column, pa.large_binary()).to_pylist()]
 
 
 def _decoded(value: bytes | None) -> str | bytes | None:

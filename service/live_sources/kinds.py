@@ -6,7 +6,7 @@ from typing import Final
 
 from peewit.service.live_sources.contract import Access, LiveSource, Position
 from peewit.service.live_sources.node_columns import HOLDS, NodeColumns
-from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_name
+from peewit.service.tables.uploads.label_columns import COLUMN_NAME_RULE, is_column_name
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.extras import how_to_install
 from peewit.streaming.edges.column_mapping import EdgeColumns

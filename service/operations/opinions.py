@@ -17,7 +17,7 @@ from peewit.service.predictions.questions import Queue
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import MAX_SUGGESTIONS
 from peewit.service.tables.formats import json_integer
-from peewit.service.tables.uploads import BadUpload, UploadedLabels, node_id
+from peewit.service.tables.uploads import BadUpload, json_labels, node_id
 from peewit.service.wire.labels import Label, LabelReceipt
 from peewit.service.wire.opinions import (
     Disagreement,
@@ -154,11 +154,8 @@ def put_opinions(
     The label that was given stands until more people have given another one. Whoever answers again
     withdraws the answer before.
     """
-    kind = graph.settings.node_ids
-    given = UploadedLabels(
-        nodes=[node_id(each.node, kind, name="node", row=row) for row, each in enumerate(opinions)],
-        labels=[each.label for each in opinions],
-    )
+    rows = [each.model_dump() for each in opinions]
+    given = json_labels(rows, graph.settings.node_ids)[""]
     receipt = here.home.second_opinions.answer(
         graph, given, annotator=here.given_by(annotator), column=label_column or ""
     )

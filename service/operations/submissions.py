@@ -14,7 +14,7 @@ from peewit.service.operations.declaration import Body, Header, Whole, operation
 from peewit.service.operations.here import Here
 from peewit.service.operations.job_bodies import JobIn, SolveIn
 from peewit.service.operations.jobs import get_job
-from peewit.service.tables.uploads.labels import MAX_LABEL_COLUMNS
+from peewit.service.tables.uploads.label_columns import MAX_LABEL_COLUMNS
 from peewit.service.tasks.estimate import DoesNotFit, Estimator, NoSnapshot
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures

@@ -1,7 +1,7 @@
 """Names of the columns of tables: those of the call, else of the graph, else the usual ones."""
 
 from collections.abc import Mapping
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from peewit.service.tables.uploads import LabelColumns
 from peewit.solvers.arguments import BadArgument
@@ -41,7 +41,9 @@ def _unit(name: str) -> TimeUnit:
     raise BadArgument("time_unit", f"must be one of {', '.join(get_args(TimeUnit))}, got {name!r}")
 
 
-def label_columns(graph: Mapping[str, str], given: Mapping[str, str]) -> LabelColumns:
+def label_columns(
+    graph: Mapping[str, str], given: Mapping[str, str], **others: Any
+) -> LabelColumns:
     """Names of the columns of labels: those given, else the graph's, else the usual ones."""
     named = {**graph, **given}
-    return LabelColumns(**{name: named[name] for name in LabelColumns._fields if name in named})
+    return LabelColumns(node=named.get("node", "node"), label=named.get("label", "label"), **others)

@@ -11,7 +11,7 @@ from typing import Any
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, Job
-from peewit.service.tables.uploads.labels import MAX_LABEL_COLUMNS
+from peewit.service.tables.uploads.label_columns import MAX_LABEL_COLUMNS
 from peewit.service.tasks.solve import SolveKind
 from peewit.solvers.arguments import BadArgument
 

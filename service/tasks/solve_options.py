@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
-from peewit.service.tables.uploads.labels import COLUMN_NAME_RULE, is_column_name
+from peewit.service.tables.uploads.label_columns import COLUMN_NAME_RULE, is_column_name
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES

@@ -139,7 +139,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sound]:
         nodes=KnownNodes(place.settings.graphs_directory, place.manifest),
     )
     labels = UploadedLabels(nodes=["n0", "n1", "n2"], labels=["red", "green", "blue"])
-    receipt = labeling.put(place.catalog.get(GRAPH), labels)
+    receipt = labeling.put(place.catalog.get(GRAPH), {"": labels})
     record.label_batches.append(
         LabelBatch(
             events=[("n0", "red"), ("n1", "green"), ("n2", "blue")],

@@ -65,7 +65,7 @@ def decode(sent: Sent) -> None:
                 _check_nodes(block.nodes, sent, block.n_rows)
                 _check_values(block.values, block.n_rows)
         case "labels":
-            found = read_labels(*_opened(sent), sent.node_kind, limits=_LIMITS)
+            found = read_labels(*_opened(sent), sent.node_kind, limits=_LIMITS)[""]
             for node, label in zip(found.nodes, found.labels, strict=True):
                 _check_label(node, label, sent)
         case _:

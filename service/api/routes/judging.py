@@ -113,11 +113,9 @@ async def evaluate_predictions(
         job = home.predictions.find(graph, model=model, job_id=job_id, column=label_column)
         file = home.predictions.open(job)
         column = file.meta.label_column
-        columns = label_columns(graph.settings.columns, named(node=node, label=label))
-        if column and label is None:
-            columns = columns._replace(label=column)
-        is_text = home.labels.are_text(graph.id, column=column) is True
-        truth = uploaded_labels(graph, home, body, columns, csv_is_text=is_text)
+        said = named(node=node, label=column or None if label is None else label)
+        columns = label_columns(graph.settings.columns, said, into=column)
+        truth = uploaded_labels(graph, home, body, columns)[column]
         labels = home.labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
         with refusing():
             chosen = asked_threshold(

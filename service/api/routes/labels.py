@@ -1,7 +1,6 @@
 """Labels of nodes: put, read, take back."""
 
-from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import Query
@@ -44,14 +43,11 @@ from peewit.service.tables.uploads import (
     LabelColumns,
     TableTooLarge,
     UploadedLabels,
-    json_label_columns,
     json_labels,
     node_id,
-    read_label_columns,
-    read_labels,
 )
 from peewit.service.tables.uploads.givers import left_to_rows
-from peewit.service.tables.uploads.labels import PLAIN_LABELS
+from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
 from peewit.service.wire.labels import LabelOrigin
 
 _FEW_BYTES: Final = 1 << 16
@@ -110,7 +106,7 @@ async def put_labels(
     """
     with refusing():
         who = given_by(caller, annotator)
-    told = left_to_rows(origin=origin, annotator=annotator)
+    givers = left_to_rows(origin=origin, annotator=annotator)
     if origin is None:
         origin = "given" if isinstance(body, JsonUpload) else "imported"
     if label is not None and label_column:
@@ -118,16 +114,15 @@ async def put_labels(
             f"label must be left out beside label_column, got {label!r}", argument="label"
         )
 
-    store = partial(home.labeling.put, unknown=unknown, origin=origin, annotator=who)
-
     def put() -> LabelReceipt:
-        columns = label_columns(graph.settings.columns, named(node=node, label=label))
-        if label_column:
-            given = _uploaded_columns(graph, home, body, columns.node, label_column, told)
-            return store(graph, given)
-        is_text = home.labels.are_text(graph.id) is True
-        rows = uploaded_labels(graph, home, body, columns, csv_is_text=is_text, told=told)
-        return store(graph, rows)
+        columns = label_columns(
+            graph.settings.columns,
+            named(node=node, label=label),
+            names=tuple(label_column or ()),
+            givers=givers,
+        )
+        rows = uploaded_labels(graph, home, body, columns)
+        return home.labeling.put(graph, rows, unknown=unknown, origin=origin, annotator=who)
 
     if isinstance(body, JsonUpload) and len(body.content) <= _FEW_BYTES:
         return _told(await run_in_threadpool(put))
@@ -182,52 +177,17 @@ def delete_labels(
     return _told(receipt)
 
 
-def _uploaded_columns(
-    graph: GraphRecord,
-    home: ServedHome,
-    body: TableUpload | JsonUpload,
-    node: str,
-    names: Sequence[str],
-    told: Sequence[str],
-) -> dict[str, UploadedLabels]:
-    """The labels of a body by column; raises as `read_label_columns`."""
-    kind = graph.settings.node_ids
-    if isinstance(body, JsonUpload):
-        rows = body.rows("labels", '{"node": ..., "<label_column>": ...}')
-        return json_label_columns(rows, kind, node="node", names=names, told=told)
-    return read_label_columns(
-        body.file,
-        body.table_format,
-        kind,
-        node=node,
-        names=names,
-        limits=home.upload_limits,
-        told=told,
-        csv_is_text=[name for name in names if home.labels.are_text(graph.id, column=name) is True],
-    )
-
-
 def uploaded_labels(
-    graph: GraphRecord,
-    home: ServedHome,
-    body: TableUpload | JsonUpload,
-    columns: LabelColumns,
-    *,
-    csv_is_text: bool,
-    told: Sequence[str] = (),
-) -> UploadedLabels:
-    """The labels of a body; raises as `peewit.service.tables.uploads.read_labels`."""
-    kind = graph.settings.node_ids
+    graph: GraphRecord, home: ServedHome, body: TableUpload | JsonUpload, columns: LabelColumns
+) -> dict[str, UploadedLabels]:
+    """The labels of a body, whose JSON has the usual names; raises as `read_labels`."""
     if isinstance(body, JsonUpload):
-        return json_labels(body.rows("labels", '{"node": ..., "label": ...}'), kind, told=told)
-    return read_labels(
-        body.file,
-        body.table_format,
-        kind,
-        columns=columns,
-        limits=home.upload_limits,
-        csv_is_text=csv_is_text,
-        told=told,
+        name = "<label_column>" if columns.names else "label"
+        rows = body.rows("labels", f'{{"node": ..., "{name}": ...}}')
+        usual = replace(columns, node=PLAIN_LABELS.node, label=PLAIN_LABELS.label)
+        return json_labels(rows, graph.settings.node_ids, usual)
+    return home.labeling.read(
+        graph, body.file, body.table_format, columns, limits=home.upload_limits
     )
 
 

@@ -8,7 +8,7 @@ from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import NodeId, node_array, node_id
-from peewit.service.tables.uploads.labels import MAX_COLUMN_BYTES
+from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.service.wire.labels import LABEL_ORIGINS, LabelOrigin, origin_named
 
 PAGE_ROWS = 50

@@ -13,13 +13,11 @@ from peewit.service.tables.uploads.batches import (
     point_batches,
 )
 from peewit.service.tables.uploads.faults import TableTooLarge
+from peewit.service.tables.uploads.label_columns import LabelColumns
 from peewit.service.tables.uploads.labels import (
-    LabelColumns,
     LabelValue,
     UploadedLabels,
-    json_label_columns,
     json_labels,
-    read_label_columns,
     read_labels,
     read_nodes,
 )
@@ -39,13 +37,11 @@ __all__ = [
     "edge_batches",
     "feature_batches",
     "id_type",
-    "json_label_columns",
     "json_labels",
     "json_point_batches",
     "node_array",
     "node_id",
     "point_batches",
-    "read_label_columns",
     "read_labels",
     "read_nodes",
 ]

@@ -145,6 +145,14 @@ def test_what_cannot_be_asked_or_said_is_refused(
     with pytest.raises(Conflict, match="must have several opinions"):
         bob.decide("g", "n5", "left")
     header, secret = {"Authorization": f"Bearer {keys['bob']}"}, keys["bob"].rpartition(".")[2]
+    said = [{"node": "n3", "label": "left"}, {"node": "n3", "label": "right"}]
+    for opinions, rule in (
+        (said, "a node must have one label in a table, and node 'n3' has 'left' in row 0"),
+        ([{"node": "n3", "label": " left"}], "must not begin or end with white space"),
+    ):
+        body = {"opinions": opinions}
+        refused = served.problem("POST", "/graphs/g/opinions", 422, json=body, headers=header)
+        assert rule in refused["detail"]
     for path in ("opinions", "labels", "labels:agreement"):
         assert secret not in served.call("GET", f"/graphs/g/{path}", 200, headers=header).text
 

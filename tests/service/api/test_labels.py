@@ -204,7 +204,7 @@ def test_tables_wait_for_each_other_and_single_labels_for_none(
 
     def held(self: Labeling, record: Any, rows: Any, **options: Any) -> Any:
         nonlocal most, at_work
-        if len(rows.nodes) == 1:
+        if len(rows[""].nodes) == 1:
             return put(self, record, rows, **options)
         with lock:
             at_work += 1

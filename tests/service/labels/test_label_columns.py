@@ -138,7 +138,7 @@ def test_only_the_columns_that_changed_are_solved_again(
     record = Catalog(database).update(graph.graph_id, partial(replace, auto_solve=auto_solve))
     classes = {"n1": "red", "n2": "blue"}
     labeling.put(record, {"hue": of(classes), "size": of({"n1": 1, "n2": 2})}, unknown="keep")
-    labeling.put(record, of({"n1": "alone"}), unknown="keep")
+    labeling.put(record, {"": of({"n1": "alone"})}, unknown="keep")
     asked = [each.parameters for each in waiting(database)]
     assert sorted(each["label_column"] for each in asked) == ["hue", "size"]
     labeling.delete(record, ["n1"], column="hue")  # one class is left

@@ -40,7 +40,7 @@ class Annotated:
         self, who: str | None, label: LabelValue, node: str = "n", origin: str = "given"
     ) -> None:
         rows = UploadedLabels(nodes=[node], labels=[label])
-        self.labeling.put(self.graph, rows, unknown="keep", annotator=who, origin=origin)  # type: ignore[arg-type]
+        self.labeling.put(self.graph, {"": rows}, unknown="keep", annotator=who, origin=origin)  # type: ignore[arg-type]
 
     def answer(self, who: str | None, label: LabelValue, node: str = "n") -> None:
         rows = UploadedLabels(nodes=[node], labels=[label])
@@ -63,13 +63,13 @@ def told(database_url: str, tmp_path: Path) -> Iterator[Annotated]:
 
 def test_a_label_that_somebody_gave_meanwhile_is_not_overwritten(told: Annotated) -> None:
     rows = UploadedLabels(nodes=["n"], labels=["x"])
-    told.labeling.put(told.graph, rows, unknown="keep", annotator="Ann", after_seq=0)
+    told.labeling.put(told.graph, {"": rows}, unknown="keep", annotator="Ann", after_seq=0)
     seen = told.place.labels.history(told.graph.id, node="n", limit=1)[0].seq
     late = UploadedLabels(nodes=["n"], labels=["y"])
     with pytest.raises(LabeledMeanwhile):
-        told.labeling.put(told.graph, late, unknown="keep", annotator="Bob", after_seq=0)
+        told.labeling.put(told.graph, {"": late}, unknown="keep", annotator="Bob", after_seq=0)
     assert told.stands() == "x"
-    told.labeling.put(told.graph, rows, unknown="keep", annotator="Bob", after_seq=seen)
+    told.labeling.put(told.graph, {"": rows}, unknown="keep", annotator="Bob", after_seq=seen)
 
 
 def test_who_is_renamed_holds_no_node_under_the_old_name(told: Annotated) -> None:

@@ -14,12 +14,14 @@ import pytest
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import (
     BadUpload,
+    LabelColumns,
     UploadedLabels,
     edge_batches,
     json_labels,
     node_id,
     read_labels,
 )
+from peewit.service.tables.uploads.givers import GIVER_COLUMNS, Giver
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -136,24 +138,68 @@ LABELS = UploadedLabels(nodes=["a", "b"], labels=["x", "y"])
 @pytest.mark.parametrize("table_format", Format)
 def test_labels_read_alike_in_every_format(table_format: Format) -> None:
     table = pa.table({"label": ["x", "y"], "node": ["a", "b"], "note": [1, 2]})
-    assert read_labels(written(table, table_format), table_format, "string") == LABELS
+    assert read_labels(written(table, table_format), table_format, "string") == {"": LABELS}
 
 
 @pytest.mark.parametrize("table_format", Format)
 def test_whole_numbers_stay_numbers(table_format: Format) -> None:
     table = pa.table({"node": [1, 2], "label": [-3, 4]})
-    rows = read_labels(written(table, table_format), table_format, "int64")
+    rows = read_labels(written(table, table_format), table_format, "int64")[""]
     assert rows == UploadedLabels(nodes=[1, 2], labels=[-3, 4])
 
 
 def test_json_labels_may_mix_numbers_and_strings() -> None:
     content = io.BytesIO(b'{"node":"a","label":3}\n{"node":"b","label":"3"}\n')
-    rows = read_labels(content, Format.NDJSON, "string")
+    rows = read_labels(content, Format.NDJSON, "string")[""]
     assert rows.labels == [3, "3"]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**63 - 1, -(2**63), 0],
+        [1, 1.0, "1", "1.0"],
+        [9007199254740993, 0.1],
+        ["\N{SNOWMAN}", "null", "\u0000"],
+        [None, 1, "x"],
+        [-0.0, 5e-324, 1.7e16],
+    ],
+)
+def test_labels_of_json_are_read_as_they_were_sent(values: list[Any]) -> None:
+    rows = [{"node": str(row), "hue": value} for row, value in enumerate(values)]
+    lines = b"\n".join(map(orjson.dumps, rows))
+    hue = LabelColumns(names=("hue",))
+    for found in (
+        json_labels(rows, "string", hue),
+        read_labels(io.BytesIO(lines), Format.NDJSON, "string", hue),
+    ):
+        said = [value for value in values if value is not None]
+        assert [repr(label) for label in found["hue"].labels] == [repr(value) for value in said]
+
+
+def test_rows_of_labels_count_across_batches_of_json_lines() -> None:
+    n_before = ROWS_PER_BATCH + 3
+    lines = b'{"node":"a","label":7}\n' * n_before
+    said = b'{"node":"b","label":"x","origin":"random","annotator":"Ann"}\n'
+    columns = LabelColumns(givers=GIVER_COLUMNS)
+    found = read_labels(io.BytesIO(lines + said), Format.NDJSON, "string", columns)[""]
+    assert (found.labels, found.nodes[-1]) == ([7] * n_before + ["x"], "b")
+    assert found.givers == [Giver()] * n_before + [Giver("random", "Ann")]
+    assert found.giver_rows == {Giver(): 0, Giver("random", "Ann"): n_before}
+    for bad, rule in (
+        (b'{"node":"b"}', "'label' is missing"),
+        (b"7", "a row must be an object with node and label"),
+        (b'{"node":"b","label":18446744073709551616}', "below 2^63"),
+        (b'{"node":"b","label":"x","annotator":1.5}', "'annotator' must be text or null"),
+        (b'{"node":"b","label":null}', "'label' must not be null"),
+    ):
+        with pytest.raises(BadUpload) as caught:
+            read_labels(io.BytesIO(lines + bad), Format.NDJSON, "string", columns)
+        assert (caught.value.row, rule in caught.value.reason) == (n_before, True)
+
+
 def test_a_csv_column_with_one_word_holds_words() -> None:
-    rows = read_labels(io.BytesIO(b"node,label\na,3\nb,x\n"), Format.CSV, "string")
+    rows = read_labels(io.BytesIO(b"node,label\na,3\nb,x\n"), Format.CSV, "string")[""]
     assert rows.labels == ["3", "x"]
 
 
@@ -218,9 +264,8 @@ def test_labels_of_other_types_are_refused() -> None:
 def test_real_labels_read_alike_in_every_format(table_format: Format, kind: pa.DataType) -> None:
     table = pa.table({"node": ["a", "b"], "label": pa.array([-0.5, 100.25], kind)})
     content = written(table, table_format)
-    assert read_labels(content, table_format, "string") == UploadedLabels(
-        nodes=["a", "b"], labels=[-0.5, 100.25]
-    )
+    rows = UploadedLabels(nodes=["a", "b"], labels=[-0.5, 100.25])
+    assert read_labels(content, table_format, "string") == {"": rows}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +280,7 @@ def test_real_labels_read_alike_in_every_format(table_format: Format, kind: pa.D
 )
 def test_a_csv_column_is_real_when_all_of_it_can_be(column: list[str], labels: list[Any]) -> None:
     rows = "".join(f"n{row},{text}\n" for row, text in enumerate(column))
-    found = read_labels(io.BytesIO(f"node,label\n{rows}".encode()), Format.CSV, "string")
+    found = read_labels(io.BytesIO(f"node,label\n{rows}".encode()), Format.CSV, "string")[""]
     assert found.labels == labels
     assert [type(label) for label in found.labels] == [type(label) for label in labels]
 
@@ -289,7 +334,7 @@ def test_white_space_around_a_label_is_refused(table_format: Format, label: str)
 
 def test_labels_of_a_spreadsheet_are_read_as_they_are_meant() -> None:
     sheet = b"node;label\r\na; bot \r\n;;\r\nb;human\r\n;\r\na;bot\r\n"
-    found = read_labels(io.BytesIO(sheet.replace(b";;", b";")), Format.CSV, "string")
+    found = read_labels(io.BytesIO(sheet.replace(b";;", b";")), Format.CSV, "string")[""]
     assert found.nodes == ["a", "b", "a"]
     assert found.labels == ["bot", "human", "bot"]
     half = sheet.replace(b";;", b";").replace(b"a;bot", b"c;")
@@ -308,7 +353,7 @@ def test_decimals_of_warehouses_are_weights_and_labels(table_format: Format) -> 
     assert block.weight.tolist() == [1.5, 2.25]
     whole = pa.array([Decimal(3), Decimal(4)], pa.decimal128(10, 0))
     labels = written(pa.table({"node": ["a", "b"], "label": whole}), table_format)
-    assert read_labels(labels, table_format, "string").labels == [3, 4]
+    assert read_labels(labels, table_format, "string")[""].labels == [3, 4]
     large = pa.array([Decimal(3), Decimal(10**25)], pa.decimal128(38, 0))
     beyond = written(pa.table({"node": ["a", "b"], "label": large}), table_format)
     with pytest.raises(BadUpload, match="64-bit integer where it is a whole decimal") as caught:
@@ -328,6 +373,6 @@ def test_a_node_with_two_labels_in_a_table_is_named_with_both() -> None:
 
 def test_a_node_may_stand_twice_with_one_label() -> None:
     rows = [{"node": "7", "label": 3}, {"node": 7, "label": 3.0}]
-    assert json_labels(rows, "int64").last_of_each() == {"7": 3}
+    assert json_labels(rows, "int64")[""].last_of_each() == {"7": 3}
     with pytest.raises(BadUpload, match="node 7 has 3 in row 0, got 4 in row 1"):
         json_labels([rows[0], {"node": 7, "label": 4}], "int64")

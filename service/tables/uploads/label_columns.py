@@ -1,0 +1,87 @@
+"""Columns of a table of labels, and the names that columns of labels can have."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from peewit.streaming.edges.bad_table import BadUpload, excerpt
+
+MAX_COLUMN_BYTES: Final = 200
+"""Most bytes of the name of a column of labels."""
+
+MAX_LABEL_COLUMNS: Final = 100
+"""Most columns of labels in one call."""
+
+COLUMN_NAME_RULE: Final = (
+    f"must be printable text of 1 to {MAX_COLUMN_BYTES} bytes without white space around it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelColumns:
+    """Columns of a table: of nodes, of labels, each for a column of the graph, and of givers.
+
+    Every row has a ``label``; empty cells of ``names``, which stand instead of it, say nothing.
+    """
+
+    node: str = "node"
+    label: str = "label"
+    into: str = ""  # the graph's column for ``label``
+    names: tuple[str, ...] = ()  # of the graph's columns, too
+    givers: tuple[str, ...] = ()  # of `GIVER_COLUMNS`; read where the table has them
+
+    @property
+    def of_labels(self) -> tuple[str, ...]:
+        """The table's columns of labels."""
+        return self.names or (self.label,)
+
+    @property
+    def of_graph(self) -> tuple[str, ...]:
+        """The graph's column for each of them."""
+        return self.names or (self.into,)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What errors call each of them."""
+        return self.names or ("label",)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """That of nodes and those of labels."""
+        return self.node, *self.of_labels
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Those of givers, unless nodes or labels are called so."""
+        return tuple(name for name in self.givers if name not in self.all)
+
+    def require_names(self) -> None:
+        """Refuse invalid ``names``, too many, or the same twice."""
+        if len(self.names) > MAX_LABEL_COLUMNS:
+            raise BadUpload(
+                f"label_column must name at most {MAX_LABEL_COLUMNS} columns, "
+                f"got {len(self.names)}",
+                argument="label_column",
+            )
+        for place, name in enumerate(self.names):
+            if not is_column_name(name):
+                raise BadUpload(
+                    f"label_column {COLUMN_NAME_RULE}, got {excerpt(name)}",
+                    argument="label_column",
+                    value=excerpt(name),
+                )
+            if name == self.node or name in self.names[:place]:
+                raise BadUpload(
+                    f"label_column must name each column once, and not that of nodes, got {name!r}",
+                    argument="label_column",
+                    value=name,
+                )
+
+
+PLAIN_LABELS: Final = LabelColumns()
+"""The default names."""
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a column of labels can have this name."""
+    is_plain = bool(name) and name == name.strip() and name.isprintable()
+    return is_plain and len(name.encode()) <= MAX_COLUMN_BYTES
