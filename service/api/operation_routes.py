@@ -71,7 +71,9 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
             name=each.name,
             dependencies=[requires(*each.scopes)],
             responses=of_wait | problems(*known, *each.raises, InvalidArgument),
-            response_model=each.answer if each.after is None else None,
+            response_model=None
+            if each.after is not None or each.answer is type(None)
+            else each.answer,
             status_code=_status(each),
         )
     return router
@@ -85,6 +87,7 @@ def here_of(home: ServedHome, caller: Caller) -> Here:
         only=caller.only,
         annotator=caller.annotator,
         door=caller.door,
+        require=caller.require,
     )
 
 

@@ -147,6 +147,8 @@ class Operation(Generic[T]):
     follow: "Operation[Any] | None" = None
     after: "Before | None" = None
     gate: str | None = None
+    refused: type[Exception] | None = None
+    hidden: Sequence[str] = ()
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
     @property
@@ -164,6 +166,8 @@ class Operation(Generic[T]):
         follow = self.follow or self
         own = {each.name: first.id for each in follow.of(Path)}
         later: Any = follow(here, *((graph,) if follow.has_graph else ()), **own)
+        if self.refused is not None and later.refusal is not None:
+            raise self.refused(later.refusal)
         return later.since(first)
 
     def job_before(
@@ -203,6 +207,8 @@ def operation(
     follow: Operation[Any] | None = None,
     after: Before | None = None,
     gate: str | None = None,
+    refused: type[Exception] | None = None,
+    hidden: Sequence[str] = (),
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
 
@@ -235,6 +241,10 @@ def operation(
         Gives the job that must have ended first, by what is asked; None where there is none.
     gate : str, optional
         What a server's home lets only a few calls at a time through.
+    refused : type, optional
+        Error of whoever waited for what did not come about: the answer has a ``refusal``.
+    hidden : sequence of str
+        Parameters that are not the client's: of what ``items`` leaves out.
     """
 
     def declare(call: Callable[..., T]) -> Operation[T]:
@@ -271,6 +281,8 @@ def operation(
             follow=follow,
             after=after,
             gate=gate,
+            refused=refused,
+            hidden=("page", "limit") if is_paged else hidden,
             groups=groups,
         )
 

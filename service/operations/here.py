@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 from peewit.service.home import Home
 from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.key_store import Scope
 from peewit.service.labels.annotators import annotator_name, holder_of
+
+
+def _allowed(scope: Scope) -> None:
+    del scope
 
 
 def _nobody_reads(note: str) -> None:
@@ -22,6 +27,7 @@ class Here:
     only: str | None = None  # the owner whose things they see; None where they see all
     annotator: str | None = None  # who gives the labels of a call that names nobody
     door: str = "command"  # what a page reserves no program of the same key holds
+    require: Callable[[Scope], None] = _allowed  # refuses what their key must allow, and does not
     note: Callable[[str], None] = _nobody_reads  # tells a person what an answer has no field for
 
     def job_id(self, text: str) -> str:

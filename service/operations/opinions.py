@@ -105,7 +105,12 @@ def get_second_opinions(
 
 
 @operation(
-    "DELETE /reservations", "label", raises=(BadUpload,), client="give_back", items="given_back"
+    "DELETE /reservations",
+    "label",
+    raises=(BadUpload,),
+    client="give_back",
+    items="given_back",
+    is_repeatable=True,
 )
 def give_back_nodes(
     here: Here,

@@ -6,6 +6,8 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from functools import reduce
+from operator import or_
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -46,6 +48,10 @@ SUBJECTS: Final[Sequence[ModuleType]] = (
 _IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
 _HEADERS: Final = {"idempotency_key": ("Idempotency-Key", "key")}
 """Headers by the names of parameters: as they are sent, and as callers name them."""
+
+
+_LONG: Final = 60
+"""Characters from which on a request stands in a line of its own."""
 
 
 def operations_of(subject: ModuleType) -> list[Operation[Any]]:
@@ -91,19 +97,20 @@ def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
         "from datetime import datetime",
         "from typing import Literal",
         "from uuid import uuid4",
+        "from typing import Any, Literal",
         "from collections.abc import Mapping, Sequence",
-        "from typing import Any",
     )
 
 
 def _imports_of(kind: Any) -> Iterator[str]:
     for alias, module in _ALIASES.items():
-        if kind == getattr(module, alias):
+        if str(kind) == str(getattr(module, alias)):  # int | str equals str | int
             yield f"from {module.__name__} import {alias}"
             return
     if isinstance(kind, type) and kind.__module__.startswith("peewit.service.wire"):
         yield f"from {kind.__module__} import {kind.__name__}"
-    for part in get_args(kind):
+    some = _without_none(kind)
+    for part in get_args(kind) if some is kind else [some]:
         yield from _imports_of(part)
 
 
@@ -114,13 +121,22 @@ def _given_as(each: Parameter) -> Any:
 def kind_name(kind: Any) -> str:
     """A type as it is written, by the name that it has on the wire."""
     for alias, module in _ALIASES.items():
-        if kind == getattr(module, alias):
+        if str(kind) == str(getattr(module, alias)):  # int | str equals str | int
             return alias
     if get_origin(kind) in {Union, UnionType}:
         return " | ".join("None" if one is NoneType else kind_name(one) for one in get_args(kind))
     if isinstance(kind, type) and not get_args(kind):
         return kind.__name__
+    if (some := _without_none(kind)) is not kind:
+        return f"{kind_name(some)} | None"
     return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(kind))
+
+
+def _without_none(kind: Any) -> Any:
+    parts = get_args(kind)
+    if get_origin(kind) in {Union, UnionType} and NoneType in parts:
+        return reduce(or_, (each for each in parts if each is not NoneType))
+    return kind
 
 
 def _call(operation: Operation[Any]) -> str:
@@ -145,8 +161,7 @@ def _call(operation: Operation[Any]) -> str:
 
 def _parameters(operation: Operation[Any]) -> list[Parameter]:
     """What callers give: not which page of a list, as they get all."""
-    hidden = {"page", "limit"} if operation.is_paged else set()
-    return [each for each in operation.parameters if each.key not in hidden]
+    return [each for each in operation.parameters if each.key not in operation.hidden]
 
 
 def _argument(each: Parameter) -> str:
@@ -166,9 +181,11 @@ def _answer(operation: Operation[Any]) -> str:
 
 
 def _docstring(operation: Operation[Any]) -> str:
-    lines = [f'"""{operation.doc}', "", "Parameters", "----------"]
-    if operation.has_graph:
-        lines += ["graph : str", "    Its name."]
+    lines = [f'"""{operation.doc}']
+    if _parameters(operation) or operation.waits:
+        lines += ["", "Parameters", "----------"]
+        if operation.has_graph:
+            lines += ["graph : str", "    Its name."]
     together = {
         field.name: group
         for group in operation.groups.values()
@@ -204,7 +221,10 @@ def _docstring(operation: Operation[Any]) -> str:
         lines.append(name)
         text = " Or: ".join(dict.fromkeys(reasons))
         lines += _indented(text)
-    return "\n".join([*lines, '"""'])
+    end = '"""'
+    return (
+        f"{lines[0]}{end}" if len(lines) == 1 and "\n" not in lines[0] else "\n".join([*lines, end])
+    )
 
 
 def _described(parameters: Sequence[Parameter], doc: str) -> Iterator[str]:
@@ -223,16 +243,19 @@ def _indented(text: str) -> list[str]:
 
 
 def _body(operation: Operation[Any]) -> Iterator[str]:
-    request = _request(operation)
     kind = kind_name(operation.answer)
-    if operation.answer is type(None):
-        yield f"yield from answered({request})"
-        return
     if operation.is_paged:
         path = [repr("graphs"), "graph"] if operation.has_graph else []
         path += [repr(each) for each in _steps(operation)]
         path += [f"{each.key}={each.name}" for each in _parameters(operation)]
         yield f"return pages({kind}, lambda page: page.{operation.items}, {', '.join(path)})"
+        return
+    request = _request(operation)
+    if len(request) > _LONG:
+        yield f"request = {request}"
+        request = "request"
+    if operation.answer is type(None):
+        yield f"yield from answered({request})"
         return
     if operation.after is not None:
         steps = f"(yield from after_job({kind}, {request}, seconds=timeout))"
@@ -248,7 +271,10 @@ def _body(operation: Operation[Any]) -> Iterator[str]:
         if follow.has_graph:
             parts = [repr("graphs"), "graph", *parts]
         later = f"lambda {given}: get({', '.join(parts)})"
-        steps = f"(yield from settled({kind}, {request}, {later}, seconds=wait))"
+        rest = "seconds=wait"
+        if operation.refused is not None:
+            rest += f", refused={operation.refused.title!r}"
+        steps = f"(yield from settled({kind}, {request}, {later}, {rest}))"
     yield f"return {steps}{'' if operation.items is None else '.' + operation.items}"
 
 
@@ -263,12 +289,16 @@ def _request(operation: Operation[Any]) -> str:
     steps.append(last)
     parts = ['"graphs"', "graph"] if operation.has_graph else []
     parts += [own.get(step, repr(step)) for step in steps]
+    headers = operation.of(Header)
+    asked = [each for each in operation.of(Query) if each.key not in operation.hidden]
+    if operation.method == "GET" and not verb and not headers:
+        return f"get({', '.join([*parts, *(f'{each.key}={each.name}' for each in asked)])})"
     if verb:
         parts.append(f"verb={verb!r}")
     arguments = [f'method="{operation.method}"', f"path=path({', '.join(parts)})"]
-    if asked := operation.of(Query):
+    if asked:
         arguments.append(f"params={_mapping(asked)}")
-    if headers := operation.of(Header):
+    if headers:
         sent = (
             f'"{_HEADERS[each.name][0]}": {_HEADERS[each.name][1]} or uuid4().hex'
             for each in headers
@@ -278,12 +308,8 @@ def _request(operation: Operation[Any]) -> str:
         arguments.append(f"json={_mapping(asked)}")
     followed = operation.follow.of(Path) if operation.follow is not None else []
     makes_one = {each.name for each in followed} - set(own.values())
-    if (
-        operation.is_repeatable
-        or headers
-        or operation.method != "POST"
-        or (operation.waits and not makes_one)
-    ):
+    reads = operation.method in {"GET", "PUT"} or (operation.waits and not makes_one)
+    if headers or reads or operation.is_repeatable:
         arguments.append("is_repeatable=True")
     return f"Request({', '.join(arguments)})"
 
@@ -302,14 +328,21 @@ def _sent(each: Parameter) -> str:
     if kind.startswith("Sequence"):
         sent = f"list({each.name})"
         return sent if each.is_required else f"None if {each.name} is None else {sent}"
+    if kind.startswith("Mapping"):
+        return f"{each.name} and dict({each.name})"
     return f"plain({each.name})" if "datetime" in kind else each.name
 
 
 def _aliases() -> dict[str, ModuleType]:
     """Names that types on the wire have."""
-    from peewit.service.wire import jobs, labels, predictions
+    from peewit.service.wire import jobs, labels, predictions, sources_and_pushes
 
-    return {"JobStatus": jobs, "Label": labels, "NodeId": predictions}
+    return {
+        "FileStatus": sources_and_pushes,
+        "JobStatus": jobs,
+        "Label": labels,
+        "NodeId": predictions,
+    }
 
 
 _ALIASES: Final = _aliases()

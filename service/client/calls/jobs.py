@@ -47,11 +47,7 @@ def job(job_id: str, *, wait: float | None = 0.0) -> Call[Job]:
     JobNotFound
         No job has this id.
     """
-    return (
-        yield from until(
-            Job, Request(method="GET", path=path("jobs", job_id), is_repeatable=True), seconds=wait
-        )
-    )
+    return (yield from until(Job, get("jobs", job_id), seconds=wait))
 
 
 def cancel(job_id: str, *, wait: float | None = 0.0) -> Call[Job]:
@@ -69,11 +65,5 @@ def cancel(job_id: str, *, wait: float | None = 0.0) -> Call[Job]:
     JobNotFound
         No job has this id.
     """
-    return (
-        yield from settled(
-            Job,
-            Request(method="POST", path=path("jobs", job_id, verb="cancel"), is_repeatable=True),
-            lambda first: get("jobs", first.id),
-            seconds=wait,
-        )
-    )
+    request = Request(method="POST", path=path("jobs", job_id, verb="cancel"), is_repeatable=True)
+    return (yield from settled(Job, request, lambda first: get("jobs", first.id), seconds=wait))

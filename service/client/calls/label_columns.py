@@ -9,20 +9,8 @@ from peewit.service.wire.labels import LabelColumn, LabelColumnList
 
 
 def label_columns(graph: str) -> Call[list[LabelColumn]]:
-    """The columns in which labels were given, with how many nodes have one; reads all labels.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    """
-    return (
-        yield from read(
-            LabelColumnList,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "labels", verb="columns"),
-                is_repeatable=True,
-            ),
-        )
-    ).label_columns
+    """The columns in which labels were given, with how many nodes have one; reads all labels."""
+    request = Request(
+        method="GET", path=path("graphs", graph, "labels", verb="columns"), is_repeatable=True
+    )
+    return (yield from read(LabelColumnList, request)).label_columns

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from peewit.service.client.call_steps import Call, Request
-from peewit.service.client.calls.common import path, read
+from peewit.service.client.calls.common import get, path, read
 from peewit.service.wire.labels import Label, LabelReceipt
 from peewit.service.wire.opinions import (
     DisagreementList,
@@ -58,24 +58,18 @@ def second_opinions(
     Conflict
         The job kept no scores of left-out labels.
     """
-    return (
-        yield from read(
-            SecondOpinionNodes,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "second-opinions"),
-                params={
-                    "k": k,
-                    "by": by,
-                    "share": share,
-                    "reserve": reserve,
-                    "annotator": annotator,
-                    "label_column": label_column,
-                },
-                is_repeatable=True,
-            ),
-        )
+    request = get(
+        "graphs",
+        graph,
+        "second-opinions",
+        k=k,
+        by=by,
+        share=share,
+        reserve=reserve,
+        annotator=annotator,
+        label_column=label_column,
     )
+    return (yield from read(SecondOpinionNodes, request))
 
 
 def give_back(
@@ -103,21 +97,17 @@ def give_back(
     InvalidArgument
         What came cannot be read as the table it should be; nothing of it is taken.
     """
-    return (
-        yield from read(
-            GivenBack,
-            Request(
-                method="DELETE",
-                path=path("graphs", graph, "reservations"),
-                params={
-                    "node": None if nodes is None else list(nodes),
-                    "annotator": annotator,
-                    "label_column": label_column,
-                },
-                is_repeatable=True,
-            ),
-        )
-    ).given_back
+    request = Request(
+        method="DELETE",
+        path=path("graphs", graph, "reservations"),
+        params={
+            "node": None if nodes is None else list(nodes),
+            "annotator": annotator,
+            "label_column": label_column,
+        },
+        is_repeatable=True,
+    )
+    return (yield from read(GivenBack, request)).given_back
 
 
 def put_opinions(
@@ -151,20 +141,14 @@ def put_opinions(
         What came cannot be read as the table it should be; nothing of it is taken. Or: A node
         or label breaks a rule; nothing of the batch is stored.
     """
-    return (
-        yield from read(
-            LabelReceipt,
-            Request(
-                method="POST",
-                path=path("graphs", graph, "opinions"),
-                params={"annotator": annotator, "label_column": label_column},
-                json={
-                    "opinions": [{"node": node, "label": label} for node, label in opinions.items()]
-                },
-                is_repeatable=True,
-            ),
-        )
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "opinions"),
+        params={"annotator": annotator, "label_column": label_column},
+        json={"opinions": [{"node": node, "label": label} for node, label in opinions.items()]},
+        is_repeatable=True,
     )
+    return (yield from read(LabelReceipt, request))
 
 
 def take_opinion_back(
@@ -191,17 +175,12 @@ def take_opinion_back(
     InvalidArgument
         What came cannot be read as the table it should be; nothing of it is taken.
     """
-    return (
-        yield from read(
-            LabelReceipt,
-            Request(
-                method="DELETE",
-                path=path("graphs", graph, "opinions"),
-                params={"node": node, "annotator": annotator, "label_column": label_column},
-                is_repeatable=True,
-            ),
-        )
+    request = Request(
+        method="DELETE",
+        path=path("graphs", graph, "opinions"),
+        params={"node": node, "annotator": annotator, "label_column": label_column},
     )
+    return (yield from read(LabelReceipt, request))
 
 
 def agreement(
@@ -230,22 +209,18 @@ def agreement(
     label_column : str, optional
         A named column of labels; the one without a name otherwise.
     """
-    return (
-        yield from read(
-            LabelAgreement,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "labels", verb="agreement"),
-                params={
-                    "drawn": drawn,
-                    "share": share,
-                    "confidence": confidence,
-                    "label_column": label_column,
-                },
-                is_repeatable=True,
-            ),
-        )
+    request = Request(
+        method="GET",
+        path=path("graphs", graph, "labels", verb="agreement"),
+        params={
+            "drawn": drawn,
+            "share": share,
+            "confidence": confidence,
+            "label_column": label_column,
+        },
+        is_repeatable=True,
     )
+    return (yield from read(LabelAgreement, request))
 
 
 def disagreements(
@@ -262,17 +237,13 @@ def disagreements(
     label_column : str, optional
         A named column of labels; the one without a name otherwise.
     """
-    return (
-        yield from read(
-            DisagreementList,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "labels", verb="disagreements"),
-                params={"k": k, "label_column": label_column},
-                is_repeatable=True,
-            ),
-        )
+    request = Request(
+        method="GET",
+        path=path("graphs", graph, "labels", verb="disagreements"),
+        params={"k": k, "label_column": label_column},
+        is_repeatable=True,
     )
+    return (yield from read(DisagreementList, request))
 
 
 def decide(
@@ -308,14 +279,10 @@ def decide(
         What came cannot be read as the table it should be; nothing of it is taken. Or: A node
         or label breaks a rule; nothing of the batch is stored.
     """
-    return (
-        yield from read(
-            LabelReceipt,
-            Request(
-                method="POST",
-                path=path("graphs", graph, "labels", verb="decide"),
-                params={"annotator": annotator, "label_column": label_column},
-                json={"node": node, "label": label},
-            ),
-        )
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "labels", verb="decide"),
+        params={"annotator": annotator, "label_column": label_column},
+        json={"node": node, "label": label},
     )
+    return (yield from read(LabelReceipt, request))

@@ -50,20 +50,16 @@ def submit_solve_columns(
     DoesNotFit
         A job needs more memory than there is; the message says what would do.
     """
-    return (
-        yield from read(
-            JobList,
-            Request(
-                method="POST",
-                path=path("graphs", graph, "jobs", verb="solve"),
-                headers={"Idempotency-Key": key or uuid4().hex},
-                json={
-                    "label_columns": list(label_columns),
-                    "model": model,
-                    "parameters": dict(parameters or {}),
-                    "priority": priority,
-                },
-                is_repeatable=True,
-            ),
-        )
-    ).jobs
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "jobs", verb="solve"),
+        headers={"Idempotency-Key": key or uuid4().hex},
+        json={
+            "label_columns": list(label_columns),
+            "model": model,
+            "parameters": dict(parameters or {}),
+            "priority": priority,
+        },
+        is_repeatable=True,
+    )
+    return (yield from read(JobList, request)).jobs

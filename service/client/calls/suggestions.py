@@ -5,8 +5,8 @@ Written from `peewit.service.operations.suggestions`; `make generate` writes it 
 
 from typing import Literal
 
-from peewit.service.client.call_steps import Call, Request
-from peewit.service.client.calls.common import after_job, path
+from peewit.service.client.call_steps import Call
+from peewit.service.client.calls.common import after_job, get
 from peewit.service.wire.predictions import Suggestions
 
 
@@ -66,23 +66,16 @@ def suggestions(
     StillWaiting
         Time is over; the job goes on.
     """
-    return (
-        yield from after_job(
-            Suggestions,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "suggestions"),
-                params={
-                    "strategy": strategy,
-                    "k": k,
-                    "reserve": reserve,
-                    "annotator": annotator,
-                    "model": model,
-                    "job": job,
-                    "label_column": label_column,
-                },
-                is_repeatable=True,
-            ),
-            seconds=timeout,
-        )
+    request = get(
+        "graphs",
+        graph,
+        "suggestions",
+        strategy=strategy,
+        k=k,
+        reserve=reserve,
+        annotator=annotator,
+        model=model,
+        job=job,
+        label_column=label_column,
     )
+    return (yield from after_job(Suggestions, request, seconds=timeout))
