@@ -54,7 +54,7 @@ def test_it_reaches_the_calls_of_both_clients() -> None:
     text = module_text(subject)
     assert "dummy: int = 3" in text
     assert DOC in text
-    assert '"dummy": dummy' in text
+    assert "dummy=dummy" in text
 
 
 def test_it_reaches_the_command() -> None:
