@@ -45,7 +45,7 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
     for each in operations:
         known = (GraphNotFound,) if each.has_graph else ()
         of_wait: dict[int | str, dict[str, Any]] = {}
-        if each.waits and each.method != "GET":
+        if each.waits and each.method != "GET" and each.status is None:
             of_wait = {
                 HTTPStatus.OK: {"description": "It is done."},
                 HTTPStatus.ACCEPTED: {"model": each.answer, "description": "It will be done."},
@@ -57,7 +57,7 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
             name=each.name,
             dependencies=[requires(*each.scopes)],
             responses=of_wait | problems(*known, *each.raises, InvalidArgument),
-            response_model=each.answer,
+            response_model=None if each.answer is type(None) else each.answer,
             status_code=_status(each),
         )
     return router
@@ -65,7 +65,7 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
 
 def here_of(home: ServedHome, caller: Caller) -> Here:
     """Where the operation of a request runs."""
-    return Here(home=home, owner=caller.name, only=caller.only)
+    return Here(home=home, owner=caller.name, only=caller.only, require=caller.require)
 
 
 def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
@@ -84,12 +84,12 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         return partial(operation, here, *((graph,) if operation.has_graph else ()), **values)
 
     def answer(
-        home: ServedHome, caller: Caller, response: Response, graph: Any = None, **asked: Any
+        home: ServedHome, caller: Caller, response: Response, of_graph: Any = None, **asked: Any
     ) -> Any:
-        run = bound(home, caller, graph, asked)
+        run = bound(home, caller, of_graph, asked)
         with refusing():
             value = run()
-        _locate(operation, response, graph, value)
+        _locate(operation, response, of_graph, value)
         return value
 
     async def answer_when_settled(
@@ -97,26 +97,27 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         response: Response,
         home: ServedHome,
         caller: Caller,
-        graph: Any = None,
+        of_graph: Any = None,
         wait: float = 0.0,
         **asked: Any,
     ) -> Any:
-        run = bound(home, caller, graph, asked)
+        run = bound(home, caller, of_graph, asked)
         with refusing():
             if operation.method == "GET":
                 return await wait_until(request, run, _is_settled, seconds=wait)
             value = await run_in_threadpool(run)
-        _locate(operation, response, graph, value)
+        _locate(operation, response, of_graph, value)
         if wait and not value.is_settled:
-            look = partial(operation.look, here_of(home, caller), graph, value)
+            look = partial(operation.look, here_of(home, caller), of_graph, value)
             value = await wait_until(request, look, _is_settled, seconds=wait)
-        response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
+        if operation.status is None:
+            response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
         return value
 
     signature = [_given("home", HomeHere), _given("caller", CallerHere)]
     signature.append(_given("response", Response))
     if operation.has_graph:
-        signature.append(_given("graph", GraphHere))
+        signature.append(_given("of_graph", GraphHere))
     signature += [_asked(each) for each in in_request]
     if model is not None:
         signature.append(_given("body", model))

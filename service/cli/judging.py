@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from peewit.service.cli.operation_commands import add_command
+from peewit.service.cli.operation_commands import add_command, here_of
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.predictions import Positive, ThresholdValue
 from peewit.service.cli.session import (
@@ -30,7 +30,6 @@ from peewit.service.cli.table_files import (
     NodeOption,
     labels_of_file,
 )
-from peewit.service.operations.here import Here
 from peewit.service.operations.judging import (
     get_abstention,
     get_doubtful_labels,
@@ -124,7 +123,7 @@ def evaluate(
     with open_home() as home:
         graph = home.graph(name)
         which = Which(model=model, job=job, label_column=label_column)
-        file = which.open(Here(home=home, is_local=True, note=say), graph)
+        file = which.open(here_of(home), graph)
         of_truth = given(node=node, label=label_column if label is None else label)
         columns = label_columns(graph.settings.columns, of_truth)
         store, column = home.labels, file.meta.label_column

@@ -22,14 +22,15 @@ from peewit.service.cli.session import (
     print_rows,
     say,
 )
-from peewit.service.cli.table_files import nodes_of_file
+from peewit.service.home import Home
 from peewit.service.operations.declaration import Header, Operation, Parameter
 from peewit.service.operations.here import Here
-from peewit.service.tables.column_names import label_columns
 from peewit.service.wire.predictions import NodeId
 from peewit.solvers.late_modules import LateModule
 
 ingest_until: Final = LateModule("peewit.service.cli.ingest_until")
+table_files: Final = LateModule("peewit.service.cli.table_files")
+column_names: Final = LateModule("peewit.service.tables.column_names")
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _READ_BY_TYPER: Final = {int, float, bool, str, int | None, float | None, str | None}
@@ -90,7 +91,7 @@ def add_command(
                 if each.mark.of_file is not None and graph is not None:
                     file = asked.pop(_file_of(each))
                     asked[each.name] = _listed(each, graph, asked[each.name], file)
-            here = Here(home=home, is_local=True, note=say)
+            here = here_of(home)
             answer = operation(here, *([graph] if graph else []), **asked)
             if waits is not None and wait and graph is not None:
                 look = partial(operation.look, here, graph, answer)
@@ -117,6 +118,11 @@ def add_command(
     command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in signature}
     app.command(name, help=_as_typed(operation))(command)
+
+
+def here_of(home: Home) -> Here:
+    """Where the operation of a command runs."""
+    return Here(home=home, is_local=True, note=say)
 
 
 def _as_typed(operation: Operation[Any]) -> str:
@@ -175,8 +181,8 @@ def _listed(
         raise typer.BadParameter(f"give {each.name}, by {one}, or many, by --{each.name} FILE")
     nodes: list[NodeId] = list(values or [])
     if file is not None:
-        columns = label_columns(graph.settings.columns, {})
-        nodes += nodes_of_file(file, graph.settings.node_ids, node=columns.node)
+        columns = column_names.label_columns(graph.settings.columns, {})
+        nodes += table_files.nodes_of_file(file, graph.settings.node_ids, node=columns.node)
         if not nodes:
             raise ValueError(f"{file} must name at least one node, it names none")
     return nodes

@@ -135,6 +135,9 @@ class Operation(Generic[T]):
     status: int | None = None
     location: str | None = None
     follow: "Operation[Any] | None" = None
+    refused: type[Exception] | None = None
+    is_repeatable: bool = False
+    hidden: Sequence[str] = ()
     groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
     @property
@@ -151,7 +154,9 @@ class Operation(Generic[T]):
         """How it goes on, after the first answer."""
         follow = self.follow or self
         own = {each.name: first.id for each in follow.of(Path)}
-        later: Any = follow(here, graph, **own) if self.has_graph else follow(here, **own)
+        later: Any = follow(here, *((graph,) if follow.has_graph else ()), **own)
+        if self.refused is not None and later.refusal is not None:
+            raise self.refused(later.refusal)
         return later.since(first)
 
     @property
@@ -181,6 +186,9 @@ def operation(
     status: int | None = None,
     location: str | None = None,
     follow: Operation[Any] | None = None,
+    refused: type[Exception] | None = None,
+    is_repeatable: bool = False,
+    hidden: Sequence[str] = (),
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
 
@@ -205,6 +213,12 @@ def operation(
         Address of what was made, below /v1, with attributes of the answer in braces.
     follow : Operation, optional
         What tells how it goes on, where the answer is `Settling`; itself by default.
+    refused : type, optional
+        Error of whoever waited for what did not come about: the answer has a ``refusal``.
+    is_repeatable : bool
+        Whether the client may call again where it got no answer, as what reads always may.
+    hidden : sequence of str
+        Parameters that are not the client's: of what ``items`` leaves out.
     """
 
     def declare(call: Callable[..., T]) -> Operation[T]:
@@ -237,6 +251,9 @@ def operation(
             status=status,
             location=location,
             follow=follow,
+            refused=refused,
+            is_repeatable=is_repeatable,
+            hidden=("page", "limit") if is_paged else hidden,
             groups=groups,
         )
 

@@ -4,6 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from peewit.service.home import Home
+from peewit.service.key_store import Scope
+
+
+def _allowed(scope: Scope) -> None:
+    del scope
 
 
 def _nobody_reads(note: str) -> None:
@@ -18,4 +23,5 @@ class Here:
     is_local: bool = False  # a person at the command line, who may shorten ids and read notes
     owner: str | None = None  # noted with what they make
     only: str | None = None  # the owner whose things they see; None where they see all
+    require: Callable[[Scope], None] = _allowed  # refuses what their key must allow, and does not
     note: Callable[[str], None] = _nobody_reads  # tells a person what an answer has no field for

@@ -33,6 +33,11 @@ class Settling:
         """Whether what was asked for has come about."""
         return self.is_settled
 
+    @property
+    def refusal(self) -> str | None:
+        """Why what was asked for will not come about; None where it may."""
+        return None
+
     def since(self, first: Self) -> Self:  # noqa: ARG002 - for those that tell of others, too
         """The same for whoever asked for it and was first answered so."""
         return self

@@ -6,8 +6,10 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from types import ModuleType
-from typing import Any, Final, get_args, get_type_hints
+from functools import reduce
+from operator import or_
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from peewit.service.api.errors import _KINDS
 from peewit.service.client.errors import error_class
@@ -20,6 +22,10 @@ SUBJECTS: Final[Sequence[ModuleType]] = (erasures, horizon_and_repairs, judging)
 _IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
 _HEADERS: Final = {"idempotency_key": ("Idempotency-Key", "key")}
 """Headers by the names of parameters: as they are sent, and as callers name them."""
+
+
+_LONG: Final = 60
+"""Characters from which on a request stands in a line of its own."""
 
 
 def operations_of(subject: ModuleType) -> list[Operation[Any]]:
@@ -61,18 +67,20 @@ def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
     yield from (
         "from datetime import datetime",
         "from uuid import uuid4",
-        "from collections.abc import Sequence",
+        "from typing import Any, Literal",
+        "from collections.abc import Mapping, Sequence",
     )
 
 
 def _imports_of(kind: Any) -> Iterator[str]:
     for alias, module in _ALIASES.items():
-        if kind == getattr(module, alias):
+        if str(kind) == str(getattr(module, alias)):  # int | str equals str | int
             yield f"from {module.__name__} import {alias}"
             return
     if isinstance(kind, type) and kind.__module__.startswith("peewit.service.wire"):
         yield f"from {kind.__module__} import {kind.__name__}"
-    for part in get_args(kind):
+    some = _without_none(kind)
+    for part in get_args(kind) if some is kind else [some]:
         yield from _imports_of(part)
 
 
@@ -83,11 +91,20 @@ def _given_as(each: Parameter) -> Any:
 def kind_name(kind: Any) -> str:
     """A type as it is written, by the name that it has on the wire."""
     for alias, module in _ALIASES.items():
-        if kind == getattr(module, alias):
+        if str(kind) == str(getattr(module, alias)):  # int | str equals str | int
             return alias
     if isinstance(kind, type) and not get_args(kind):
         return kind.__name__
+    if (some := _without_none(kind)) is not kind:
+        return f"{kind_name(some)} | None"
     return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(kind))
+
+
+def _without_none(kind: Any) -> Any:
+    parts = get_args(kind)
+    if get_origin(kind) in {Union, UnionType} and NoneType in parts:
+        return reduce(or_, (each for each in parts if each is not NoneType))
+    return kind
 
 
 def _call(operation: Operation[Any]) -> str:
@@ -110,8 +127,7 @@ def _call(operation: Operation[Any]) -> str:
 
 def _parameters(operation: Operation[Any]) -> list[Parameter]:
     """What callers give: not which page of a list, as they get all."""
-    hidden = {"page", "limit"} if operation.is_paged else set()
-    return [each for each in operation.parameters if each.key not in hidden]
+    return [each for each in operation.parameters if each.key not in operation.hidden]
 
 
 def _argument(each: Parameter) -> str:
@@ -131,9 +147,11 @@ def _answer(operation: Operation[Any]) -> str:
 
 
 def _docstring(operation: Operation[Any]) -> str:
-    lines = [f'"""{operation.doc}', "", "Parameters", "----------"]
-    if operation.has_graph:
-        lines += ["graph : str", "    Its name."]
+    lines = [f'"""{operation.doc}']
+    if _parameters(operation) or operation.waits:
+        lines += ["", "Parameters", "----------"]
+        if operation.has_graph:
+            lines += ["graph : str", "    Its name."]
     together = {
         field.name: group
         for group in operation.groups.values()
@@ -162,7 +180,10 @@ def _docstring(operation: Operation[Any]) -> str:
         lines.append(name)
         text = " Or: ".join(dict.fromkeys(reasons))
         lines += _indented(text)
-    return "\n".join([*lines, '"""'])
+    end = '"""'
+    return (
+        f"{lines[0]}{end}" if len(lines) == 1 and "\n" not in lines[0] else "\n".join([*lines, end])
+    )
 
 
 def _described(parameters: Sequence[Parameter], doc: str) -> Iterator[str]:
@@ -177,16 +198,19 @@ def _indented(text: str) -> list[str]:
 
 
 def _body(operation: Operation[Any]) -> Iterator[str]:
-    request = _request(operation)
     kind = kind_name(operation.answer)
-    if operation.answer is type(None):
-        yield f"yield from answered({request})"
-        return
     if operation.is_paged:
         path = [repr("graphs"), "graph"] if operation.has_graph else []
         path += [repr(each) for each in _steps(operation)]
         path += [f"{each.key}={each.name}" for each in _parameters(operation)]
         yield f"return pages({kind}, lambda page: page.{operation.items}, {', '.join(path)})"
+        return
+    request = _request(operation)
+    if len(request) > _LONG:
+        yield f"request = {request}"
+        request = "request"
+    if operation.answer is type(None):
+        yield f"yield from answered({request})"
         return
     if not operation.waits:
         steps = f"(yield from read({kind}, {request}))"
@@ -198,7 +222,10 @@ def _body(operation: Operation[Any]) -> Iterator[str]:
         parts = ["first.id" if each.startswith("first.") else repr(each) for each in parts]
         given = "first" if "first.id" in parts else "_"
         later = f"lambda {given}: get({', '.join([repr('graphs'), 'graph', *parts])})"
-        steps = f"(yield from settled({kind}, {request}, {later}, seconds=wait))"
+        rest = "seconds=wait"
+        if operation.refused is not None:
+            rest += f", refused={_KINDS[operation.refused].title!r}"
+        steps = f"(yield from settled({kind}, {request}, {later}, {rest}))"
     yield f"return {steps}{'' if operation.items is None else '.' + operation.items}"
 
 
@@ -210,16 +237,20 @@ def _request(operation: Operation[Any]) -> str:
     own = {f"{{{each.key}}}": each.name for each in operation.of(Path)}
     verb = ""
     steps = _steps(operation)
-    if ":" in steps[-1] and not steps[-1].startswith("{"):
+    if steps and ":" in steps[-1]:
         steps[-1], _, verb = steps[-1].partition(":")
     parts = ['"graphs"', "graph"] if operation.has_graph else []
     parts += [own.get(step, repr(step)) for step in steps]
+    headers = operation.of(Header)
+    asked = [each for each in operation.of(Query) if each.key not in operation.hidden]
+    if operation.method == "GET" and not verb and not headers:
+        return f"get({', '.join([*parts, *(f'{each.key}={each.name}' for each in asked)])})"
     if verb:
         parts.append(f"verb={verb!r}")
     arguments = [f'method="{operation.method}"', f"path=path({', '.join(parts)})"]
-    if asked := operation.of(Query):
+    if asked:
         arguments.append(f"params={_mapping(asked)}")
-    if headers := operation.of(Header):
+    if headers:
         sent = (
             f'"{_HEADERS[each.name][0]}": {_HEADERS[each.name][1]} or uuid4().hex'
             for each in headers
@@ -228,7 +259,8 @@ def _request(operation: Operation[Any]) -> str:
     if asked := operation.of(Body):
         arguments.append(f"json={_mapping(asked)}")
     makes_one = operation.follow is not None and operation.follow.of(Path)
-    if headers or operation.method != "POST" or (operation.waits and not makes_one):
+    reads = operation.method == "GET" or (operation.waits and not makes_one)
+    if headers or reads or operation.is_repeatable:
         arguments.append("is_repeatable=True")
     return f"Request({', '.join(arguments)})"
 
@@ -242,14 +274,16 @@ def _sent(each: Parameter) -> str:
     kind = kind_name(_given_as(each))
     if kind.startswith("Sequence"):
         return f"list({each.name})"
+    if kind.startswith("Mapping"):
+        return f"{each.name} and dict({each.name})"
     return f"plain({each.name})" if "datetime" in kind else each.name
 
 
 def _aliases() -> dict[str, ModuleType]:
     """Names that types on the wire have."""
-    from peewit.service.wire import labels, predictions
+    from peewit.service.wire import labels, predictions, sources_and_pushes
 
-    return {"Label": labels, "NodeId": predictions}
+    return {"Label": labels, "NodeId": predictions, "FileStatus": sources_and_pushes}
 
 
 _ALIASES: Final = _aliases()

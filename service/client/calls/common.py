@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 from peewit.service.client.call_steps import Call, Flow, Item, Request, answered
-from peewit.service.client.errors import InvalidArgument, ServerFault
+from peewit.service.client.errors import Conflict, InvalidArgument, ServerFault
 from peewit.service.client.further_answers import Refusal, record_of
 from peewit.service.wire.features import FeatureSet
 from peewit.service.wire.records import Settling
@@ -105,13 +105,24 @@ def plain(value: datetime | str) -> str:
 
 
 def settled(
-    kind: type[S], request: Request, follow: Callable[[S], Request], *, seconds: float | None
+    kind: type[S],
+    request: Request,
+    follow: Callable[[S], Request],
+    *,
+    seconds: float | None,
+    refused: str = "",
 ) -> Call[S]:
-    """The answer to a request once it is settled, by what tells how it goes on."""
+    """The answer to a request once it is settled, by what tells how it goes on.
+
+    Raises `Conflict`, titled as ``refused`` says, where what was asked for will not come about.
+    """
     first = yield from read(kind, request)
     if seconds == 0 or first.is_settled:
         return first
-    return (yield from until(kind, follow(first), seconds=seconds)).since(first)
+    later = yield from until(kind, follow(first), seconds=seconds)
+    if refused and later.refusal is not None:
+        raise Conflict(Refusal(title=refused, detail=later.refusal))
+    return later.since(first)
 
 
 def until(

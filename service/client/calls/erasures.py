@@ -27,31 +27,12 @@ def erasure(graph: str, erasure_id: str, *, wait: float | None = 0.0) -> Call[Er
     NotFound
         The graph has no erasure of this id.
     """
-    return (
-        yield from until(
-            Erasure,
-            Request(
-                method="GET", path=path("graphs", graph, "erasures", erasure_id), is_repeatable=True
-            ),
-            seconds=wait,
-        )
-    )
+    return (yield from until(Erasure, get("graphs", graph, "erasures", erasure_id), seconds=wait))
 
 
 def erasures(graph: str) -> Call[list[Erasure]]:
-    """Erasures of a graph, newest first; a key that must not read sees its own.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    """
-    return (
-        yield from read(
-            ErasureList,
-            Request(method="GET", path=path("graphs", graph, "erasures"), is_repeatable=True),
-        )
-    ).erasures
+    """Erasures of a graph, newest first; a key that must not read sees its own."""
+    return (yield from read(ErasureList, get("graphs", graph, "erasures"))).erasures
 
 
 def erase(graph: str, nodes: Sequence[int | str], *, wait: float | None = 0.0) -> Call[Erasure]:
@@ -76,13 +57,11 @@ def erase(graph: str, nodes: Sequence[int | str], *, wait: float | None = 0.0) -
     InvalidArgument
         What came cannot be read as the table it should be; nothing of it is taken.
     """
+    request = Request(
+        method="POST", path=path("graphs", graph, "erasures"), json={"nodes": list(nodes)}
+    )
     return (
         yield from settled(
-            Erasure,
-            Request(
-                method="POST", path=path("graphs", graph, "erasures"), json={"nodes": list(nodes)}
-            ),
-            lambda first: get("graphs", graph, "erasures", first.id),
-            seconds=wait,
+            Erasure, request, lambda first: get("graphs", graph, "erasures", first.id), seconds=wait
         )
     )

@@ -20,13 +20,7 @@ def horizon(graph: str, *, wait: float | None = 0.0) -> Call[HorizonState]:
     wait : float or None
         Longest wait for the end, in seconds; None for ever.
     """
-    return (
-        yield from until(
-            HorizonState,
-            Request(method="GET", path=path("graphs", graph, "horizon"), is_repeatable=True),
-            seconds=wait,
-        )
-    )
+    return (yield from until(HorizonState, get("graphs", graph, "horizon"), seconds=wait))
 
 
 def expire(graph: str, before: datetime | str, *, wait: float | None = 0.0) -> Call[HorizonState]:
@@ -49,17 +43,15 @@ def expire(graph: str, before: datetime | str, *, wait: float | None = 0.0) -> C
     Conflict
         The graph has no window.
     """
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "horizon"),
+        json={"before": plain(before)},
+        is_repeatable=True,
+    )
     return (
         yield from settled(
-            HorizonState,
-            Request(
-                method="POST",
-                path=path("graphs", graph, "horizon"),
-                json={"before": plain(before)},
-                is_repeatable=True,
-            ),
-            lambda _: get("graphs", graph, "horizon"),
-            seconds=wait,
+            HorizonState, request, lambda _: get("graphs", graph, "horizon"), seconds=wait
         )
     )
 
@@ -74,13 +66,7 @@ def repair_state(graph: str, *, wait: float | None = 0.0) -> Call[RepairState]:
     wait : float or None
         Longest wait for the end, in seconds; None for ever.
     """
-    return (
-        yield from until(
-            RepairState,
-            Request(method="GET", path=path("graphs", graph, "repairs"), is_repeatable=True),
-            seconds=wait,
-        )
-    )
+    return (yield from until(RepairState, get("graphs", graph, "repairs"), seconds=wait))
 
 
 def repair(graph: str, rebuild: bool = False, *, wait: float | None = 0.0) -> Call[RepairState]:
@@ -107,16 +93,14 @@ def repair(graph: str, rebuild: bool = False, *, wait: float | None = 0.0) -> Ca
     Conflict
         The graph has no log by which it could be repaired.
     """
+    request = Request(
+        method="POST",
+        path=path("graphs", graph, "repairs"),
+        json={"rebuild": rebuild},
+        is_repeatable=True,
+    )
     return (
         yield from settled(
-            RepairState,
-            Request(
-                method="POST",
-                path=path("graphs", graph, "repairs"),
-                json={"rebuild": rebuild},
-                is_repeatable=True,
-            ),
-            lambda _: get("graphs", graph, "repairs"),
-            seconds=wait,
+            RepairState, request, lambda _: get("graphs", graph, "repairs"), seconds=wait
         )
     )

@@ -3,8 +3,8 @@
 Written from `peewit.service.operations.judging`; `make generate` writes it anew.
 """
 
-from peewit.service.client.call_steps import Call, Request
-from peewit.service.client.calls.common import path, read
+from peewit.service.client.call_steps import Call
+from peewit.service.client.calls.common import get, read
 from peewit.service.wire.evaluations import PredictionAbstention, Threshold
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
@@ -45,22 +45,17 @@ def sets(
     Conflict
         The job kept no p-values to read sets from.
     """
-    return (
-        yield from read(
-            PredictionSets,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "predictions", "sets"),
-                params={
-                    "coverage": coverage,
-                    "model": model,
-                    "job": job,
-                    "label_column": label_column,
-                },
-                is_repeatable=True,
-            ),
-        )
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "sets",
+        coverage=coverage,
+        model=model,
+        job=job,
+        label_column=label_column,
     )
+    return (yield from read(PredictionSets, request))
 
 
 def abstention(
@@ -97,23 +92,18 @@ def abstention(
     Conflict
         The job kept no scores of left-out labels.
     """
-    return (
-        yield from read(
-            PredictionAbstention,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "predictions", "abstention"),
-                params={
-                    "max_error": max_error,
-                    "confidence": confidence,
-                    "model": model,
-                    "job": job,
-                    "label_column": label_column,
-                },
-                is_repeatable=True,
-            ),
-        )
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "abstention",
+        max_error=max_error,
+        confidence=confidence,
+        model=model,
+        job=job,
+        label_column=label_column,
     )
+    return (yield from read(PredictionAbstention, request))
 
 
 def doubtful_labels(
@@ -148,17 +138,17 @@ def doubtful_labels(
     Conflict
         The job kept no scores of left-out labels.
     """
-    return (
-        yield from read(
-            DoubtfulLabels,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "predictions", "doubtful-labels"),
-                params={"k": k, "model": model, "job": job, "label_column": label_column},
-                is_repeatable=True,
-            ),
-        )
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "doubtful-labels",
+        k=k,
+        model=model,
+        job=job,
+        label_column=label_column,
     )
+    return (yield from read(DoubtfulLabels, request))
 
 
 def reasons(
@@ -202,23 +192,19 @@ def reasons(
     InvalidArgument
         What came cannot be read as the table it should be; nothing of it is taken.
     """
-    return (
-        yield from read(
-            PredictionReasons,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "predictions", "node", "reasons"),
-                params={
-                    "id": node,
-                    "k": k,
-                    "model": model,
-                    "job": job,
-                    "label_column": label_column,
-                },
-                is_repeatable=True,
-            ),
-        )
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "node",
+        "reasons",
+        id=node,
+        k=k,
+        model=model,
+        job=job,
+        label_column=label_column,
     )
+    return (yield from read(PredictionReasons, request))
 
 
 def threshold(
@@ -267,24 +253,19 @@ def threshold(
     Conflict
         The job kept no scores of left-out labels.
     """
-    return (
-        yield from read(
-            Threshold,
-            Request(
-                method="GET",
-                path=path("graphs", graph, "predictions", "threshold"),
-                params={
-                    "positive": positive,
-                    "model": model,
-                    "job": job,
-                    "label_column": label_column,
-                    "min_recall": min_recall,
-                    "min_precision": min_precision,
-                    "cost_fn": cost_fn,
-                    "cost_fp": cost_fp,
-                    "positive_share": positive_share,
-                },
-                is_repeatable=True,
-            ),
-        )
+    request = get(
+        "graphs",
+        graph,
+        "predictions",
+        "threshold",
+        positive=positive,
+        model=model,
+        job=job,
+        label_column=label_column,
+        min_recall=min_recall,
+        min_precision=min_precision,
+        cost_fn=cost_fn,
+        cost_fp=cost_fp,
+        positive_share=positive_share,
     )
+    return (yield from read(Threshold, request))
