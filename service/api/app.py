@@ -36,7 +36,6 @@ from peewit.service.api.routes import (
     predictions,
     server,
     snapshots,
-    sources_and_files,
     suggestions,
 )
 from peewit.service.api.schemas.bodies_and_problems import Problem
@@ -58,7 +57,6 @@ _RESOURCES: Final = (
     graphs,
     edges,
     features,
-    sources_and_files,
     jobs,
     new_points,
     snapshots,

@@ -13,10 +13,22 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from peewit.service.api.errors import _KINDS
 from peewit.service.client.errors import error_class
-from peewit.service.operations import erasures, horizon_and_repairs, judging
+from peewit.service.operations import (
+    erasures,
+    graphs,
+    horizon_and_repairs,
+    judging,
+    sources_and_files,
+)
 from peewit.service.operations.declaration import Body, Header, Operation, Parameter, Path, Query
 
-SUBJECTS: Final[Sequence[ModuleType]] = (erasures, horizon_and_repairs, judging)
+SUBJECTS: Final[Sequence[ModuleType]] = (
+    erasures,
+    graphs,
+    horizon_and_repairs,
+    judging,
+    sources_and_files,
+)
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 
 _IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
