@@ -35,7 +35,6 @@ from peewit.service.api.routes import (
     predictions,
     server,
     snapshots,
-    sources_and_files,
 )
 from peewit.service.api.schemas.bodies_and_problems import Problem
 from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsIn
@@ -57,7 +56,6 @@ _RESOURCES: Final = (
     graphs,
     edges,
     features,
-    sources_and_files,
     jobs,
     new_points,
     snapshots,

@@ -128,7 +128,7 @@ HELP: Final = {
     ),
     "graph create": "Create an empty graph.",
     "graph set": "Change settings of a graph; they hold from the next block on.",
-    "graph list": "List all graphs.",
+    "graph list": "All graphs, by name.",
     "graph show": "Show one graph: settings, what came in, what was kept, what waits.",
     "graph delete": (
         "Delete a graph with its labels and predictions; its files go after a time of grace."

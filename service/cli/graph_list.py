@@ -5,30 +5,26 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.cli.operation_commands import add_command, here_of
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
     open_home,
-    print_json,
     print_rows,
     say,
     tell,
 )
+from peewit.service.operations.graphs import delete_graph, list_graphs
+from peewit.service.wire.graphs import GraphList
 
 app = command_group()
 
 
-@app.command("list")
-def list_graphs(json: AsJson = False) -> None:
-    """List all graphs."""
-    with open_home() as home:
-        records, outdated = home.catalog.list(), home.catalog.outdated()
-    for each in outdated:
-        say(f"note: {each}")
-    if json:
-        print_json(records)
-        return
+def show_graphs(answer: GraphList, **_: object) -> None:
+    """A line for each; those that can only be deleted on stderr."""
+    for each in answer.outdated:
+        say(f"note: {each.reason}")
     print_rows(
         (
             "name",
@@ -42,18 +38,21 @@ def list_graphs(json: AsJson = False) -> None:
         ),
         (
             (
-                each.settings.name,
-                each.progress.n_nodes,
-                each.progress.edges_seen,
-                each.progress.edges_kept,
+                each.name,
+                each.nodes,
+                each.edges_seen,
+                each.edges_kept,
                 each.settings.max_edges,
                 each.settings.epsilon,
-                each.progress.snapshot,
+                each.snapshot,
                 each.labels_seq,
             )
-            for each in records
+            for each in answer.graphs
         ),
     )
+
+
+add_command(app, list_graphs, "list", show=show_graphs)
 
 
 @app.command()
@@ -71,9 +70,7 @@ def delete(
             if not _confirm(f"Delete {name} with its labels and predictions?"):
                 say(f"{name} stays; --yes deletes without a question")
                 raise typer.Exit(1)
-
-        queue = home.jobs
-        home.catalog.delete(graph_id, cancel_jobs=queue.cancel_graph)
+        delete_graph(here_of(home), name=name)
     tell(f"deleted {name}", {"deleted": graph_id}, as_json=json)
 
 

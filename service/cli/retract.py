@@ -1,16 +1,18 @@
 """`peewit retract`: files leave a graph again."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.absolute_urls import absolute_url
-from peewit.service.cli.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.ingest_until import carry_out
+from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import AsJson, command_group, open_home, print_json
 from peewit.service.home import Home
-from peewit.service.inbox.inbox_records import FileNotListed, FileRecord, RetractionRefused
-from peewit.service.process_lifetime import StopSignal, exit_after_signal
+from peewit.service.inbox.inbox_records import FileNotListed, FileRecord
+from peewit.service.operations.sources_and_files import retract_file
 from peewit.service.redaction import shown_url
 from peewit.service.wire.graphs import epsilon_text
 
@@ -40,38 +42,27 @@ def retract(
     needs --deletions exact.
     """
     with open_home() as home:
-        graph = home.graph(name)
-        retractions, graph_id = home.manifest.retractions, graph.id
-        found = [_find(home, graph, place) for place in places]
-        for file in found:
-            retractions.want(graph_id, file.id, inserts_only=inserts_only)
-
-        def present() -> list[FileRecord]:
-            return [home.manifest.file(graph_id, file.id) for file in found]
-
-        with (
-            StopSignal() as stop,
-            exit_after_signal(STOP_SECONDS),
-            ended_when_stopped("the next ingest takes the files out"),
-        ):
-            read_all(
+        graph, here = home.graph(name), here_of(home)
+        files = [_find(home, graph, place) for place in places]
+        answers = [
+            retract_file(here, graph, file_id=each.id, inserts_only=inserts_only) for each in files
+        ]
+        ended = [
+            carry_out(
                 home,
-                graph_id,
-                (),
-                stop,
-                is_quiet=True,
-                is_done=lambda: all(file.status != "retracting" for file in present()),
+                graph.id,
+                each,
+                partial(retract_file.look, here, graph, each),
+                when_stopped="the next ingest takes the files out",
             )
-        ended = present()
+            for each in answers
+        ]
         progress = home.graph(name).progress
-    for file in ended:
-        if file.status == "committed":
-            raise RetractionRefused(f"{shown_url(file.path)} stays: {file.reason}")
     if json:
         print_json({"graph": name, "files": ended, "progress": progress})
         return
     for file in ended:
-        typer.echo(f"{file.status} {shown_url(file.path)}: {file.n_rows or 0:,} edges")
+        typer.echo(f"{file.status} {file.path}: {file.n_rows or 0:,} edges")
     typer.echo(
         f"{name}: edges kept {progress.edges_kept:,}, before {graph.progress.edges_kept:,}; "
         + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)

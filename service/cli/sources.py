@@ -1,13 +1,15 @@
 """`peewit source`: what the ingest daemon reads, and what became of the files."""
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.absolute_urls import absolute_url
 from peewit.service.cli.edge_files import listed
+from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -34,15 +36,29 @@ from peewit.service.cli.table_files import (
 )
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
-from peewit.service.inbox.source_columns import source_columns
 from peewit.service.inbox.source_lister import explained
 from peewit.service.live_sources.contract import shown_position
-from peewit.service.live_sources.kinds import FILES, KINDS, require_holding, start_of
+from peewit.service.live_sources.kinds import FILES, KINDS, require_holding
 from peewit.service.live_sources.node_columns import Holds, shown_holding
+from peewit.service.operations.sources_and_files import (
+    add_source,
+    list_sources,
+    remove_source,
+    retry_source,
+)
 from peewit.service.redaction import shown_url
+from peewit.service.wire.sources_and_pushes import FileStatus
 from peewit.streaming.edges.sources import EdgeFiles
 
 app = command_group("What the ingest daemon reads.")
+
+_STATUSES: Final[tuple[FileStatus, ...]] = (
+    "committed",
+    "pending",
+    "quarantined",
+    "duplicate",
+    "retracted",
+)
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Its id or its URL.")]
 
@@ -90,14 +106,14 @@ def add(
     with open_home() as home:
         graph = home.graph(name)
         named = given(src=src, dst=dst, weight=weight, op=op, time=time, node=node, label=label)
-        columns = source_columns(graph.settings, holds, named)
-        source = home.manifest.sources.add(
-            graph.id,
-            location,
+        source = add_source(
+            here_of(home),
+            graph,
+            url=location,
             kind=kind,
             holds=holds,
             label_column=label_column,
-            start=start_of(kind, location, columns, start),
+            start=start,
             follow=follow,
             columns=named or None,
             max_bad_rows=skip_bad_rows,
@@ -105,105 +121,91 @@ def add(
         )
         if holds == "edges":
             keep_columns(home, graph, named)
-    shown = shown_url(source.url)
-    text = f"added {shown} as {source.id}; `peewit ingest --follow` or `serve` reads it"
-    tell(text, _public(source), as_json=json)
+    text = f"added {source.url} as {source.id}; `peewit ingest --follow` or `serve` reads it"
+    tell(text, source, as_json=json)
 
 
 @app.command("list")
-def list_sources(name: GraphName, json: AsJson = False) -> None:
+def list_(name: GraphName, json: AsJson = False) -> None:
     """List sources with their files by status, their errors, and the quarantined files."""
     with open_home() as home:
-        graph_id = home.graph(name).id
-        sources = home.manifest.sources.list(graph_id)
-        counts = [home.manifest.counts(graph_id, source_id=each.id) for each in sources]
-        refused = home.manifest.list_files(graph_id, status="quarantined", limit=1000)
-        refusals = home.manifest.live.refusals(graph_id, limit=100)
+        graph = home.graph(name)
+        answer = list_sources(here_of(home), graph, status="quarantined", limit=1000)
     if json:
-        print_json(
-            {
-                "sources": [
-                    {"source": _public(source), "files": dict(count)}
-                    for source, count in zip(sources, counts, strict=True)
-                ],
-                "quarantined": refused,
-                "refusals": refusals,
-            }
-        )
+        print_json(answer)
         return
     print_rows(
-        (
-            *("source", "kind", "url", "follow", "listed"),
-            *("committed", "pending", "quarantined", "duplicate", "retracted"),
-        ),
+        ("source", "kind", "url", "follow", "listed", *_STATUSES),
         (
             (
-                source.id,
-                source.kind,
-                shown_url(source.url),
-                source.follow,
-                source.listed_at,
-                count["committed"],
-                count["pending"],
-                count["quarantined"],
-                count["duplicate"],
-                count["retracted"],
+                each.id,
+                each.kind,
+                each.url,
+                each.follow,
+                each.listed_at,
+                *(each.files[status] for status in _STATUSES),
             )
-            for source, count in zip(sources, counts, strict=True)
+            for each in answer.sources
         ),
     )
-    if live := [source for source in sources if source.is_live]:
-        typer.echo()
-        print_rows(
-            ("source", "holds", "read up to", "lag", "refused"),
+    _print_more(
+        ("source", "holds", "read up to", "lag", "refused"),
+        (
             (
-                (
-                    each.id,
-                    shown_holding(each.holds, each.label_column),
-                    shown_position(each.position),
-                    each.lag,
-                    each.n_refused,
-                )
-                for each in live
-            ),
-        )
-    if failing := [source for source in sources if source.error is not None]:
-        typer.echo()
-        print_rows(
-            ("source", "failed at", "failures", "error"),
-            ((each.id, each.error_at, each.n_failures, each.error) for each in failing),
-        )
-    if refused:
-        typer.echo()
-        print_rows(
-            ("quarantined", "reason", "row (from 0)", "value"),
-            ((shown_url(each.path), each.reason, each.row, each.value) for each in refused),
-        )
-    if refusals:
-        typer.echo()
-        print_rows(
-            ("source", "not taken", "reason"),
-            ((each.source_id, each.place, each.reason) for each in refusals),
-        )
+                each.id,
+                shown_holding(each.holds, each.label_column),
+                shown_position(each.position),
+                each.lag,
+                each.n_refused,
+            )
+            for each in answer.sources
+            if each.kind != FILES
+        ),
+    )
+    _print_more(
+        ("source", "failed at", "failures", "error"),
+        (
+            (each.id, each.error_at, each.n_failures, each.error)
+            for each in answer.sources
+            if each.error is not None
+        ),
+    )
+    _print_more(
+        ("quarantined", "reason", "row (from 0)", "value"),
+        ((each.path, each.reason, each.row, each.value) for each in answer.files),
+    )
+    _print_more(
+        ("source", "not taken", "reason"),
+        ((each.source_id, each.place, each.reason) for each in answer.refusals),
+    )
 
 
 @app.command()
 def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Read nothing more from a source; its committed files stay in the graph."""
     with open_home() as home:
-        found = _find_source(home, name, source)
-        home.manifest.sources.remove(found.graph_id, found.id)
-    tell(f"removed {shown_url(found.url)}", {"removed": _public(found)}, as_json=json)
+        graph = home.graph(name)
+        found = _find_source(home, graph, source)
+        remove_source(here_of(home), graph, source_id=found.id)
+    tell(f"removed {shown_url(found.url)}", {"removed": found.id}, as_json=json)
 
 
 @app.command()
 def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Offer the quarantined files of a source again; try it at once if it could not be read."""
     with open_home() as home:
-        found = _find_source(home, name, source)
-        n_files = home.manifest.retry_source(found.graph_id, found.id)
-    files = "1 file waits" if n_files == 1 else f"{n_files} files wait"
-    tell(f"{files} to be read again", {"n_files": n_files}, as_json=json)
+        graph = home.graph(name)
+        found = _find_source(home, graph, source)
+        answer = retry_source(here_of(home), graph, source_id=found.id)
+    files = "1 file waits" if answer.n_files == 1 else f"{answer.n_files} files wait"
+    tell(f"{files} to be read again", answer, as_json=json)
+
+
+def _print_more(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A further table, if it has rows."""
+    if listed_rows := list(rows):
+        typer.echo()
+        print_rows(columns, listed_rows)
 
 
 def _look_at_files(location: str, *, follow: bool) -> None:
@@ -229,12 +231,9 @@ def _look_at_files(location: str, *, follow: bool) -> None:
         say(f"not listed yet, will be tried again: {explained(error)}")
 
 
-def _public(source: SourceRecord) -> SourceRecord:
-    return replace(source, url=shown_url(source.url))
-
-
-def _find_source(home: Home, name: str, source: str) -> SourceRecord:
-    for each in home.manifest.sources.list(home.graph(name).id):
+def _find_source(home: Home, graph: GraphRecord, source: str) -> SourceRecord:
+    for each in home.manifest.sources.list(graph.id):
         if source in {each.id, each.url} or absolute_url(source) == each.url:
             return each
+    name = graph.settings.name
     raise SourceNotFound(f"no source {source!r}; `peewit source list {name}` shows what there is")

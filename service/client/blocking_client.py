@@ -21,6 +21,7 @@ from peewit.service.client.call_steps import (
 from peewit.service.client.calls import erasures as erasures_calls
 from peewit.service.client.calls import events as events_calls
 from peewit.service.client.calls import features as features_calls
+from peewit.service.client.calls import graph_settings as settings_calls
 from peewit.service.client.calls import graphs as graphs_calls
 from peewit.service.client.calls import horizon_and_repairs as leaving_calls
 from peewit.service.client.calls import jobs as jobs_calls
@@ -33,6 +34,7 @@ from peewit.service.client.calls import predictions as predictions_calls
 from peewit.service.client.calls import pushes_and_sources as edges_calls
 from peewit.service.client.calls import server as server_calls
 from peewit.service.client.calls import solving as solving_calls
+from peewit.service.client.calls import sources_and_files as sources_calls
 from peewit.service.client.calls import submissions as submissions_calls
 from peewit.service.client.calls import suggestions as suggestions_calls
 from peewit.service.client.options import Connected
@@ -146,10 +148,10 @@ class Client(Connected[httpx.BaseTransport]):
         arguments = {"content": content, **self._arguments(request)}
         return self._http.send(self._http.build_request(**arguments), stream=True)
 
-    create_graph = _method(graphs_calls.create_graph)
+    create_graph = _method(settings_calls.create_graph)
     graphs = _method(graphs_calls.graphs)
     graph = _method(graphs_calls.graph)
-    update_graph = _method(graphs_calls.update_graph)
+    update_graph = _method(settings_calls.update_graph)
     delete_graph = _method(graphs_calls.delete_graph)
     snapshots = _method(graphs_calls.snapshots)
     expire = _method(leaving_calls.expire)
@@ -160,14 +162,14 @@ class Client(Connected[httpx.BaseTransport]):
     push_edges = _method(edges_calls.push_edges)
     delete_edges = _method(edges_calls.delete_edges)
     push = _method(edges_calls.push)
-    add_source = _method(edges_calls.add_source)
-    sources = _method(edges_calls.sources)
-    remove_source = _method(edges_calls.remove_source)
-    retry_source = _method(edges_calls.retry_source)
-    retract_file = _method(edges_calls.retract_file)
-    retry_file = _method(edges_calls.retry_file)
-    files = _iterator(edges_calls.files)
-    file = _method(edges_calls.file)
+    add_source = _method(sources_calls.add_source)
+    sources = _method(sources_calls.sources)
+    remove_source = _method(sources_calls.remove_source)
+    retry_source = _method(sources_calls.retry_source)
+    retract_file = _method(sources_calls.retract_file)
+    retry_file = _method(sources_calls.retry_file)
+    files = _iterator(sources_calls.files)
+    file = _method(sources_calls.file)
 
     erase = _method(erasures_calls.erase)
     erasure = _method(erasures_calls.erasure)

@@ -5,17 +5,31 @@ from typing import Any, Final
 
 from peewit.service.operations import (
     erasures,
+    graphs,
     horizon_and_repairs,
     jobs,
     judging,
     label_columns,
     opinions,
+    sources_and_files,
     submissions,
     suggestions,
 )
 from peewit.service.operations.declaration import Operation
 
 TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
+    "graphs": (graphs.list_graphs, graphs.get_graph, graphs.delete_graph),
+    "sources": (
+        sources_and_files.add_source,
+        sources_and_files.list_sources,
+        sources_and_files.remove_source,
+        sources_and_files.retry_source,
+        sources_and_files.list_files,
+        sources_and_files.get_file,
+        sources_and_files.retract_file,
+        sources_and_files.retry_file,
+    ),
+    "snapshots": (graphs.list_snapshots,),
     "predictions": (
         judging.get_sets,
         judging.get_abstention,

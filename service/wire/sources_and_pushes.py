@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from peewit.service.wire.records import described, record
+from peewit.service.wire.records import Settling, described, record
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 
 
 @record
-class File:
+class File(Settling):
     """One version of a file and what became of it; pushes are gathered into files too."""
 
     id: int
@@ -33,6 +33,21 @@ class File:
         "or not; null where that is not known.",
         default=None,
     )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it waits for ingest no more."""
+        return self.status not in {"pending", "retracting"}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is out of the graph, of one that was to be retracted."""
+        return self.status == "retracted"
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it is still in the graph, of one that was to be retracted."""
+        return f"file {self.id} stays: {self.reason}" if self.status == "committed" else None
 
 
 @record
@@ -97,10 +112,23 @@ class Source:
 
 
 @record
+class RefusedRows:
+    """Rows of a live source that were not taken."""
+
+    source_id: str
+    place: str = described("Where they stood.")
+    reason: str = described("The rule that they break.")
+    created_at: datetime
+
+
+@record
 class SourceList(FilePage):
     """The sources of a graph, and part of its manifest."""
 
     sources: list[Source]
+    refusals: list[RefusedRows] = described(
+        "What live sources had that was not taken, the newest first.", default_factory=list
+    )
 
 
 @record

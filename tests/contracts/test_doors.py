@@ -23,6 +23,10 @@ OPERATIONS: Final = {each.name: each for operations in TABLE.values() for each i
 SAMPLES: Final[Mapping[str, Any]] = {
     "annotator": "ann",
     "before": "2026-03-01T00:00:00Z",
+    "file_id": 1,
+    "source_id": "0" * 32,
+    "job_id": "0" * 32,
+    "url": "/tmp/none.parquet",
     "erasure_id": "0" * 32,
     "label": "left",
     "label_columns": [""],

@@ -41,8 +41,8 @@ def test_a_table_in_a_store_is_followed(tmp_path: Path) -> None:
             (source,) = home.json("source", "list", "g")["sources"]
         finally:
             home.end()
-    assert source["source"]["position"]["version"] == 2
-    error = source["source"]["error"]
+    assert source["position"]["version"] == 2
+    error = source["error"]
     assert error.startswith(f"TableUnavailable: {URL} cannot be opened: ")
     assert "Connection refused" in error
     settings = Settings(home=home.directory)

@@ -14,11 +14,13 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 from peewit.service.client.errors import error_class
 from peewit.service.operations import (
     erasures,
+    graphs,
     horizon_and_repairs,
     jobs,
     judging,
     label_columns,
     opinions,
+    sources_and_files,
     submissions,
     suggestions,
 )
@@ -35,11 +37,13 @@ from peewit.service.problems import type_of
 
 SUBJECTS: Final[Sequence[ModuleType]] = (
     erasures,
+    graphs,
     horizon_and_repairs,
     jobs,
     judging,
     label_columns,
     opinions,
+    sources_and_files,
     submissions,
     suggestions,
 )
@@ -284,9 +288,9 @@ def _steps(operation: Operation[Any]) -> list[str]:
 
 def _request(operation: Operation[Any]) -> str:
     own = {f"{{{each.key}}}": each.name for each in operation.of(Path)}
-    *steps, last = _steps(operation)
-    last, verb = (last, "") if last.endswith("}") else (last.partition(":")[::2])
-    steps.append(last)
+    steps, verb = _steps(operation), ""
+    if steps and not steps[-1].endswith("}"):
+        steps[-1], _, verb = steps[-1].partition(":")
     parts = ['"graphs"', "graph"] if operation.has_graph else []
     parts += [own.get(step, repr(step)) for step in steps]
     headers = operation.of(Header)

@@ -131,10 +131,12 @@ def test_commands_refuse_such_a_graph_and_say_what_to_do(
 
 @pytest.mark.usefixtures("processes")
 def test_the_list_and_other_graphs_go_on(earlier: Path, peewit: Peewit, tmp_path: Path) -> None:
-    listed = peewit("graph", "list", "--json")
-    assert [each["settings"]["name"] for each in listed.json] == OTHERS
+    listed = peewit("graph", "list", "--json").json
+    assert [each["name"] for each in listed["graphs"]] == OTHERS
+    assert [each["name"] for each in listed["outdated"]] == list(OUTDATED)
+    said = peewit("graph", "list").err
     for name in OUTDATED:
-        assert f"note: graph '{name}' is of an earlier version" in listed.err
+        assert f"note: graph '{name}' is of an earlier version" in said
     path = tmp_path / "more.csv"
     path.write_text("src,dst\neve,fay\n")
     late = tmp_path / "may.csv"

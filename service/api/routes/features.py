@@ -19,7 +19,6 @@ from peewit.service.api.bodies import (
 from peewit.service.api.errors import problems
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import ONE_GRAPH, NodeColumn, resource
-from peewit.service.api.schemas.features import feature_set_of, features_of
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import (
     ChosenFormat,
@@ -34,6 +33,7 @@ from peewit.service.inbox.feature_log import FeatureSetNotFound, FeatureSetRecor
 from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.inbox.inbox_records import BacklogFull
 from peewit.service.jobs.job import UnknownJob
+from peewit.service.operations.features import feature_set_of, features_of
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.tasks.filter import files_of

@@ -8,7 +8,6 @@ from fastapi.responses import StreamingResponse
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
 from peewit.service.api.routes.query_parameters import MAX_ID, ONE_GRAPH, resource
-from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.api.tables import (
     ChosenFormat,
@@ -21,22 +20,9 @@ from peewit.service.api.tables import (
 from peewit.service.catalog import GraphNotFound
 from peewit.service.graphs.export import snapshot_edges
 from peewit.service.tables.formats import encode
-from peewit.service.wire.graphs import SnapshotList
-from peewit.streaming.passes.certificate_store import CertificateStore
-from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import SnapshotNotFound
 
 router = resource("snapshots", f"{ONE_GRAPH}/snapshots")
-
-
-@router.get("", dependencies=[requires("read")], responses=problems(GraphNotFound))
-def list_snapshots(graph: GraphHere, home: HomeHere) -> SnapshotList:
-    """The snapshots that are kept, newest first, with the spectral error of each."""
-    directory = home.paths(graph).snapshots
-    kept = SnapshotStore(directory).list()
-    certificates = CertificateStore(directory).list()
-    return SnapshotList(
-        snapshots=[snapshot_of(meta, certificates.get(meta.number)) for meta in reversed(kept)]
-    )
 
 
 @router.get(

@@ -1,34 +1,17 @@
-"""Graphs, their settings and their snapshots."""
+"""Settings of graphs, as they are sent."""
 
-from dataclasses import MISSING, asdict, fields, replace
-from datetime import UTC, datetime
+from dataclasses import MISSING, fields, replace
 from typing import Any, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
-from peewit.service.catalog import GraphRecord
 from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
-from peewit.service.inbox.repairs import WantedRepair
-from peewit.service.operations.answers import answer_of
 from peewit.service.operations.bodies import Body
 from peewit.service.operations.job_bodies import Solve
-from peewit.service.wire.graphs import (
-    Certificate,
-    Damage,
-    DeletedEdges,
-    Graph,
-    LastRepair,
-    RepairState,
-    Settings,
-    Snapshot,
-    WindowState,
-)
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.time_units import TimeUnit
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy, seconds_of
-from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
-from peewit.streaming.snapshots.store import SnapshotMeta
 
 _DEFAULTS = {
     each.name: each.default for each in fields(GraphSettings) if each.default is not MISSING
@@ -158,98 +141,3 @@ class GraphPatch(_GraphFields):
         if isinstance(each := given.get("window"), WindowIn):
             given["window"] = each.changed(settings.window)
         return replace(settings, **given)
-
-
-def graph_of(graph: GraphRecord, newest: SnapshotMeta | None) -> Graph:
-    """The answer for a graph, given its newest snapshot."""
-    return Graph(**graph_fields(graph, newest))
-
-
-def graph_fields(graph: GraphRecord, newest: SnapshotMeta | None) -> dict[str, Any]:
-    """The fields of `Graph`; the number of live edges is unknown without a snapshot."""
-    settings, progress = asdict(graph.settings), asdict(graph.progress)
-    return {
-        "name": settings.pop("name"),
-        "id": graph.id,
-        "settings": Settings(**settings),
-        "nodes": progress.pop("n_nodes"),
-        **progress,
-        "n_live": None if newest is None else newest.n_live,
-        "epsilon_asked": graph.settings.epsilon,
-        "labels_seq": graph.labels_seq,
-        "features_version": graph.features_version,
-        "created_at": graph.created_at,
-    }
-
-
-def certificate_of(certificate: CertificateRecord) -> Certificate:
-    """The answer for a certificate."""
-    created_at = datetime.fromtimestamp(certificate.created_at, UTC)
-    return answer_of(Certificate, certificate, created_at=created_at)
-
-
-def deleted_of(meta: SnapshotMeta | None) -> DeletedEdges | None:
-    """The answer for deletions, as of a snapshot."""
-    return None if meta is None else answer_of(DeletedEdges, meta, **_parts(meta))
-
-
-def window_of(meta: SnapshotMeta | None) -> WindowState | None:
-    """The answer for a window, as of a snapshot."""
-    return None if meta is None else answer_of(WindowState, meta, **_moments(meta))
-
-
-def _moments(meta: SnapshotMeta) -> dict[str, datetime | None]:
-    given = {"watermark": meta.watermark, "horizon": meta.horizon}
-    return {
-        name: None if each is None else datetime.fromtimestamp(each, UTC)
-        for name, each in given.items()
-    }
-
-
-def _parts(meta: SnapshotMeta) -> dict[str, Any]:
-    damage, repair = meta.damage, meta.last_repair
-    return {
-        "damage": None if damage is None else answer_of(Damage, damage),
-        "last_repair": None if repair is None else answer_of(LastRepair, repair),
-    }
-
-
-class HorizonIn(Body):
-    """A time before which edges are to leave."""
-
-    before: AwareDatetime = Field(strict=False, examples=["2026-03-01T00:00:00Z"])
-
-
-class RepairIn(Body):
-    """A repair to make."""
-
-    rebuild: bool = Field(
-        False,
-        description="Sample all edges anew, in any case: from the log, or, where deletions are "
-        "off, from all files.",
-    )
-
-
-def repair_of(
-    wanted: WantedRepair | None, newest: SnapshotMeta | None, *, after: int, fault: str | None
-) -> RepairState:
-    """The answer for repairs: the last one only if its snapshot is newer than ``after``."""
-    last = None if newest is None else newest.last_repair
-    return RepairState(
-        wanted=wanted,
-        snapshot=None if newest is None else newest.number,
-        repair=None if last is None or last.snapshot <= after else answer_of(LastRepair, last),
-        fault=fault,
-    )
-
-
-def snapshot_of(meta: SnapshotMeta, certificate: CertificateRecord | None) -> Snapshot:
-    """The answer for a snapshot."""
-    return answer_of(
-        Snapshot,
-        meta,
-        created_at=datetime.fromtimestamp(meta.created_at, UTC),
-        certificate=None if certificate is None else certificate_of(certificate),
-        **_moments(meta),
-        **_parts(meta),
-    )

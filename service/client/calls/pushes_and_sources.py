@@ -1,10 +1,9 @@
-"""Edges, and where they come from: pushes, sources and their files."""
+"""Edges that are pushed."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -13,33 +12,21 @@ from peewit.service.client.call_steps import (
     Answer,
     Body,
     Call,
-    Flow,
     Pause,
     Request,
-    answered,
     once,
     repeated,
 )
 from peewit.service.client.calls.common import (
     broken_contract,
     get,
-    pages,
     parsed,
     path,
-    read,
     until,
 )
-from peewit.service.client.errors import Conflict
-from peewit.service.client.further_answers import Refusal
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.sources_and_pushes import (
-    File,
-    FilePage,
-    FileStatus,
     Push,
-    Retry,
-    Source,
-    SourceList,
 )
 
 
@@ -203,168 +190,6 @@ def push(graph: str, push_id: str, *, wait: float | None = 0.0) -> Call[Push]:
     return _require_taken(
         (yield from until(Push, request, lambda each: each.status != "pending", seconds=wait))
     )
-
-
-def add_source(
-    graph: str,
-    url: str,
-    *,
-    kind: str = "files",
-    holds: Literal["edges", "labels", "features"] = "edges",
-    label_column: str | None = None,
-    start: str | int | None = None,
-    follow: bool = False,
-    columns: Mapping[str, str] | None = None,
-    max_bad_rows: int | None = None,
-    replaces: bool | None = None,
-) -> Call[Source]:
-    """Have ingest read files or a live source; one that is there is read in the new way.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    url : str
-        Absolute path on the server, of a file or directory, a glob, or an fsspec URL; of another
-        kind the place that it names.
-    kind : str
-        What is read: ``files``, or a live source, ``delta``, ``iceberg`` or ``kafka``.
-    holds : {"edges", "labels", "features"}
-        What the rows of a live source are.
-    label_column : str, optional
-        The column of labels that labels go to; by default the one without a name.
-    start : str or int, optional
-        After what a live source begins: a version, or of a topic ``earliest``, ``latest`` or a
-        time; by default with all there is, or where it was.
-    follow : bool
-        Look for new files until the source is removed.
-    columns : mapping of str to str, optional
-        What the columns ``src``, ``dst`` and ``weight``, or ``node`` and ``label``, are called
-        there, where that is not as the graph says.
-    max_bad_rows : int, optional
-        Most rows of each file that may be left out because they break a rule; none at first.
-    replaces : bool, optional
-        Whether a file that changed takes the place of its earlier version; not at first.
-    """
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "sources"),
-        json={
-            "url": url,
-            "kind": kind,
-            "holds": holds,
-            "label_column": label_column,
-            "start": None if start is None else str(start),
-            "follow": follow,
-            "columns": None if columns is None else dict(columns),
-            "max_bad_rows": max_bad_rows,
-            "replaces": replaces,
-        },
-        is_repeatable=True,
-    )
-    return (yield from read(Source, request))
-
-
-def sources(graph: str) -> Call[list[Source]]:
-    """The sources of a graph, with their files by status and their last error."""
-    return (yield from read(SourceList, get("graphs", graph, "sources", limit=1))).sources
-
-
-def remove_source(graph: str, source_id: str) -> Call[None]:
-    """Read nothing more from a source; what is committed stays in the graph."""
-    yield from answered(Request(method="DELETE", path=path("graphs", graph, "sources", source_id)))
-
-
-def retry_source(graph: str, source_id: str) -> Call[int]:
-    """Offer the quarantined files of a source again; how many there are."""
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "sources", source_id, verb="retry"),
-        is_repeatable=True,
-    )
-    return (yield from read(Retry, request)).n_files
-
-
-def files(graph: str, *, status: FileStatus | None = None) -> Flow[File]:
-    """The files of a graph, pushes included, oldest first.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    status : str, optional
-        Only files that stand so: pending, committed, quarantined, duplicate, retracting, retracted.
-    """
-    return pages(FilePage, lambda page: page.files, "graphs", graph, "files", status=status)
-
-
-def file(graph: str, file_id: int) -> Call[File]:
-    """One file of a graph."""
-    return (yield from read(File, get("graphs", graph, "files", file_id)))
-
-
-def retract_file(
-    graph: str, file_id: int, *, inserts_only: bool = False, wait: float | None = 0.0
-) -> Call[File]:
-    """Have the edges of a file leave the graph, or a file that waits be left out.
-
-    The file itself is not touched. It does not come again until its content changes, or somebody
-    asks for it (`retry_file`).
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    file_id : int
-        Of the file, as `files` tells.
-    inserts_only : bool
-        Let edges stay deleted that the file deleted or set.
-    wait : float or None
-        Longest time to wait until it is out of the graph, in seconds; for ever when None. When time
-        is over the file is returned as it stands, retracting.
-
-    Returns
-    -------
-    File
-
-    Raises
-    ------
-    Conflict
-        It cannot be retracted: it was pushed, refused or a duplicate, it deleted edges of others,
-        or deletions of the graph are off.
-    NotFound
-        There is no such file.
-    """
-    place = path("graphs", graph, "files", file_id)
-    request = Request(
-        method="DELETE",
-        path=place,
-        params={"inserts_only": "true" if inserts_only else None},
-        is_repeatable=True,
-    )
-    found = yield from read(File, request)
-    if wait == 0 or found.status == "retracted":
-        return found
-    found = yield from until(
-        File,
-        get("graphs", graph, "files", file_id),
-        lambda each: each.status != "retracting",
-        seconds=wait,
-    )
-    if found.status == "committed":
-        title, detail = "File cannot be retracted", f"file {file_id} stays: {found.reason}"
-        raise Conflict(Refusal(title=title, detail=detail))
-    return found
-
-
-def retry_file(graph: str, file_id: int) -> Call[File]:
-    """Offer a file again that is quarantined, or was retracted and has no newer version."""
-    request = Request(
-        method="POST",
-        path=path("graphs", graph, "files", file_id, verb="retry"),
-        is_repeatable=True,
-    )
-    return (yield from read(File, request))
 
 
 def _require_taken(push: Push) -> Push:

@@ -7,14 +7,13 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request, Response
-from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
-from peewit.service.api.routes.sources_and_files import add_source
-from peewit.service.api.schemas.sources_and_pushes import SourceIn
+from peewit.service.api.operation_routes import here_of
+from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -33,9 +32,9 @@ from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, pag
 from peewit.service.dashboard.uploads import Holds, Upload, Uploads
 from peewit.service.inbox.confinement import SourceRules
 from peewit.service.live_sources.kinds import FILES, KINDS
+from peewit.service.operations.sources_and_files import add_source
 from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import decoding_bytes
-from peewit.service.validation_rules import rule_of
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.table_formats import Format
@@ -219,20 +218,18 @@ async def add_place(
         raise InvalidArgument(
             f"max_bad_rows must be a whole number, got {bad_rows!r}", argument="max_bad_rows"
         )
-    try:
-        body = SourceIn.model_validate(
-            {
-                "url": form.get("url", "").strip(),
-                "kind": form.get("kind", FILES),
-                "follow": bool(form.get("follow")),
-                "columns": columns or None,
-                "max_bad_rows": int(bad_rows) if bad_rows else None,
-            }
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidArgument(f"{first['loc'][0]} {rule_of(first)}") from error
-    await run_in_threadpool(add_source, body, graph, home, caller, Response())
+    add = partial(
+        add_source,
+        here_of(home, caller),
+        graph,
+        url=form.get("url", "").strip(),
+        kind=form.get("kind", FILES),
+        follow=bool(form.get("follow")),
+        columns=columns or None,
+        max_bad_rows=int(bad_rows) if bad_rows else None,
+    )
+    with refusing():
+        await run_in_threadpool(add)
     return back_to(f"/graphs/{graph.settings.name}/edges")
 
 

@@ -8,8 +8,6 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
-from peewit.service.api.routes.graphs import graph_details
-from peewit.service.api.schemas.graphs import snapshot_of
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
@@ -19,11 +17,12 @@ from peewit.service.dashboard.routes.common import Seen
 from peewit.service.dashboard.routes.maps import map_state
 from peewit.service.dashboard.svg_geometry import Spectrum
 from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
-from peewit.service.inbox.inbox_records import FileNotListed
 from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.job import JobStatus
+from peewit.service.operations import sources_and_files as operations
+from peewit.service.operations.graphs import get_graph, list_snapshots
+from peewit.service.operations.here import Here
 from peewit.service.tasks.kind_list import KINDS
-from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.store import SnapshotStore
 
 router = page_router()
@@ -97,23 +96,21 @@ def get_growth(graph: GraphHere, home: HomeHere) -> Response:
 @router.post("/graphs/{graph}/sources/{source_id}/retry", dependencies=[viewing("ingest")])
 def retry_source(graph: GraphHere, home: HomeHere, source_id: str) -> Response:
     """Offer the refused files of a source again."""
-    home.manifest.retry_source(graph.id, source_id)
+    operations.retry_source(Here(home=home), graph, source_id=source_id)
     return back_to(f"/graphs/{graph.settings.name}")
 
 
 @router.post("/graphs/{graph}/files/{file_id}/retry", dependencies=[viewing("ingest")])
 def retry_file(graph: GraphHere, home: HomeHere, file_id: int) -> Response:
     """Offer a file again that was refused or retracted."""
-    if not home.manifest.retry_file(graph.id, file_id):
-        name = graph.settings.name
-        raise FileNotListed(f"no quarantined or retracted file {file_id} in graph {name}")
+    operations.retry_file(Here(home=home), graph, file_id=file_id)
     return back_to(f"/graphs/{graph.settings.name}")
 
 
 @router.post("/graphs/{graph}/files/{file_id}/retract", dependencies=[viewing("ingest")])
 def retract_file(graph: GraphHere, home: HomeHere, file_id: int) -> Response:
     """Have a file leave the graph."""
-    home.manifest.retractions.want(graph.id, file_id)
+    operations.retract_file(Here(home=home), graph, file_id=file_id)
     return back_to(f"/graphs/{graph.settings.name}")
 
 
@@ -161,10 +158,8 @@ def _state(files: Any, *, has_job: bool) -> tuple[str, str]:
 
 def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
     """Template values of the changing part of a graph's page."""
-    details = graph_details(graph, home)
-    directory = home.paths(graph).snapshots
-    kept = SnapshotStore(directory).list()[::-1][:_SNAPSHOTS_SHOWN]
-    certificates = CertificateStore(directory).list()
+    here = Here(home=home)
+    details = get_graph(here, graph)
     history = IngestHistory(home.database)
     points = history.latest(graph.id)
     stall_seconds = home.settings.stall_seconds
@@ -188,6 +183,6 @@ def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
         )
         if graph.settings.deletions != "off"
         else (),
-        "snapshots": [snapshot_of(meta, certificates.get(meta.number)) for meta in kept],
+        "snapshots": list_snapshots(here, graph).snapshots[:_SNAPSHOTS_SHOWN],
         "spectrum": Spectrum.of(details),
     }

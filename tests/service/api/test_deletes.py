@@ -5,7 +5,8 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from peewit.service.api.routes.graphs import graph_details
+from peewit.service.operations.graphs import get_graph
+from peewit.service.operations.here import Here
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.api.conftest import CSV, NDJSON, Api
@@ -181,7 +182,7 @@ def test_edges_that_left_are_not_told_as_kept(api: Api) -> None:
         ("plain", None, "3 rows, 2 different pairs, all kept"),
     ):
         assert api.call("GET", f"/graphs/{name}", 200).json()["n_live"] == n_live
-        shown = graph_details(api.home.catalog.get(name), api.home)
+        shown = get_graph(Here(home=api.home), api.home.catalog.get(name))
         assert shown.edges_text == told
     listed = api.call("GET", "/graphs", 200).json()["graphs"]
     assert {each["name"]: each["n_live"] for each in listed} == {"g": 1, "plain": None}

@@ -129,7 +129,7 @@ def test_what_is_no_ledger_restores_nothing(
     refused = peewit("restore", tmp_path / "backup", "--erasures", wrong)
     assert refused.exit_code == 1
     assert "is no ledger of erasures" in refused.err
-    assert peewit("graph", "list", "--json").json == []
+    assert peewit("graph", "list", "--json").json["graphs"] == []
     with pytest.raises(BadLedger):
         list(Ledger(wrong).entries())
 

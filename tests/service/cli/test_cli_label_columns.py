@@ -89,4 +89,4 @@ def test_columns_that_break_a_rule_are_refused(peewit: Peewit, labels: Path) -> 
         assert "got 'nope'; graph g has 'hue', 'size'" in refused.err
     twice = peewit("solve", "g", "--label-column", "hue", "--set", "label_column=hue")
     assert twice.exit_code == 2
-    assert peewit("jobs", "list", "--json").json == []
+    assert peewit("jobs", "list", "--json").json["jobs"] == []

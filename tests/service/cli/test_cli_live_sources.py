@@ -26,7 +26,7 @@ def test_a_table_is_added_read_and_shown(peewit: Peewit, tmp_path: Path) -> None
     assert "version 1" in listed
     assert "version-1-" in listed
     told = peewit("source", "list", "g", "--json").json
-    assert told["sources"][0]["source"]["lag"] == 0
+    assert told["sources"][0]["lag"] == 0
     assert told["refusals"] == []
     again = peewit("source", "add", "g", url, "--kind", "delta", "--from", 0)
     assert again.exit_code == 0

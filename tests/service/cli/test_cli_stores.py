@@ -51,10 +51,10 @@ def test_graph_is_created_shown_changed_and_deleted(peewit: Peewit) -> None:
     assert shown["settings"]["seed"] == 7
     assert shown["backlog"]["n_files"] == 0
     assert peewit("graph", "set", "g", "--max-edges", "0", "--rename", "h").exit_code == 0
-    assert [each["settings"]["name"] for each in peewit("graph", "list", "--json").json] == ["h"]
+    assert [each["name"] for each in peewit("graph", "list", "--json").json["graphs"]] == ["h"]
     assert "epsilon asked" in peewit("graph", "show", "h").out
     assert peewit("graph", "delete", "h", "--yes").exit_code == 0
-    assert peewit("graph", "list", "--json").json == []
+    assert peewit("graph", "list", "--json").json["graphs"] == []
 
 
 def test_auto_solve_and_snapshots_are_set_and_taken_back(peewit: Peewit) -> None:
@@ -84,7 +84,7 @@ def test_settings_that_break_a_rule_are_wrong_usage(
     peewit: Peewit, arguments: tuple[str, ...]
 ) -> None:
     assert peewit("graph", "create", "g", *arguments).exit_code == 2
-    assert peewit("graph", "list", "--json").json == []
+    assert peewit("graph", "list", "--json").json["graphs"] == []
 
 
 def test_fixed_setting_of_a_graph_that_exists_is_an_error_of_one_line(peewit: Peewit) -> None:
@@ -142,7 +142,7 @@ def test_a_file_has_one_source_however_its_path_is_written(
     for written in (f"..{os.sep}{edges.name}", f"{below}/.././{edges.name}", str(edges)):
         assert peewit("source", "add", "g", written, "--json").json["url"] == str(edges)
     (listed,) = peewit("source", "list", "g", "--json").json["sources"]
-    assert listed["source"]["url"] == str(edges)
+    assert listed["url"] == str(edges)
     assert absolute_url(f"file://{below}/../x") == f"file://{edges.parent}/x"
     assert absolute_url("s3://bucket/a/../b") == "s3://bucket/a/../b"
     assert absolute_url("../*.parquet") == f"{edges.parent}/*.parquet"
@@ -174,7 +174,7 @@ def test_source_is_kept_as_an_absolute_path(
     added = peewit("source", "add", "g", "edges.parquet", "--follow", "--json").json
     assert added["url"] == str(edges)
     listed = peewit("source", "list", "g", "--json").json
-    assert [each["source"]["url"] for each in listed["sources"]] == [str(edges)]
+    assert [each["url"] for each in listed["sources"]] == [str(edges)]
     assert str(edges) in peewit("source", "list", "g").out
     assert peewit("source", "retry", "g", added["id"], "--json").json == {"n_files": 0}
     assert peewit("source", "remove", "g", "edges.parquet").exit_code == 0

@@ -1,0 +1,150 @@
+"""Graphs, and the snapshots of their edges."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.operations.answers import answer_of
+from peewit.service.operations.declaration import Path, operation
+from peewit.service.operations.here import Here
+from peewit.service.wire.graphs import (
+    Backlog,
+    Certificate,
+    Damage,
+    DeletedEdges,
+    Graph,
+    GraphDetails,
+    GraphList,
+    LastRepair,
+    OutdatedGraph,
+    Settings,
+    Snapshot,
+    SnapshotList,
+    WindowState,
+)
+from peewit.solvers.late_modules import LateModule
+
+if TYPE_CHECKING:
+    from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
+    from peewit.streaming.passes.certificate_store import CertificateStore
+    from peewit.streaming.snapshots.store import SnapshotMeta
+
+features: Final = LateModule("peewit.service.operations.features")
+certificate_store: Final = LateModule("peewit.streaming.passes.certificate_store")
+snapshot_store: Final = LateModule("peewit.streaming.snapshots.store")
+
+
+@operation("GET /graphs", "read", client="graphs", items="graphs")
+def list_graphs(here: Here) -> GraphList:
+    """All graphs, by name."""
+    catalog = here.home.catalog
+    outdated = [
+        OutdatedGraph(name=each.name, id=each.graph_id, reason=str(each))
+        for each in catalog.outdated()
+    ]
+    return GraphList(graphs=[_listed(here, each) for each in catalog.list()], outdated=outdated)
+
+
+@operation("GET", "read", client="graph")
+def get_graph(here: Here, graph: GraphRecord) -> GraphDetails:
+    """One graph: settings, counters, spectral error, backlog, snapshot, labels_seq and features."""
+    home = here.home
+    certificate = _certificates(here, graph).newest()
+    newest = _newest(here, graph)
+    return GraphDetails(
+        **_fields(graph, newest),
+        epsilon_certified=None if certificate is None else certificate.epsilon_certified,
+        certificate=None if certificate is None else _certificate(certificate),
+        features=features.features_of(home.features.status(graph)),
+        backlog=answer_of(Backlog, home.manifest.backlog(graph.id)),
+        files=dict(home.manifest.counts(graph.id)),
+        deleted=None if newest is None else answer_of(DeletedEdges, newest, **_parts(newest)),
+        window=None
+        if newest is None or graph.settings.window is None
+        else answer_of(WindowState, newest, **_moments(newest)),
+        repair_fault=home.manifest.repairs.fault(graph.id),
+    )
+
+
+@operation("DELETE /graphs/{graph}", "admin", raises=(GraphNotFound,))
+def delete_graph(
+    here: Here, name: Annotated[str, Path("Name of the graph.", name="graph", flag="NAME")]
+) -> None:
+    """Delete a graph: its jobs are cancelled, its name is free at once, its files go later."""
+    home = here.home
+    home.catalog.delete(home.catalog.id_of(name), cancel_jobs=home.jobs.cancel_graph)
+
+
+@operation("GET /snapshots", "read", client="snapshots", items="snapshots")
+def list_snapshots(here: Here, graph: GraphRecord) -> SnapshotList:
+    """The snapshots that are kept, newest first, with the spectral error of each."""
+    certificates = _certificates(here, graph).list()
+    kept = reversed(here.home.snapshots(graph).list())
+    return SnapshotList(snapshots=[_snapshot(each, certificates.get(each.number)) for each in kept])
+
+
+def _listed(here: Here, graph: GraphRecord) -> Graph:
+    try:
+        return Graph(**_fields(graph, _newest(here, graph)))
+    except (snapshot_store.SnapshotNotFound, FileNotFoundError):  # it is being deleted
+        return Graph(**_fields(graph, None))
+
+
+def _newest(here: Here, graph: GraphRecord) -> "SnapshotMeta | None":
+    """The newest snapshot of a graph whose edges may leave; None of others."""
+    return None if graph.settings.deletions == "off" else here.home.snapshots(graph).newest()
+
+
+def _certificates(here: Here, graph: GraphRecord) -> "CertificateStore":
+    store: CertificateStore = certificate_store.CertificateStore(here.home.paths(graph).snapshots)
+    return store
+
+
+def _fields(graph: GraphRecord, newest: "SnapshotMeta | None") -> dict[str, Any]:
+    """The fields of `Graph`; the number of live edges is unknown without a snapshot."""
+    settings, progress = asdict(graph.settings), asdict(graph.progress)
+    return {
+        "name": settings.pop("name"),
+        "id": graph.id,
+        "settings": Settings(**settings),
+        "nodes": progress.pop("n_nodes"),
+        **progress,
+        "n_live": None if newest is None else newest.n_live,
+        "epsilon_asked": graph.settings.epsilon,
+        "labels_seq": graph.labels_seq,
+        "features_version": graph.features_version,
+        "created_at": graph.created_at,
+    }
+
+
+def _certificate(certificate: "CertificateRecord") -> Certificate:
+    created_at = datetime.fromtimestamp(certificate.created_at, UTC)
+    return answer_of(Certificate, certificate, created_at=created_at)
+
+
+def _snapshot(meta: "SnapshotMeta", certificate: "CertificateRecord | None") -> Snapshot:
+    return answer_of(
+        Snapshot,
+        meta,
+        created_at=datetime.fromtimestamp(meta.created_at, UTC),
+        certificate=None if certificate is None else _certificate(certificate),
+        **_moments(meta),
+        **_parts(meta),
+    )
+
+
+def _moments(meta: "SnapshotMeta") -> dict[str, datetime | None]:
+    times = {"watermark": meta.watermark, "horizon": meta.horizon}
+    return {
+        name: None if each is None else datetime.fromtimestamp(each, UTC)
+        for name, each in times.items()
+    }
+
+
+def _parts(meta: "SnapshotMeta") -> dict[str, Any]:
+    damage, repair = meta.damage, meta.last_repair
+    return {
+        "damage": None if damage is None else answer_of(Damage, damage),
+        "last_repair": None if repair is None else answer_of(LastRepair, repair),
+    }
