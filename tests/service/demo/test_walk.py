@@ -111,7 +111,7 @@ def test_demo_leaves_its_files(result: DemoResult) -> None:
     files = DemoFiles(directory=result.directory)
     predictions = pq.read_table(files.predictions)
     assert predictions.num_rows == 1797
-    assert {"node", "label", "score", "margin", "reachable"} <= set(predictions.column_names)
+    assert {"node", "label", "probability", "margin", "reachable"} <= set(predictions.column_names)
     meta = json.loads(predictions.schema.metadata[b"peewit"])
     assert meta["job_id"] == result.job.id
     assert len(list(files.items.glob("digit-*.svg"))) == 1797
