@@ -72,9 +72,7 @@ def judged(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         bring_communities(api)
         nodes = [*range(1, 12), *range(31, 42)]
         api.put_labels({f"n{each}": "left" if each < 30 else "right" for each in nodes})
-        parameters = {"sets": "auto", "probabilities": True, "cross_validate": 3}
-        body = {"kind": "solve", "model": "stable-hfs", "parameters": parameters}
-        api.run_job(api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"])
+        api.solve("stable-hfs", sets="auto", probabilities=True, cross_validate=3)
         yield api
 
 

@@ -53,7 +53,9 @@ labels agreement g
 labels disagreements g
 labels decide g r0-4 ring
 labels rename-annotator g nobody somebody
+labels list g --label ring -n 1
 labels export g -o labels_out.csv
+labels export g a.csv -o b.csv
 features g features.csv
 features g broken.csv
 ingest g
@@ -65,6 +67,7 @@ solve g --set sets=auto --set probabilities=true --set cross_validate=5
 solve g --details
 solve g --json
 solve g --model stable-hfs --label-column second
+solve g --model hfs --set sets=auto --set probabilities=true --set cross_validate=5
 solve g --model linear-svm
 jobs list
 jobs show nothing
@@ -74,11 +77,15 @@ predictions g -o predictions.unknown
 predict g points.csv
 evaluate g truth.csv
 evaluate g truth.csv --json
+evaluate g truth.csv --model hfs --positive ring --cost-fn 3
 evaluate g missing.csv
 abstain g --max-error .2
 abstain g --max-error 2
 sets g --coverage .9
+sets g --model hfs --coverage .9
+predictions g --model hfs --coverage .9 --top 1
 threshold g --positive ring --min-precision .9
+threshold g --model hfs --positive ring --cost-fn 3
 threshold g --positive nothing --min-precision .9
 labels doubtful g
 why g r0-3
@@ -92,6 +99,7 @@ delete g r1-1 r1-2
 delete w r1-1 r1-2
 expire w --before 1970-01-01T00:05:00Z
 expire g --before 1970-01-01T00:05:00Z
+graph show w
 repair g
 erase g --node r11-1 --wait
 ingest g

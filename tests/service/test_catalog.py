@@ -250,7 +250,13 @@ def test_a_budget_of_what_is_kept_takes_back_what_could_not_be_read(
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("node_ids", "dense"), ("seed", 7), ("expected_nodes", 5), ("max_nodes", 5)],
+    [
+        ("node_ids", "dense"),
+        ("seed", 7),
+        ("expected_nodes", 5),
+        ("max_nodes", 5),
+        ("deletions", "exact"),
+    ],
 )
 def test_what_the_sparsifier_has_used_is_fixed(
     catalog: Catalog, graph: GraphRecord, field: str, value: Any

@@ -91,6 +91,22 @@ class Api:
         settings = self.home.settings
         Worker(self.home.database, settings).run_one(job_id, child=lasting_child(settings))
 
+    def run(self, **body: Any) -> Any:
+        """A job of the graph g once it has ended."""
+        job = self.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
+        self.run_job(job)
+        return self.call("GET", f"/jobs/{job}", 200).json()
+
+    def solve(self, model: str, **parameters: Any) -> Any:
+        """A solve of the graph g once it has ended."""
+        return self.run(kind="solve", model=model, parameters=parameters)
+
+    def edges(self) -> list[str]:
+        """Edges of the newest snapshot of the graph g, as lines of CSV."""
+        number = self.call("GET", "/graphs/g", 200).json()["snapshot"]
+        text = self.call("GET", f"/graphs/g/snapshots/{number}/edges?format=csv", 200).text
+        return sorted(text.splitlines()[1:])
+
 
 _routes: Final[dict[Callable[[Settings], FastAPI], list[BaseRoute]]] = {}
 """Routes of each kind of application, which FastAPI builds at the first request, in .2 s.
@@ -171,9 +187,7 @@ def solved(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     home = tmp_path_factory.mktemp("solved")
     with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
         bring_communities(api)
-        body = {"kind": "solve", "model": "stable-hfs"}
-        job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
-        api.run_job(job["id"])
+        api.solve("stable-hfs")
         yield api
 
 

@@ -1,7 +1,5 @@
 """Deletes over HTTP: rows of changes, pairs by name, and graphs that refuse them."""
 
-from typing import Any
-
 import pyarrow.parquet
 import pytest
 
@@ -10,12 +8,6 @@ from peewit.service.operations.here import Here
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.service.api.conftest import CSV, NDJSON, Api
-
-
-def edges_of(api: Api, name: str = "g") -> list[str]:
-    snapshot = api.call("GET", f"/graphs/{name}", 200).json()["snapshot"]
-    path = f"/graphs/{name}/snapshots/{snapshot}/edges?format=csv"
-    return sorted(api.call("GET", path, 200).text.splitlines()[1:])
 
 
 @pytest.fixture
@@ -29,7 +21,7 @@ def graph(api: Api) -> Api:
 def test_rows_that_delete_and_set_change_the_graph(graph: Api) -> None:
     graph.push(b"src,dst,weight,op\nb,a,,delete\nb,c,5,set\nd,e,1,insert\n", CSV)
     graph.ingest()
-    assert edges_of(graph) == ['"b","c",5', '"c","d",3', '"d","e",1']
+    assert graph.edges() == ['"b","c",5', '"c","d",3', '"d","e",1']
     snapshot = graph.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"][0]
     assert (snapshot["n_deletes"], snapshot["edges_seen"]) == (1, 5)
 
@@ -44,7 +36,7 @@ def test_columns_of_operations_may_have_another_name(graph: Api) -> None:
     )
     assert pushed.json()["n_rows"] == 2
     graph.ingest()
-    assert edges_of(graph) == ['"b","c",2', '"c","d",3', '"x","b",1'] or edges_of(graph) == [
+    assert graph.edges() == ['"b","c",2', '"c","d",3', '"x","b",1'] or graph.edges() == [
         '"b","c",2',
         '"b","x",1',
         '"c","d",3',
@@ -56,7 +48,7 @@ def test_pairs_are_deleted_by_their_names(graph: Api) -> None:
     pushed = graph.call("DELETE", path, 202).json()
     assert (pushed["n_rows"], pushed["status"]) == (3, "pending")
     graph.ingest()
-    assert edges_of(graph) == ['"b","c",2']
+    assert graph.edges() == ['"b","c",2']
     shown = graph.call("GET", "/graphs/g", 200).json()
     assert shown["nodes"] == 4
     assert shown["settings"]["deletions"] == "exact"
@@ -71,31 +63,19 @@ def test_a_delete_that_is_repeated_with_its_key_counts_once(graph: Api) -> None:
     graph.call("DELETE", "/graphs/g/edges?src=a&dst=c", 409, headers=headers)
 
 
-def test_edges_that_come_after_a_delete_stay(graph: Api) -> None:
-    graph.call("DELETE", "/graphs/g/edges?src=a&dst=b", 202)
-    graph.push(b"src,dst,weight\na,b,7\n", CSV)
-    graph.ingest()
-    assert edges_of(graph)[0] == '"a","b",7'
-
-
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize(
-    ("path", "told"),
-    [
-        ("/graphs/g/edges?src=a", "dst"),
-        ("/graphs/g/edges?src=a&dst=b&src=c", "equally often"),
-        ("/graphs/plain/edges?src=a&dst=b", "deletions are off"),
-        ("/graphs/ints/edges?src=1&dst=x", "64-bit integer"),
-        ("/graphs/g/edges?src=&dst=b", "at least one character"),
-    ],
-)
-def test_deletes_that_cannot_be_are_refused(graph: Api, path: str, told: str) -> None:
+def test_deletes_that_cannot_be_are_refused(graph: Api) -> None:
     graph.create_graph("plain")
     graph.create_graph("ints", node_ids="int64", deletions="exact")
-    answer = graph.call("DELETE", path, 422)
-    assert told in answer.text
+    for path, told in (
+        ("g/edges?src=a", "dst"),
+        ("g/edges?src=a&dst=b&src=c", "equally often"),
+        ("plain/edges?src=a&dst=b", "deletions are off"),
+        ("ints/edges?src=1&dst=x", "64-bit integer"),
+        ("g/edges?src=&dst=b", "at least one character"),
+    ):
+        assert told in graph.call("DELETE", f"/graphs/{path}", 422).text
     graph.ingest()
-    assert len(edges_of(graph)) == 3
+    assert len(graph.edges()) == 3
 
 
 def test_rows_that_delete_are_refused_at_the_door_where_deletions_are_off(api: Api) -> None:
@@ -111,25 +91,8 @@ def test_rows_that_delete_are_refused_at_the_door_where_deletions_are_off(api: A
     assert answer["row"] == 1
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"parallel": "replace"},
-        {"columns": {"op": "op"}},
-        {"deletions": "approximate"},
-        {"deletions": "exact", "parallel": "last"},
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(api: Api, chosen: dict[str, Any]) -> None:
-    api.call("POST", "/graphs", 422, json={"name": "g", **chosen})
-
-
-def test_weights_replace_each_other_where_asked(api: Api) -> None:
-    api.create_graph("g", deletions="exact", parallel="replace")
-    api.push(b"src,dst,weight\na,b,1\nb,a,2\nb,c,1\n", CSV)
-    api.push(b"src,dst,weight\nc,b,9\n", CSV)
-    api.ingest()
-    assert edges_of(api) == ['"a","b",2', '"b","c",9']
+def test_a_column_of_operations_needs_deletions(api: Api) -> None:
+    api.call("POST", "/graphs", 422, json={"name": "g", "columns": {"op": "op"}})
 
 
 def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: Api) -> None:
@@ -152,7 +115,7 @@ def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     api.ingest()
     api.call("DELETE", "/graphs/g/edges?src=b&dst=a&src=a&dst=d&src=a&dst=a", 202)
     api.ingest()
-    assert edges_of(api) == ['"b","c",2', '"c","d",3']
+    assert api.edges() == ['"b","c",2', '"c","d",3']
     newest, first = api.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"]
     assert (first["n_live"], newest["n_live"]) == (4, 2)
     assert (newest["n_unmatched"], newest["n_rebuilds"]) == (1, 0)
@@ -163,9 +126,7 @@ def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     root = api.home.settings.graphs_directory / api.home.catalog.get("g").id
     assert told["log_bytes"] >= sum(path.stat().st_size for path in (root / "log").iterdir())
     assert told == {name: newest[name] for name in told if name != "n_deleted"} | {"n_deleted": 2}
-    job = api.call("POST", "/graphs/g/jobs", 202, json={"kind": "certify"}).json()
-    api.run_job(job["id"])
-    ended = api.call("GET", f"/jobs/{job['id']}", 200).json()
+    ended = api.run(kind="certify")
     assert ended["status"] == "succeeded", ended
     assert ended["result"]["n_edges"] == 2
 
@@ -196,13 +157,3 @@ def test_a_graph_that_is_being_deleted_does_not_spoil_the_list(api: Api) -> None
     (snapshots.directory(1) / "meta.json").unlink()
     (listed,) = api.call("GET", "/graphs", 200).json()["graphs"]
     assert (listed["name"], listed["n_live"]) == ("g", None)
-
-
-def test_deletions_are_chosen_once(api: Api) -> None:
-    for name, other in (("off", "exact"), ("exact", "off")):
-        api.create_graph(name, deletions=name)
-        answer = api.problem("PATCH", f"/graphs/{name}", 409, json={"deletions": other})
-        assert f"deletions is fixed at '{name}' since the graph was created" in answer["detail"]
-        assert "create another graph" in answer["detail"]
-        api.call("PATCH", f"/graphs/{name}", 200, json={"deletions": name, "epsilon": 0.5})
-    assert api.call("GET", "/graphs/off", 200).json()["deleted"] is None

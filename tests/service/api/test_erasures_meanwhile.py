@@ -35,10 +35,7 @@ def ingest_and(api: Api, kind: type[IngestEvent], do: Callable[[], object]) -> N
 
 def edges(api: Api) -> set[tuple[str, ...]]:
     """Edges of the newest snapshot."""
-    number = api.call("GET", "/graphs/g", 200).json()["snapshot"]
-    text = api.call("GET", f"/graphs/g/snapshots/{number}/edges?format=csv", 200).text
-    rows = [line.replace('"', "").split(",")[:2] for line in text.splitlines()[1:]]
-    return {tuple(sorted(row)) for row in rows}
+    return {tuple(sorted(line.replace('"', "").split(",")[:2])) for line in api.edges()}
 
 
 def add_source(api: Api, name: str, content: str) -> None:

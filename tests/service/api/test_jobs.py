@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.api.conftest import CSV, Api
+from tests.service.api.conftest import Api
 
 SOLVE = {"kind": "solve", "model": "stable-hfs", "parameters": {"graph_penalty": 1.0}}
 
@@ -19,10 +19,11 @@ def graph(api: Api) -> Api:
 
 
 def test_a_job_waits_and_tells_where_it_is(graph: Api) -> None:
-    submitted = graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE)
+    submitted = graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE | {"priority": 5})
     job = submitted.json()
     assert submitted.headers["location"] == f"/v1/jobs/{job['id']}"
     assert (job["status"], job["parameters"]) == ("queued", {"graph_penalty": 1.0})
+    assert (job["priority"], job["lane"]) == (5, "fast")
     assert graph.call("GET", f"/jobs/{job['id']}?wait=0.1", 200).json() == job
 
 
@@ -56,29 +57,6 @@ def test_a_wrong_job_is_refused(refusing: Api, body: Any, argument: str | None) 
     assert refusing.call("GET", "/jobs", 200).json()["jobs"] == []
 
 
-def test_a_worker_takes_the_highest_priority_first(graph: Api) -> None:
-    for priority in (0, 5, -5):
-        graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE | {"priority": priority})
-    taken = [graph.home.jobs.claim("w", ("fast",)) for _ in range(3)]
-    assert [job.priority for job in taken if job is not None] == [5, 0, -5]
-    shown = graph.call("GET", f"/jobs/{taken[0].id}", 200).json()
-    assert (shown["priority"], shown["lane"]) == (5, "fast")
-
-
-def test_jobs_are_listed_by_graph_and_status(graph: Api) -> None:
-    graph.create_graph("h")
-    ids = [graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE).json()["id"] for _ in range(3)]
-    graph.call("POST", "/graphs/h/jobs", 202, json=SOLVE)
-    graph.call("POST", f"/jobs/{ids[0]}:cancel", 200)
-    queued = graph.call("GET", "/jobs?graph=g&status=queued&limit=1", 200).json()
-    assert [job["id"] for job in queued["jobs"]] == [ids[2]]
-    path = f"/jobs?graph=g&status=queued&limit=1&page={queued['next_page']}"
-    rest = graph.call("GET", path, 200).json()
-    assert ([job["id"] for job in rest["jobs"]], rest["next_page"]) == ([ids[1]], None)
-    graph.problem("GET", "/jobs?graph=none", 404)
-    graph.problem("GET", "/jobs?status=lost", 422)
-
-
 def test_a_waiting_job_is_cancelled_and_those_who_wait_for_it_hear(graph: Api) -> None:
     job = graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE).json()
     answers: list[httpx.Response] = []
@@ -96,19 +74,8 @@ def test_an_unknown_job_is_not_found(refusing: Api) -> None:
     refusing.problem("GET", "/jobs/none?wait=10", 404)
     refusing.problem("POST", "/jobs/none:cancel", 404)
     refusing.problem("GET", "/jobs/none/events", 404)
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_job_without_labels_fails_with_the_reason(graph: Api) -> None:
-    graph.push(b"src,dst\na,b\n", CSV)
-    graph.ingest()
-    job = graph.call("POST", "/graphs/g/jobs", 202, json=SOLVE).json()
-    graph.run_job(job["id"])
-    failed = graph.call("GET", f"/jobs/{job['id']}", 200).json()
-    assert failed["status"] == "failed"
-    assert "label" in failed["error"]
-    problem = graph.problem("GET", f"/graphs/g/predictions?job={job['id']}", 404)
-    assert "it is failed" in problem["detail"]
+    refusing.problem("GET", "/jobs?graph=none", 404)
+    refusing.problem("GET", "/jobs?status=lost", 422)
 
 
 def test_the_history_of_a_job_is_a_stream_of_events(graph: Api) -> None:

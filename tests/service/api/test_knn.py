@@ -37,8 +37,7 @@ def test_features_become_edges_that_are_solved(api: Api) -> None:
     (source,) = api.call("GET", "/graphs/g/sources", 200).json()["sources"]
     assert "/knn/" in source["url"]
     api.put_labels({"n3": "left", "n33": "right"})
-    solve = api.call("POST", "/graphs/g/jobs", 202, json={"model": "harmonic-mbo"}).json()
-    api.run_job(solve["id"])
+    api.solve("harmonic-mbo")
     node = api.call("GET", "/graphs/g/predictions/node?id=n45", 200).json()
     assert node["prediction"]["label"] == "right"
 

@@ -135,8 +135,7 @@ def test_integers_push_label_solve_and_predict(api_on_any_database: Api) -> None
     api.push(f"src,dst\n{large},1\n1,2\n2,3\n100,101\n".encode(), CSV)
     api.ingest()
     api.put_labels({str(large): 0, 3: 1})
-    job = api.call("POST", "/graphs/g/jobs", 202, json={"model": "hfs"}).json()
-    api.run_job(job["id"])
+    job = api.solve("hfs")
     done = api.call("GET", f"/jobs/{job['id']}?wait=30", 200).json()
     assert (done["status"], done["result"]["n_unreachable"]) == ("succeeded", 2)
 

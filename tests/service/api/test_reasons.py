@@ -1,14 +1,12 @@
-"""Reasons of a prediction over HTTP and through the client."""
+"""Reasons of a prediction over HTTP."""
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from peewit.service.client import Client, NodeNotFound
 from peewit.service.predictions.prediction_files import shares_path
 from peewit.service.settings import Settings
 from peewit.service.wire.predictions import NodeReasons, PredictionReasons
@@ -18,15 +16,6 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 REASONS = "/graphs/g/predictions/node/reasons"
 LABELS = {"n3": "left", "n33": "right", "n10": "left", "n50": "right"}
-
-
-def solve(api: Api, model: str, **parameters: object) -> dict[str, Any]:
-    """The job, once it has ended."""
-    body = {"kind": "solve", "model": model, "parameters": parameters}
-    job_id = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
-    api.run_job(job_id)
-    job: dict[str, Any] = api.call("GET", f"/jobs/{job_id}", 200).json()
-    return job
 
 
 def reasons(api: Api, query: str) -> NodeReasons:
@@ -41,8 +30,8 @@ def told(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with serving(Settings(home=home, database_url=None, admin_key_file=None)) as api:
         bring_communities(api)
         api.put_labels(LABELS)
-        solve(api, "auto")
-        solve(api, "stable-hfs")
+        api.solve("auto")
+        api.solve("stable-hfs")
         yield api
 
 
@@ -86,7 +75,7 @@ def test_other_models_say_that_they_weigh_labels_otherwise(told: Api) -> None:
 
 def test_shares_that_a_job_kept_are_told(told: Api) -> None:
     for model, others in (("hfs", {"class_mass": "none"}), ("poisson", {})):
-        job = solve(told, model, label_shares=True, **others)
+        job = told.solve(model, label_shares=True, **others)
         assert job["result"]["stats"]["label_shares"]["largest_miss"] < 1e-4
         found = reasons(told, f"id=n7&model={model}&k=4")
         assert (found.by, found.label, found.is_whole, found.note) == ("shares", "left", True, None)
@@ -113,18 +102,10 @@ def test_what_nothing_is_known_of_is_refused(told: Api) -> None:
     )
 
 
-def test_the_client_reads_reasons(told: Api) -> None:
-    with Client(str(told.client.base_url)) as client:
-        found = client.reasons("g", "n7", k=2, model="auto").reasons
-        assert found == reasons(told, "id=n7&k=2&model=auto")
-        with pytest.raises(NodeNotFound):
-            client.reasons("g", "n999")
-
-
 def test_an_erased_label_is_told_by_nobody(api: Api) -> None:
     bring_communities(api)
     api.put_labels(LABELS)
-    solve(api, "auto")
+    api.solve("auto")
     assert "n10" in {each.node for each in reasons(api, "id=n7").labels}
     api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["n10"]})
     before = reasons(api, "id=n7")
@@ -136,7 +117,7 @@ def test_an_erased_label_is_told_by_nobody(api: Api) -> None:
     assert {each.node for each in left.against} == {"n33", "n50"}
     assert left.note is not None
     assert "nodes were erased since the solve" in left.note
-    solve(api, "auto")
+    api.solve("auto")
     anew = reasons(api, "id=n7")
     assert ({each.node for each in anew.labels}, anew.note) == ({"n3"}, None)
 
@@ -144,7 +125,7 @@ def test_an_erased_label_is_told_by_nobody(api: Api) -> None:
 def test_shares_of_an_erased_label_go(api: Api) -> None:
     bring_communities(api)
     api.put_labels(LABELS)
-    solve(api, "hfs", label_shares=True)
+    api.solve("hfs", label_shares=True)
     kept = api.home.predictions.open(api.home.predictions.find(api.home.catalog.get("g")))
     assert shares_path(kept.path).exists()
     api.call("POST", "/graphs/g/erasures", 202, json={"nodes": ["n10"]})
@@ -164,7 +145,7 @@ def test_a_node_that_no_label_reaches_has_no_reasons(api: Api) -> None:
     bring_communities(api)
     api.push(b"src,dst\nfar,away\n", CSV)
     api.ingest()
-    solve(api, "auto")
+    api.solve("auto")
     found = reasons(api, "id=far")
     assert (found.label, found.labels, found.against) == (None, (), ())
     assert found.note == "no label reaches the node"
@@ -174,6 +155,6 @@ def test_numbers_have_no_reasons(api: Api) -> None:
     bring_communities(api)
     numbers = {"labels": [{"node": node, "size": 1.5} for node in LABELS]}
     api.call("PUT", "/graphs/g/labels?label_column=size", 200, json=numbers)
-    solve(api, "hfs", target="real", label_column="size")
+    api.solve("hfs", target="real", label_column="size")
     problem = api.problem("GET", f"{REASONS}?id=n7&label_column=size", 422)
     assert problem["argument"] == "model"

@@ -99,10 +99,7 @@ def test_numbers_and_words_are_told_apart(graph: Api) -> None:
     problem = graph.problem("PUT", "/graphs/g/labels", 422, json={"labels": mixed})
     assert "label of node 'n33' must be a number" in problem["detail"]
     graph.put_labels({"n3": 0.5, "n33": 1})
-    body = {"kind": "solve", "model": "hfs"}
-    job = graph.call("POST", "/graphs/g/jobs", 202, json=body).json()
-    graph.run_job(job["id"])
-    done = graph.call("GET", f"/jobs/{job['id']}", 200).json()
+    done = graph.solve("hfs")
     assert done["status"] == "failed"
     assert "set target=real to predict them: node 'n3' has 0.5" in done["error"]
 

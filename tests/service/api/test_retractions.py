@@ -9,10 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.worker.worker import Worker
-from tests.service.api.conftest import CSV, Api
-from tests.service.api.test_deletes import edges_of
+from tests.service.api.conftest import Api
 
 
 def write(path: Path, seed: int, n_rows: int = 300) -> None:
@@ -44,7 +42,7 @@ def files(api: Api) -> dict[str, Any]:
 
 
 def test_a_file_leaves_at_the_next_pass_and_the_answer_says_when(graph: Api) -> None:
-    before = edges_of(graph)
+    before = graph.edges()
     file = files(graph)["1"]
     assert (file["status"], file["retractable"]) == ("committed", "whole")
     path = f"/graphs/g/files/{file['id']}"
@@ -56,88 +54,25 @@ def test_a_file_leaves_at_the_next_pass_and_the_answer_says_when(graph: Api) -> 
     assert graph.call("DELETE", f"{path}?wait=60", 200).json()["status"] == "retracted"
     ingest.join()
     assert graph.call("DELETE", path, 200).json()["status"] == "retracted"
-    assert len(edges_of(graph)) < len(before)
+    assert len(graph.edges()) < len(before)
     shown = graph.call("GET", "/graphs/g", 200).json()
     assert (shown["files"]["retracted"], shown["files"]["committed"]) == (1, 2)
     assert graph.call("GET", "/graphs/g/files?status=retracted", 200).json()["files"]
     again = graph.call("POST", f"{path}:retry", 200).json()
     assert again["status"] == "pending"
     graph.ingest()
-    assert edges_of(graph) == before
+    assert graph.edges() == before
 
 
-@pytest.mark.parametrize(
-    ("place", "status", "told"),
-    [
-        ("files/999", 404, "no file 999"),
-        ("files/0", 422, "file_id"),
-        ("files/x", 422, "file_id"),
-        ("files/1?inserts_only=perhaps", 422, "inserts_only"),
-        ("files/1?wait=1e9", 422, "wait"),
-    ],
-)
-def test_calls_that_name_nothing_are_refused(
-    graph: Api, place: str, status: int, told: str
-) -> None:
-    problem = graph.problem("DELETE", f"/graphs/g/{place}", status)
-    assert told in str(problem)
-    assert {file["status"] for file in files(graph).values()} == {"committed"}
-
-
-def test_files_that_cannot_leave_are_a_conflict(graph: Api, edges: Path) -> None:
-    pq.write_table(pa.table({"src": [1], "dst": [2], "op": ["d"]}), edges / "gone.parquet")
-    (edges / "same.parquet").write_bytes((edges / "0.parquet").read_bytes())
-    (edges / "bad.parquet").write_bytes(b"no table")
-    graph.push(b"src,dst\n1,2\n", CSV)
-    graph.ingest()
-    found = files(graph)
-    (push,) = (file for file in found.values() if file["push_id"])
-    for file, told in (
-        (found["gone"], "inserts only"),
-        (found["same"], f"file {found['0']['id']}"),
-        (found["bad"], "was refused"),
-        (push, "pushed edges"),
+def test_calls_that_name_nothing_are_refused(refusing: Api) -> None:
+    for place, status, told in (
+        ("999", 404, "no file 999"),
+        ("0", 422, "file_id"),
+        ("x", 422, "file_id"),
+        ("1?inserts_only=perhaps", 422, "inserts_only"),
+        ("1?wait=1e9", 422, "wait"),
     ):
-        problem = graph.problem("DELETE", f"/graphs/g/files/{file['id']}", 409)
-        assert problem["type"] == "urn:peewit:problem:file-cannot-be-retracted"
-        assert told in problem["detail"]
-    path = f"/graphs/g/files/{found['gone']['id']}?inserts_only=true"
-    graph.call("DELETE", path, 202)
-    graph.ingest()
-    assert files(graph)["gone"]["status"] == "retracted"
-
-
-def test_without_deletions_only_files_that_wait_are_left_out(api: Api, edges: Path) -> None:
-    api.create_graph("g", node_ids="dense")
-    api.call("POST", "/graphs/g/sources", 201, json={"url": str(edges), "follow": True})
-    api.ingest()
-    path = f"/graphs/g/files/{files(api)['1']['id']}"
-    problem = api.problem("DELETE", path, 409)
-    assert "create another graph with --deletions exact" in problem["detail"]
-    write(edges / "3.parquet", 3)
-    graph_id = api.home.catalog.get("g").id
-    Ingestor(api.home.database, api.home.settings).discover(graph_id)
-    waits = files(api)["3"]["id"]
-    assert api.call("DELETE", f"/graphs/g/files/{waits}", 202).json()["status"] == "retracting"
-    api.ingest()
-    assert files(api)["3"]["status"] == "retracted"
-    assert api.call("GET", "/graphs/g", 200).json()["edges_seen"] == 900
-
-
-def test_changed_files_of_a_source_that_replaces_take_the_place(graph: Api, edges: Path) -> None:
-    body = {"url": str(edges), "follow": True, "replaces": True}
-    made = graph.call("POST", "/graphs/g/sources", 201, json=body).json()
-    assert made["replaces"]
-    before = edges_of(graph)
-    write(edges / "2.parquet", 7)
-    graph.ingest()
-    assert edges_of(graph) != before
-    write(edges / "2.parquet", 2)
-    graph.ingest()
-    assert edges_of(graph) == before
-    (source,) = graph.call("GET", "/graphs/g/sources", 200).json()["sources"]
-    assert source["files"]["retracted"] == 2
-    assert source["replaces"]
+        assert told in str(refusing.problem("DELETE", f"/graphs/g/files/{place}", status))
 
 
 def certify(graph: Api, expected: int, **parameters: int) -> Any:
@@ -157,9 +92,7 @@ def test_snapshots_of_before_cannot_be_certified_and_the_newest_can(graph: Api) 
     ended = graph.call("GET", f"/jobs/{waiting['id']}", 200).json()
     assert ended["status"] == "failed"
     assert "the newest such snapshot is 2" in str(ended)
-    job = certify(graph, 202)
-    graph.run_job(job["id"])
-    ended = graph.call("GET", f"/jobs/{job['id']}", 200).json()
+    ended = graph.run(kind="certify")
     assert (ended["status"], ended["result"]["snapshot"]) == ("succeeded", 2)
     assert ended["result"]["epsilon_certified"] < 1e-3  # every edge is kept
     assert ended["result"]["n_edges"] < 600  # those of two files

@@ -1,4 +1,4 @@
-"""Sets of labels over HTTP and through the client, and calibrated probabilities."""
+"""Sets of labels over HTTP, and calibrated probabilities."""
 
 import csv
 import io
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
-from peewit.service.client import Client, Conflict, InvalidArgument
 from peewit.service.settings import Settings
 from peewit.service.wire.evaluations import PredictionAbstention
 from peewit.service.wire.predictions import DoubtfulLabels, NodePrediction, PredictionSets
@@ -34,9 +33,7 @@ def kept(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             ("hfs", {"probabilities": True}),
             ("stable-hfs", {}),
         ):
-            body = {"kind": "solve", "model": model, "parameters": parameters}
-            job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
-            api.run_job(job["id"])
+            api.solve(model, **parameters)
         yield api
 
 
@@ -185,28 +182,9 @@ def test_answers_are_given_where_few_are_wrong(kept: Api) -> None:
 def test_few_labels_are_refused_by_what_was_asked(kept: Api) -> None:
     labels = {"labels": [{"node": "n3", "few": "one"}, {"node": "n4", "few": "two"}]}
     kept.call("PUT", "/graphs/g/labels?label_column=few", 200, json=labels)
-    body = {"kind": "solve", "model": "auto", "parameters": {"sets": "auto", "label_column": "few"}}
-    job = kept.call("POST", "/graphs/g/jobs", 202, json=body).json()
-    kept.run_job(job["id"])
-    error = kept.call("GET", f"/jobs/{job['id']}", 200).json()["error"]
+    error = kept.solve("auto", sets="auto", label_column="few")["error"]
     assert error.startswith("sets leaves labels out in 5 folds")
     assert "a class keeps its last one" in error
-
-
-def test_the_client_reads_sets(kept: Api) -> None:
-    with Client(str(kept.client.base_url)) as client:
-        sets = client.sets("g", 0.8, model="auto").sets
-        table = client.predictions("g", model="auto", coverage=0.8).table
-        assert sets.certain_share == pytest.approx(sum(table["certain"].to_pylist()) / 60)
-        one = client.prediction("g", "n7", model="auto", coverage=0.8).prediction
-        assert one.labels is not None
-        assert client.abstention("g", 0.4, model="auto").abstention.chosen is not None
-        (doubted,) = client.doubtful_labels("g", k=1, model="auto").doubtful.labels
-        assert doubted.node == "n1"
-        with pytest.raises(Conflict):
-            client.sets("g", 0.8, model="stable-hfs")
-        with pytest.raises(InvalidArgument):
-            client.sets("g", 2.0, model="auto")
 
 
 @pytest.mark.usefixtures("processes")
@@ -216,10 +194,7 @@ def test_labels_of_suggested_nodes_judge_no_answer(api: Api) -> None:
     for origin, chosen in (("suggested", nodes[::2]), ("random", nodes[1::2])):
         rows = [{"node": n, "label": "left" if int(n[1:]) < 30 else "right"} for n in chosen]
         api.call("PUT", f"/graphs/g/labels?origin={origin}", 200, json={"labels": rows})
-    body = {"kind": "solve", "model": "auto", "parameters": {"sets": "marginal"}}
-    job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
-    api.run_job(job["id"])
-    told = api.call("GET", f"/jobs/{job['id']}", 200).json()["result"]
+    told = api.solve("auto", sets="marginal")["result"]
     assert told["stats"]["n_suggested"] == 15
     said = "labels of suggested nodes, 15, are not judged by; 17 others are"
     assert said in told["warning"]

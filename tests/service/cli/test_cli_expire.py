@@ -13,7 +13,6 @@ def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
     peewit("ingest", "g", calls, "--time", "at")
     told = peewit("graph", "show", "g").out
     assert "5 d by their time, leaving by 24.0 h; 24.0 h ahead allowed" in told
-    assert "since 2025-12-30T00:00:00Z, the latest is of 2026-01-04T12:00:00Z" in told
     told = peewit("expire", "g", "--before", "2026-01-03").out
     assert told == "g: edges live since 2026-01-03T00:00:00Z: 1; 1 have left\n"
     found = peewit("expire", "g", "--before", "1767225600", "--json").json
@@ -54,14 +53,6 @@ def test_a_dry_run_tells_what_comes_too_late_or_too_early(peewit: Peewit, tmp_pa
 
 
 def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
-    peewit("graph", "create", "plain")
-    refused = peewit("expire", "plain", "--before", "2026-01-03")
-    assert refused.exit_code == 1
-    assert "plain must have a window" in refused.err
-    assert peewit("graph", "create", "empty", "--window", "5d").exit_code == 0
-    refused = peewit("expire", "empty", "--before", "2026-01-03")
-    assert refused.exit_code == 1
-    assert "must not lie beyond all edges, of which there are none" in refused.err
     refused = peewit("expire", "plain", "--before", "tomorrow")
     assert refused.exit_code == 2
     assert "must be ISO 8601" in refused.err

@@ -486,9 +486,6 @@ def test_repairs_are_asked_for_and_told(client: Client, api: Api) -> None:
     nothing = client.repair("g", wait=None)
     ingest.join()
     assert (nothing.wanted, nothing.repair) == (None, None)  # not the one of before
-    client.create_graph("plain")
-    with pytest.raises(Conflict, match="must be exact to repair it"):
-        client.repair("plain")
 
 
 def test_files_leave_and_come_again(client: Client, api: Api, tmp_path: Path) -> None:

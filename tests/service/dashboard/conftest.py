@@ -25,7 +25,5 @@ def shown(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     settings = Settings(home=home, database_url=None, admin_key_file=None)
     with serving(settings, create=create_app) as api:
         bring_communities(api)
-        body = {"kind": "solve", "model": "stable-hfs", "parameters": {"cross_validate": 0}}
-        job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
-        api.run_job(job["id"])
+        api.solve("stable-hfs", cross_validate=0)
         yield api

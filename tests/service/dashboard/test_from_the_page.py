@@ -393,7 +393,7 @@ def test_a_download_says_how_long_it_is(shown: Api) -> None:
     for kind in ("csv", "parquet", "ndjson", "arrow"):
         answer = shown.client.get(f"/graphs/g/predictions/download?format={kind}")
         assert int(answer.headers["content-length"]) == len(answer.content)
-        assert answer.headers["content-disposition"].startswith("attachment")
+        assert answer.headers["content-disposition"].startswith('attachment; filename="g-pred')
 
 
 def test_a_page_that_is_not_there_is_a_page_and_a_call_a_problem(pages: Api) -> None:

@@ -51,10 +51,8 @@ def judged(api: Api) -> dict[str, str]:
             origin = "random" if column == "drawn" else "given"
             address = f"/graphs/g/labels?label_column={column}&origin={origin}"
             api.call("PUT", address, 200, json={"labels": rows})
-        body = {"kind": "solve", "model": model, "parameters": parameters}
-        job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
-        api.run_job(job["id"])
-        assert api.home.jobs.get(job["id"]).status is JobStatus.SUCCEEDED, name
+        job = api.solve(model, **parameters)
+        assert job["status"] == "succeeded", name
         found[name] = job["id"]
     return found
 

@@ -64,9 +64,7 @@ def test_what_to_label_next_is_asked_of_one_column(graph: Api) -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_predictions_are_shown_beside_the_labels_of_their_column(graph: Api) -> None:
-    body = {"kind": "solve", "model": "hfs", "parameters": {"label_column": "hue"}}
-    job = graph.call("POST", "/graphs/g/jobs", 202, json=body).json()
-    graph.run_job(job["id"])
+    job = graph.solve("hfs", label_column="hue")
     text = look(graph, "/graphs/g/predictions")  # none of the column without a name
     assert "of label column <strong>hue</strong>" in text
     assert "<td>red</td>" in text

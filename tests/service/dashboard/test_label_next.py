@@ -143,7 +143,7 @@ def test_nodes_that_a_strategy_does_not_choose_among_are_not_said_to_be_done(pag
 def test_nodes_out_of_reach_are_not_said_to_be_labeled(pages: Api) -> None:
     bring_edges(pages, b"src,dst\na,b\nb,c\nfar,off\n")
     pages.put_labels({"a": "x", "c": "y"})
-    pages.run_job(solve(pages, "stable-hfs"))
+    pages.solve("stable-hfs")
     pages.put_labels({"b": "x"})
     card = look(pages, f"{CARD}?strategy=margin")
     assert "No suggestion by margin" in card
@@ -157,15 +157,8 @@ def test_nodes_out_of_reach_are_not_said_to_be_labeled(pages: Api) -> None:
 def test_numbers_have_no_margins(pages: Api) -> None:
     bring_edges(pages)
     pages.put_labels({"a": 1.5, "c": 2.5})
-    pages.run_job(solve(pages, "stable-hfs", target="real"))
+    pages.solve("stable-hfs", target="real")
     assert "Numbers are predicted" in look(pages, f"{CARD}?strategy=margin")
-
-
-def solve(api: Api, model: str, **parameters: str) -> str:
-    """The id of a new job."""
-    body = {"kind": "solve", "model": model, "parameters": parameters}
-    job_id: str = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
-    return job_id
 
 
 # -------------------------------------------------------------------------- what predictions know
@@ -191,7 +184,7 @@ def test_what_is_missing_for_a_prediction_is_said(pages: Api) -> None:
 def test_predictions_know_every_label_only_where_they_do(pages: Api) -> None:
     bring_edges(pages)
     pages.put_labels({"a": "x", "c": "y"})
-    pages.run_job(solve(pages, "stable-hfs"))
+    pages.solve("stable-hfs")
     assert "They know every label." in effect(pages)
     pages.put_labels({"b": "x"})
     assert "They do not know the last change of labels." in effect(pages)
@@ -202,7 +195,7 @@ def test_predictions_know_every_label_only_where_they_do(pages: Api) -> None:
         json={"labels": [{"node": "later", "label": "y"}]},
     )
     assert "the last 2 changes" in effect(pages)
-    pages.run_job(solve(pages, "stable-hfs"))
+    pages.solve("stable-hfs")
     said = effect(pages)
     assert "They know every label but 1, of nodes that snapshot 1 does not have." in said
     pages.push(b"src,dst\nlater,a\n", CSV)
@@ -210,7 +203,7 @@ def test_predictions_know_every_label_only_where_they_do(pages: Api) -> None:
     said = effect(pages)
     assert "They do not know the edges after snapshot 1." in said
     assert "Predict now" in said
-    pages.run_job(solve(pages, "stable-hfs"))
+    pages.solve("stable-hfs")
     said = effect(pages)
     assert "They know every label." in said
     assert "They do not know" not in said
@@ -252,18 +245,6 @@ def test_labels_that_come_while_a_solve_runs_lead_to_one_more(pages: Api) -> Non
     (following,) = waiting(pages)
     assert following.id != first.id
     assert "once more for what has changed since" in effect(pages)
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_solve_that_follows_knows_the_last_label(pages: Api) -> None:
-    bring_edges(pages)
-    send(pages, SWITCH, 200, on="1")
-    for node, value in (("a", "x"), ("c", "y"), ("b", "x"), ("b", "y")):
-        send(pages, "/graphs/g/label-next", 200, node=node, label=value, strategy="margin")
-    (job,) = waiting(pages)
-    pages.run_job(job.id)
-    assert "They know every label." in effect(pages)
-    assert waiting(pages) == []
 
 
 def test_the_switch_solves_what_is_there_and_keeps_what_was_chosen(pages: Api) -> None:
@@ -360,7 +341,7 @@ def test_a_random_node_that_is_skipped_or_undone_is_asked_at_random_again(pages:
 @pytest.mark.usefixtures("processes")
 def test_what_is_predicted_for_a_random_node_is_not_shown(pages: Api) -> None:
     bring_communities(pages)
-    pages.run_job(solve(pages, "stable-hfs"))
+    pages.solve("stable-hfs")
     card = look(pages, f"{CARD}?strategy=margin")
     for shown in ("Predicted <strong>", 'class="bars scores"', 'class="neighbors"'):
         assert shown in card

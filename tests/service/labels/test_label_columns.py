@@ -131,6 +131,29 @@ def test_columns_are_put_together_or_not_at_all(
     assert labels_of(store, graph, "hue") == {"n1": "red", "n2": "blue"}
 
 
+def test_labels_of_a_column_are_all_text_or_all_numbers(
+    database: Database, store: LabelStore, graph: Solvable, labeling: Labeling
+) -> None:
+    record = Catalog(database).get("g")
+
+    def put(**labels: Any) -> None:
+        labeling.put(record, of(labels), unknown="keep")
+
+    told = "all text or all numbers, and node 'n1' has 'bot', got 3"
+    with pytest.raises(BadLabels, match="label of node 'n2' must be text: the") as refused:
+        put(n1="bot", n2=3)
+    assert told in str(refused.value)
+    assert refused.value.row == 1
+    put(n1="bot")
+    with pytest.raises(BadLabels, match=told):
+        put(n2=3.5)
+    put(n1=3.5)  # of all labels that there are
+    with pytest.raises(BadLabels, match="must be a number: "):
+        put(n2="human")
+    store.delete(graph.graph_id, ["n1"])
+    put(n2="human")
+
+
 def test_only_the_columns_that_changed_are_solved_again(
     database: Database, graph: Solvable, labeling: Labeling
 ) -> None:
