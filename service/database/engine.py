@@ -244,14 +244,14 @@ def refuse_network_file_system(path: Path, mounts: Path) -> None:
         table = mounts.read_text(errors="replace")
     except FileNotFoundError:
         return
-    found = Path("/"), ""
+    mount = Path("/"), ""
     for line in table.splitlines():
         _, mount_point, kind = line.split(" ")[:3]
         point = Path(_MOUNT_ESCAPE.sub(lambda code: chr(int(code[1], 8)), mount_point))
-        if path.resolve().is_relative_to(point) and len(point.parts) >= len(found[0].parts):
-            found = point, kind
-    if _NETWORK_FILE_SYSTEMS.fullmatch(found[1]):
+        if path.resolve().is_relative_to(point) and len(point.parts) >= len(mount[0].parts):
+            mount = point, kind
+    if _NETWORK_FILE_SYSTEMS.fullmatch(mount[1]):
         raise ValueError(
-            f"SQLite must not lie on a network file system, got {path} on {found[0]} ({found[1]}); "
+            f"SQLite must not lie on a network file system, got {path} on {mount[0]} ({mount[1]}); "
             "put it on a local disk or point PEEWIT_DATABASE_URL at PostgreSQL"
         )

@@ -149,8 +149,8 @@ class FeatureIntake:
     ) -> None:
         """Raise PositionMoved where somebody else's rows came first and have another shape."""
         version = lock_graph(connection, graph_id).features_version
-        found = self._shape(graph_id, version, connection=connection)
-        if found is not None and not found.fits(new):
+        shape = self._shape(graph_id, version, connection=connection)
+        if shape is not None and not shape.fits(new):
             raise PositionMoved(f"rows of features of graph {graph_id} have another shape by now")
 
     def _shape(

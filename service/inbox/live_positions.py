@@ -131,6 +131,6 @@ def note_refused(
     ]
     connection.execute(insert(refusals), rows)
     its = refusals.c.source_id == source_id
-    kept = select(refusals.c.id).where(its).order_by(refusals.c.id.desc())
-    last = kept.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
+    newest = select(refusals.c.id).where(its).order_by(refusals.c.id.desc())
+    last = newest.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
     connection.execute(delete(refusals).where(its, refusals.c.id <= last))

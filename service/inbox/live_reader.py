@@ -106,7 +106,7 @@ class LiveReader:
         """The source, opened again when it is to be read in another way."""
         access = access_to(source, graph, home=self._settings.home)
         known = self._open.get(source.id)
-        if known is not None and _said(known[0]) == _said(access):
+        if known is not None and _identity_of(known[0]) == _identity_of(access):
             return known[1]
         self.forget(source.id)
         live = live_source(source.kind).open(access)
@@ -125,13 +125,13 @@ class LiveReader:
         if chunk.table is None or not chunk.table.num_rows:
             advance(source, n_reads, chunk.position, refused=chunk.refused)
             return
-        taken = intake.take(source, graph, chunk.table, label=chunk.label)
-        refused = [*chunk.refused, *taken.refused]
+        rows = intake.take(source, graph, chunk.table, label=chunk.label)
+        refused = [*chunk.refused, *rows.refused]
         try:
-            advance(source, n_reads, chunk.position, refused=refused, store=taken.store)
+            advance(source, n_reads, chunk.position, refused=refused, store=rows.store)
         except PositionMoved:
-            if taken.path is not None:
-                taken.path.unlink()
+            if rows.path is not None:
+                rows.path.unlink()
             raise
 
 
@@ -162,5 +162,5 @@ def _anywhere(_path: str) -> bool:
     return True
 
 
-def _said(access: Access) -> tuple[object, ...]:
+def _identity_of(access: Access) -> tuple[object, ...]:
     return access.url, access.columns, access.takes_changes

@@ -109,10 +109,10 @@ class PushLog:
         For a check before the block is written; `add` checks again.
         """
         with self._database.read() as connection:
-            found = _of_keys(connection, graph_id, [idempotency_key]).get(idempotency_key)
-        if found is None:
+            record = _of_keys(connection, graph_id, [idempotency_key]).get(idempotency_key)
+        if record is None:
             return None
-        answer = _same_body(found, body_digest)
+        answer = _same_body(record, body_digest)
         if isinstance(answer, IdempotencyConflict):
             raise answer
         return answer
@@ -123,8 +123,8 @@ class PushLog:
             is_it = and_(pushes.c.id == push_id, pushes.c.graph_id == graph_id)
             if owner is not None:
                 is_it &= pushes.c.owner == owner
-            for found in _records(connection, is_it):
-                return found
+            for record in _records(connection, is_it):
+                return record
         raise PushNotFound(f"no push {push_id!r} of this graph, or it went in long ago")
 
     def waiting_bytes(self, graph_id: str) -> tuple[int, int]:
@@ -150,8 +150,8 @@ class PushLog:
             some = push_ids[start : start + _AT_ONCE]
             statement = select(pushes.c.id, pushes.c.content).where(pushes.c.id.in_(some))
             with self._database.read() as connection:
-                found = {row.id: row.content for row in connection.execute(statement)}
-            yield from ((push_id, found.get(push_id)) for push_id in some)
+                contents = {row.id: row.content for row in connection.execute(statement)}
+            yield from ((push_id, contents.get(push_id)) for push_id in some)
 
     def gather(
         self,
@@ -320,20 +320,20 @@ def _of_keys(
     if not named:
         return {}
     is_one = and_(pushes.c.graph_id == graph_id, pushes.c.idempotency_key.in_(named))
-    found = _records(connection, is_one)
-    return {record.idempotency_key: record for record in found if record.idempotency_key}
+    records = _records(connection, is_one)
+    return {record.idempotency_key: record for record in records if record.idempotency_key}
 
 
 def _records(connection: Connection, rule: ColumnElement[bool]) -> list[PushRecord]:
     rows = connection.execute(select(*_LISTED).where(rule)).all()
     file_ids = {row.file_id for row in rows if row.file_id is not None}
-    found = {
+    file_of = {
         row.id: FileRecord.of(row)
         for row in (
             connection.execute(select(files).where(files.c.id.in_(file_ids))) if file_ids else ()
         )
     }
-    return [_record(row._asdict(), found.get(row.file_id)) for row in rows]
+    return [_record(row._asdict(), file_of.get(row.file_id)) for row in rows]
 
 
 def _record(row: Mapping[str, Any], file: FileRecord | None) -> PushRecord:

@@ -410,8 +410,8 @@ def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], f
         files = [file for file in files if is_within(file.path, place, home=home)]
     elif not is_own(source.url, home):
         files = [file for file in files if not is_own(file.path, home)]
-    found = [ListedFile(file.path, file.version, file.size) for file in files]
-    return found, frozenset(edge_files.passed_over)
+    listed = [ListedFile(file.path, file.version, file.size) for file in files]
+    return listed, frozenset(edge_files.passed_over)
 
 
 def explained(error: BaseException) -> str:

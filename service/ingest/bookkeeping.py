@@ -219,8 +219,10 @@ class Bookkeeper:
             file=shown_url(file.path),
             reason=error.reason,
         )
-        kept = self._committed(file, error.file, kept_as=f"it cannot be retracted: {error.reason}")
-        self._finish([kept], summary)
+        outcome = self._committed(
+            file, error.file, kept_as=f"it cannot be retracted: {error.reason}"
+        )
+        self._finish([outcome], summary)
 
     def _committed(
         self, file: FileRecord, absorbed: AbsorbedFile, *, kept_as: str | None = None

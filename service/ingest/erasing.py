@@ -85,17 +85,17 @@ class Eraser:
         Their id may have been that of another node, which an earlier erasure took out.
         """
         log = self._manifest.erasures
-        named = log.nodes(self.record.id, struck=False)
-        if not named:
+        nodes = log.nodes(self.record.id, struck=False)
+        if not nodes:
             return
-        found = self.stream.lookup(self.traces.ids(named)).tolist()
-        news = [
-            (each, dense)
-            for each, dense in zip(named, found, strict=True)
-            if dense >= 0 and dense != each.dense
+        dense_ids = self.stream.lookup(self.traces.ids(nodes)).tolist()
+        changes = [
+            (node, dense)
+            for node, dense in zip(nodes, dense_ids, strict=True)
+            if dense >= 0 and dense != node.dense
         ]
-        if news:
-            log.resolve(self.record.id, news, lease=self.keeper.lease)
+        if changes:
+            log.resolve(self.record.id, changes, lease=self.keeper.lease)
 
     def strike(self) -> bool:
         """Take nodes out of the graph if that can be done now; whether it was.
@@ -138,14 +138,14 @@ class Eraser:
                 _log.warning("nodes not erased yet", graph=name, reason=reason)
         return done
 
-    def _strike(self, asked: Sequence[ErasureRecord]) -> None:
+    def _strike(self, records: Sequence[ErasureRecord]) -> None:
         """First step: out of what waits, of features, graph and index."""
         log, graph_id = self._manifest.erasures, self.record.id
         self.resolve()
         nodes = log.nodes(graph_id, struck=False)
-        ids = [each.id for each in asked]
+        ids = [each.id for each in records]
         nodes = [each for each in nodes if each.erasure_id in set(ids)]
-        self.traces.erase_inbox(nodes, {each.id: each.position for each in asked})
+        self.traces.erase_inbox(nodes, {each.id: each.position for each in records})
         dense = _dense(nodes)
         if dense.size:
             self.traces.erase_features(dense, self.stream.n_nodes)
@@ -161,7 +161,7 @@ class Eraser:
         log, graph_id = self._manifest.erasures, self.record.id
         mine = {each.id for each in struck}
         nodes = [each for each in log.nodes(graph_id, struck=True) if each.erasure_id in mine]
-        found: Sources = {"holding": [], "unread": []}
+        sources: Sources = {"holding": [], "unread": []}
         if nodes:
             if self.traces.is_backed_up():
                 return False
@@ -173,14 +173,14 @@ class Eraser:
                 self.traces.erase_made(dense, first)
             self.traces.erase_unnamed(nodes, struck)
             self.traces.erase_bad_rows(nodes)
-            found = self.traces.look_through_sources(self.traces.ids(nodes))
+            sources = self.traces.look_through_sources(self.traces.ids(nodes))
             self.traces.remove_old_features()
         with self.database.write() as connection:
             lock_graph(connection, graph_id)
             confirm(connection, self.keeper.lease)
             if nodes:
                 self.traces.erase_texts(connection, nodes)
-                log.forget(connection, sorted(mine), found)
+                log.forget(connection, sorted(mine), sources)
         if not self.database.forget_deleted():
             return False
         with self.database.write() as connection:

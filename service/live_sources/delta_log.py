@@ -66,7 +66,7 @@ class DeltaLog:
 
     def refresh(self) -> None:
         """Look for newer versions."""
-        with self._told():
+        with self._explain_errors():
             self._table.update_incremental()
         self._look()
 
@@ -114,13 +114,13 @@ class DeltaLog:
         removed: list[dict[str, Any]] = []
         fed: list[dict[str, Any]] = []
         for action in self._actions(version):
-            for name, found in (("add", added), ("remove", removed), ("cdc", fed)):
-                if (said := action.get(name)) is None:
+            for name, actions in (("add", added), ("remove", removed), ("cdc", fed)):
+                if (file := action.get(name)) is None:
                     continue
-                if said.get("deletionVector"):
+                if file.get("deletionVector"):
                     raise self._vectors(version)
-                if name == "cdc" or said["dataChange"]:
-                    found.append(said)
+                if name == "cdc" or file["dataChange"]:
+                    actions.append(file)
         if fed:
             return [
                 *(_piece(each, "feed deletes") for each in fed),
@@ -163,8 +163,8 @@ class DeltaLog:
 
     def first_version(self) -> int | None:
         """The first version from which the log is complete; None without one."""
-        found = self._files.get_file_info(pa.fs.FileSelector("_delta_log"))
-        names = [each.base_name.partition(".") for each in found]
+        files = self._files.get_file_info(pa.fs.FileSelector("_delta_log"))
+        names = [file.base_name.partition(".") for file in files]
         versions = {int(stem) for stem, _, end in names if end == "json" and stem.isdecimal()}
         first = self.version
         while first - 1 in versions:
@@ -173,11 +173,11 @@ class DeltaLog:
 
     def _at(self, version: int | None) -> DeltaTable:
         """The table at a version, by default its newest."""
-        with self._told():
+        with self._explain_errors():
             return DeltaTable(self._access.url, version=version, storage_options=self._options)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         """Raise errors of the library as one line."""
         try:
             yield

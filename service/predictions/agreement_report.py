@@ -105,10 +105,10 @@ def _pairs(
     common = is_there.T @ is_there
     pairs = [pair for pair in combinations(range(len(people)), 2) if common[pair]]
     pairs.sort(key=lambda pair: -int(common[pair]))
-    found = []
+    agreements = []
     for first, second in pairs[:_MOST_PAIRS]:
         pair = pair_agreement(answers[:, first], answers[:, second], confidence=confidence)
-        found.append(
+        agreements.append(
             PairAgreement(
                 annotators=(people[first], people[second]),
                 n_nodes=pair.n_nodes,
@@ -117,11 +117,11 @@ def _pairs(
                 kappa=_figure(pair.kappa),
             )
         )
-    return tuple(found)
+    return tuple(agreements)
 
 
-def _figure(found: Estimate) -> AgreementFigure:
-    return AgreementFigure(value=found.value, low=found.low, high=found.high)
+def _figure(estimate: Estimate) -> AgreementFigure:
+    return AgreementFigure(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _n_waiting(

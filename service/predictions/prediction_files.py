@@ -209,12 +209,12 @@ def write_predictions(
                 some = scores[rows]
                 if meta.score == "probability":
                     some = np.clip(some, 0.0, 1.0)
-                told = (
+                of_scores = (
                     _number_columns(some[:, 0], reachable[rows])
                     if labels is None
                     else list(class_columns(labels, some, reachable[rows], score).values())
                 )
-                columns = [_one_chunk(nodes[rows]), *told]
+                columns = [_one_chunk(nodes[rows]), *of_scores]
                 for name, values in further.items():
                     column = pa.array(values[rows], pa.float32(), mask=~reachable[rows])
                     columns.insert(schema.get_field_index(name), column)
@@ -385,8 +385,8 @@ class PredictionFile:
         """The rows that have a node, by dense id, in batches."""
         for batch in self._batches:
             nodes = batch.column("node")
-            kept = batch.filter(nodes.is_valid()) if nodes.null_count else batch
-            yield pa.record_batch(kept.columns, schema=self.schema)
+            named = batch.filter(nodes.is_valid()) if nodes.null_count else batch
+            yield pa.record_batch(named.columns, schema=self.schema)
 
     def erase(self, nodes: IntArray) -> None:
         """Rewrite the file without some dense ids, unless it has nothing of them."""
@@ -449,12 +449,12 @@ class PredictionFile:
             return self._predictions(
                 [column[row : row + 1] for column in self._columns[batch_of[0]]]
             )
-        found: dict[int, Prediction] = {}
+        by_place: dict[int, Prediction] = {}
         for batch in np.unique(batch_of).tolist():
             places = np.flatnonzero(batch_of == batch)
             rows = self._batches[batch].take(pa.array(row_of[places]))
-            found |= zip(places.tolist(), self._predictions(rows.columns), strict=True)
-        return [found[place] for place in range(len(nodes))]
+            by_place |= zip(places.tolist(), self._predictions(rows.columns), strict=True)
+        return [by_place[place] for place in range(len(nodes))]
 
     def _predictions(self, columns: list[pa.Array]) -> list[Prediction]:
         values = {
@@ -506,10 +506,10 @@ class PredictionFile:
 
 def _by_class(values: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """Values of the columns of a prefix, for each row by class; empty without such columns."""
-    found = {
+    columns = {
         name.removeprefix(prefix): each for name, each in values.items() if name.startswith(prefix)
     }
-    return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _with_nodes(schema: pa.Schema, *, nullable: bool) -> pa.Schema:

@@ -214,8 +214,8 @@ class Predictor:
             if self.meta.calibration is not None:
                 scores = Calibration.restored(self.meta.calibration).probabilities(scores)
             is_reached, score = np.ones(len(scores), bool), own_score(self.schema.names)
-            told = class_columns(labels, scores, is_reached, score)
-            columns = [each for name, each in told.items() if name in self.schema.names]
+            of_scores = class_columns(labels, scores, is_reached, score)
+            columns = [column for name, column in of_scores.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)
 
 
@@ -227,10 +227,10 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
     """
     inductive = ", ".join(inductive_models())
     if job.kind != "solve" or job.model not in inductive_models():
-        asked = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
+        description = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
         raise NotInductive(
             f"job must be a solve by one of {inductive}, which predict new points; got job "
-            f"{job.id}, which is {asked}"
+            f"{job.id}, which is {description}"
         )
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise JobNotSucceeded(
@@ -284,9 +284,9 @@ def inductive_models() -> list[str]:
 
 
 def _schema(file: PredictionFile) -> pa.Schema:
-    kept = [
+    fields = [
         field
         for field in file.schema
         if field.name not in _OF_NODES and not field.name.startswith(P_VALUE_PREFIX)
     ]
-    return pa.schema(kept, metadata=file.schema.metadata)
+    return pa.schema(fields, metadata=file.schema.metadata)

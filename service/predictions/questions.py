@@ -94,25 +94,25 @@ class Questions:
         for tried in range(_TRIES):
             # nodes may have been labeled since, so each further try chooses more
             spare = n_nodes * (2**tried - 1)
-            found = choose(len(held) + spare)
+            suggestions = choose(len(held) + spare)
             if of_column is None:
-                of_column = "" if found.file is None else found.file.meta.label_column
+                of_column = "" if suggestions.file is None else suggestions.file.meta.label_column
                 held = self.reservations.of_others(graph.id, holder, column=of_column)
-                found = choose(len(held) + spare) if held else found
+                suggestions = choose(len(held) + spare) if held else suggestions
             reserved = self.reserve(
                 graph,
-                [str(node) for node in found.nodes],
+                [str(node) for node in suggestions.nodes],
                 holder=holder,
                 strategy=strategy,
                 n_nodes=n_nodes,
                 column=of_column,
                 still=partial(self.unlabeled, graph, column=of_column),
             )
-            is_all = len(found.nodes) < min(n_nodes + len(held) + spare, MAX_SUGGESTIONS)
+            is_all = len(suggestions.nodes) < min(n_nodes + len(held) + spare, MAX_SUGGESTIONS)
             if is_all or len(reserved.nodes) == n_nodes:
                 break
             held = self.reservations.of_others(graph.id, holder, column=of_column)
-        return suggester.of_nodes(graph, found, reserved.nodes), reserved
+        return suggester.of_nodes(graph, suggestions, reserved.nodes), reserved
 
     def second_opinions(
         self,
@@ -220,10 +220,10 @@ class Questions:
         """
         own = self.reservations.own(graph.id, holder, column=column)
         place = {node: row for row, node in enumerate(nodes)}
-        kept = still([each.node for each in own if each.strategy == strategy])
-        kept = sorted(kept, key=lambda node: place.get(node, -1))[:n_nodes]
+        own_nodes = still([each.node for each in own if each.strategy == strategy])
+        own_nodes = sorted(own_nodes, key=lambda node: place.get(node, -1))[:n_nodes]
         held: list[Reservation] = []
-        rest = [*kept, *(each for each in nodes if each not in set(kept))]
+        rest = [*own_nodes, *(each for each in nodes if each not in set(own_nodes))]
         for _ in range(_TRIES):
             others = self.reservations.of_others(graph.id, holder, column=column)
             free = [each for each in rest if each not in others]
@@ -239,10 +239,10 @@ class Questions:
                 seconds=self.seconds,
             )
             # the last holder may have labeled a node since it was chosen
-            asked = set(still([each.node for each in got]))
-            gone = [each.node for each in got if each.node not in asked]
+            open_nodes = set(still([each.node for each in got]))
+            gone = [each.node for each in got if each.node not in open_nodes]
             self.reservations.give_back(graph.id, gone, holder, column=column)
-            held += [each for each in got if each.node in asked]
+            held += [each for each in got if each.node in open_nodes]
             rest = free[len(wanted) :]
         until = min((each.expires_at for each in held), default=None)
         return Reserved([each.node for each in held], until)

@@ -47,10 +47,10 @@ def erase_again(database: Database, settings: Settings) -> int:
     for graph in catalog.list():
         if graph.id not in wanted:
             continue
-        found = ledger.found(_ids(database, graph, nodes), wanted[graph.id])
+        by_hash = ledger.nodes_by_hash(_ids(database, graph, nodes), wanted[graph.id])
         for entry in missing:
             if entry.graph == graph.id:
-                named = [found[each] for each in entry.nodes if each in found]
+                named = [by_hash[each] for each in entry.nodes if each in by_hash]
                 ids = [node_id(each, graph.settings.node_ids) for each in named]
                 n_erased += forgetting.erase(graph, ids, erasure_id=entry.erasure).n_nodes
     if refused := [each for each in catalog.outdated() if each.graph_id in wanted]:

@@ -108,7 +108,7 @@ class WarmChild:
             args=(theirs, self._settings, log_choice()),
             name=f"peewit-{self._name}",
         )
-        with _held_back():
+        with _block_signals():
             process.start()
         theirs.close()  # so that the pipe breaks when the child dies
         self._running = _Running(process=process, connection=ours)
@@ -152,7 +152,7 @@ class WarmChild:
 
 
 @contextmanager
-def _held_back() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     """Start a process with signals to its group blocked.
 
     Otherwise it would die of one, with a traceback, in the second before it can ignore them.

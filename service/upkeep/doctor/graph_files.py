@@ -83,13 +83,13 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
     store_of = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
         store = SnapshotStore(patient.paths(graph).snapshots)
-        named = {job.snapshot for job in store_of.kept(graph.id)} - {None}
+        in_use = {job.snapshot for job in store_of.kept(graph.id)} - {None}
         present = graph.progress.snapshot
-        for number in sorted({*store.numbers(), *filter(None, (*named, present))}):
+        for number in sorted({*store.numbers(), *filter(None, (*in_use, present))}):
             try:
                 if number == present:
                     store.load(number)
-                n_rows, kept = store.edges(number).num_rows, store.meta(number).edges_kept
+                n_rows, n_edges = store.edges(number).num_rows, store.meta(number).edges_kept
             except SnapshotNotFound as error:
                 if _names(patient, graph, store_of, number):
                     text = f"{error}, though rows name it; restore a backup"
@@ -104,8 +104,8 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
                     text = f"snapshot {number} cannot be read ({error}); restore a backup"
                     yield _fault(graph, text)
             else:
-                if n_rows != kept:
-                    text = f"snapshot {number} must have {kept} edges, it has {n_rows}"
+                if n_rows != n_edges:
+                    text = f"snapshot {number} must have {n_edges} edges, it has {n_rows}"
                     yield _fault(graph, text)
 
 
@@ -117,9 +117,9 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
             jobs.c.graph_id == graph.id, jobs.c.kind == "solve", jobs.c.status == "succeeded"
         )
         rows = patient.rows(solved)
-        asked = sorted({(row.model, row.parameters.get(LABEL_COLUMN, "")) for row in rows})
-        found = (store.latest(graph.id, model, column=column) for model, column in asked)
-        latest = [job for job in found if job is not None]
+        answers = sorted({(row.model, row.parameters.get(LABEL_COLUMN, "")) for row in rows})
+        freshest = (store.latest(graph.id, model, column=column) for model, column in answers)
+        latest = [job for job in freshest if job is not None]
         erasures = ErasureLog(patient.database).list(graph.id)
         first = max((each.snapshot or 0 for each in erasures), default=0)
         for job in {job.id: job for job in [*latest, *store.kept(graph.id)]}.values():

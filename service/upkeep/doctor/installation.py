@@ -29,16 +29,16 @@ def check_packages(patient: Patient) -> Iterator[Finding]:
     """Installed versions that this program does not support."""
     del patient
     for line in requires("peewit") or ():
-        asked = Requirement(line)
-        if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
+        requirement = Requirement(line)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = version(asked.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
-            yield fault(f"{asked} is needed, it is not installed")
+            yield fault(f"{requirement} is needed, it is not installed")
             continue
-        if not asked.specifier.contains(found, prereleases=True):
-            yield fault(f"{asked} is needed, {found} is installed")
+        if not requirement.specifier.contains(installed, prereleases=True):
+            yield fault(f"{requirement} is needed, {installed} is installed")
 
 
 def check_compiled_code(patient: Patient) -> Iterator[Finding]:
