@@ -140,7 +140,7 @@ def open_database(url: str | URL) -> Database:
             raise ValueError(
                 f"PEEWIT_DATABASE_URL must start with sqlite or postgresql, got {other}"
             )
-    return _migrated(engine)
+    return _migrate(engine)
 
 
 def open_private_database(path: Path) -> Database:
@@ -152,10 +152,10 @@ def open_private_database(path: Path) -> Database:
     engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)))
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
-    return _migrated(engine)
+    return _migrate(engine)
 
 
-def _migrated(engine: Engine) -> Database:
+def _migrate(engine: Engine) -> Database:
     database = Database(engine)
     try:
         upgrade(database.read, database.write)

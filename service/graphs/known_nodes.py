@@ -57,7 +57,7 @@ class KnownNodes:
 
     def lookup(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
         """Dense ids of external ones, -1 where no committed file has the node."""
-        return self._shown(graph, nodes, self._index(graph).lookup(nodes))
+        return self._without_hidden(graph, nodes, self._index(graph).lookup(nodes))
 
     def committed(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
         """The same with hidden nodes, which no reader may know."""
@@ -124,7 +124,7 @@ class KnownNodes:
     def _hidden(self, graph: GraphRecord) -> Hidden:
         return self._manifest.hidden.of(graph)
 
-    def _shown(self, graph: GraphRecord, nodes: pa.Array, dense: Int32Array) -> Int32Array:
+    def _without_hidden(self, graph: GraphRecord, nodes: pa.Array, dense: Int32Array) -> Int32Array:
         """Dense ids without those that no reader may know."""
         hidden = self._hidden(graph)
         if hidden is NOTHING:
@@ -143,7 +143,7 @@ class KnownNodes:
         gathered = [Path(file.path) for file in pending if file.push_id is not None]
         paths = {push.id: Path(push.path) for push in waiting if push.path}
         contents = log.contents([push.id for push in waiting if not push.path])
-        features = [_Set(Path(each.path)) for each in self._manifest.features.waiting(graph_id)]
+        features = [_Set(Path(record.path)) for record in self._manifest.features.waiting(graph_id)]
         return chain(gathered, paths.values(), (content for _, content in contents), features)
 
     def _index(self, graph: GraphRecord) -> "_Index":

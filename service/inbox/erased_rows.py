@@ -34,7 +34,7 @@ def erase_from_block(path: Path, names: pa.Array) -> int | None:
         return None
     with pa.parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
-    write_block(path, (_without(each, _ENDS, names) for each in _block(path)), schema)
+    write_block(path, (_without(batch, _ENDS, names) for batch in _block(path)), schema)
     with pa.parquet.ParquetFile(path) as file:
         return int(file.metadata.num_rows)
 

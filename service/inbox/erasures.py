@@ -222,11 +222,11 @@ class ErasureLog:
     def hidden(self, graph_id: str) -> Hidden:
         """The nodes that readers of a graph may not show."""
         mine = self.nodes(graph_id, struck=False)
-        dense = [each.dense for each in (*mine, *self.nodes(graph_id, struck=True))]
+        dense = [node.dense for node in (*mine, *self.nodes(graph_id, struck=True))]
         known = {each for each in dense if each is not None}
         return Hidden(
             dense=frozen(np.array(sorted(known), np.int64)),
-            names=frozenset(each.node for each in mine),
+            names=frozenset(node.node for node in mine),
         )
 
     def resolve(

@@ -150,8 +150,8 @@ def insert_files(
     origin = {"graph_id": graph_id, "source_id": source_id}
     positions = take_positions(connection, graph_id, len(listing))
     rows = [
-        origin | each._asdict() | {"position": position}
-        for each, position in zip(listing, positions, strict=True)
+        origin | file._asdict() | {"position": position}
+        for file, position in zip(listing, positions, strict=True)
     ]
     connection.execute(insert(files), rows)
 

@@ -124,10 +124,10 @@ def note_refused(
         {
             "graph_id": graph_id,
             "source_id": source_id,
-            "place": printable(each.place),
-            "reason": printable(each.reason),
+            "place": printable(row.place),
+            "reason": printable(row.reason),
         }
-        for each in refused[-KEPT_REFUSALS:]
+        for row in refused[-KEPT_REFUSALS:]
     ]
     connection.execute(insert(refusals), rows)
     its = refusals.c.source_id == source_id

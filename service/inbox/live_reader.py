@@ -60,7 +60,7 @@ class LiveReader:
         graph = self._catalog.get_by_id(source.graph_id)
         self._busy.add(source.id)
         try:
-            live = self._opened(source, graph)
+            live = self._ensure_open(source, graph)
             place = self._manifest.live.place(source.id)
             n_reads, position, is_all = place.n_reads, place.position, False
             intake = self._intakes[source.holds]
@@ -102,7 +102,7 @@ class LiveReader:
         for source_id in list(self._open):
             self.forget(source_id)
 
-    def _opened(self, source: SourceRecord, graph: GraphRecord) -> LiveSource:
+    def _ensure_open(self, source: SourceRecord, graph: GraphRecord) -> LiveSource:
         """The source, opened again when it is to be read in another way."""
         access = access_to(source, graph, home=self._settings.home)
         known = self._open.get(source.id)

@@ -103,8 +103,8 @@ class Manifest:
         the manifest holds. Raises `SourceNotFound`, or a ValueError for a path that is too long.
         """
         listing = list(dict.fromkeys(ListedFile(*each) for each in listed))
-        for each in listing:
-            require_path("path", each.path)
+        for file in listing:
+            require_path("path", file.path)
         with self._database.read() as connection:
             require_source(connection, graph_id, source_id)
             if not any(_listing_changes(connection, graph_id, listing, source_id, is_asked_for)):
@@ -116,7 +116,7 @@ class Manifest:
             if adopted := [*changes.orphaned, *changes.returned]:
                 adopt = update(files).where(files.c.id == bindparam("file_id"))
                 connection.execute(
-                    adopt.values(source_id=source_id), [{"file_id": each} for each in adopted]
+                    adopt.values(source_id=source_id), [{"file_id": file_id} for file_id in adopted]
                 )
             if changes.forgiven:
                 connection.execute(delete(files).where(files.c.id.in_(changes.forgiven)))
@@ -217,8 +217,8 @@ class Manifest:
         """The files of a listing that are not in the manifest, and those that are."""
         with self._database.read() as connection:
             new = set(_listing_changes(connection, graph_id, listed).new)
-        return [each for each in listed if each in new], [
-            each for each in listed if each not in new
+        return [file for file in listed if file in new], [
+            file for file in listed if file not in new
         ]
 
     def counts(self, graph_id: str, *, source_id: str | None = None) -> Mapping[FileStatus, int]:
@@ -277,11 +277,11 @@ class Manifest:
             self._catalog.record_progress(graph_id, progress, joined)
             confirm(joined, lease)
             ended, n_offered = [], 0
-            for each in outcomes:
-                is_news, n_more = store_outcome(joined, graph_id, each)
+            for outcome in outcomes:
+                is_news, n_more = store_outcome(joined, graph_id, outcome)
                 n_offered += n_more
                 if is_news:
-                    ended.append(each.file_id)
+                    ended.append(outcome.file_id)
             settle(joined, graph_id, ended)
         return n_offered
 
@@ -384,17 +384,17 @@ def _listing_changes(
     changes = _ListingChanges([], [], [], [])
     for start in range(0, len(listing), _PATHS_AT_ONCE):
         some = listing[start : start + _PATHS_AT_ONCE]
-        paths = {each.path for each in some}
+        paths = {file.path for file in some}
         rows = connection.execute(
             columns.where(files.c.graph_id == graph_id, files.c.path.in_(paths))
         )
         known = {(path, version): rest for path, version, *rest in rows}
-        for each in some:
+        for file in some:
             file_id, orphaned, gone, retracted = known.pop(
-                (each.path, each.version), (None, False, False, False)
+                (file.path, file.version), (None, False, False, False)
             )
             if file_id is None:
-                changes.new.append(each)
+                changes.new.append(file)
             elif orphaned:
                 changes.orphaned.append(file_id)
             elif gone or retracted:

@@ -76,23 +76,23 @@ class PushLog:
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
-            earlier = _of_keys(connection, graph_id, [each.idempotency_key for each in new])
+            earlier = _of_keys(connection, graph_id, [push.idempotency_key for push in new])
             waiting = graph.pushed_bytes
             total = connection.execute(select(func.sum(graphs.c.pushed_bytes))).scalar_one()
             rows: list[dict[str, Any]] = []
             answers: list[PushRecord | IdempotencyConflict | BacklogFull] = []
-            for each in new:
-                key = each.idempotency_key
+            for push in new:
+                key = push.idempotency_key
                 before = earlier.get(key) if key is not None else None
                 if before is not None:
-                    answers.append(_same_body(before, each.body_digest))
-                elif (full := _full(waiting, total, each.n_bytes, limits)) is not None:
+                    answers.append(_same_body(before, push.body_digest))
+                elif (full := _full(waiting, total, push.n_bytes, limits)) is not None:
                     answers.append(full)
                 else:
-                    waiting, total = waiting + each.n_bytes, total + each.n_bytes
+                    waiting, total = waiting + push.n_bytes, total + push.n_bytes
                     position = graph.files_seq + len(rows) + 1
                     place = {"id": uuid4().hex, "graph_id": graph_id, "position": position}
-                    rows.append(asdict(each) | place)
+                    rows.append(asdict(push) | place)
                     record = _record(rows[-1], None)
                     answers.append(record)
                     if key is not None:
@@ -137,7 +137,7 @@ class PushLog:
 
     def waiting(self, graph_id: str, *, limit: int | None = None) -> Sequence[WaitingPush]:
         """Pushes that are in no file yet, in order."""
-        columns = [pushes.c[each.name] for each in fields(WaitingPush)]
+        columns = [pushes.c[column.name] for column in fields(WaitingPush)]
         statement = (
             select(*columns).where(push_waits(graph_id)).order_by(pushes.c.position).limit(limit)
         )
@@ -337,7 +337,7 @@ def _records(connection: Connection, rule: ColumnElement[bool]) -> list[PushReco
 
 
 def _record(row: Mapping[str, Any], file: FileRecord | None) -> PushRecord:
-    names = {each.name for each in fields(PushRecord)} - {"file", "is_repeated"}
+    names = {column.name for column in fields(PushRecord)} - {"file", "is_repeated"}
     return PushRecord(file=file, **{name: row[name] for name in names})
 
 

@@ -17,4 +17,4 @@ def source_columns(
     """
     if holds == "edges":
         return edge_columns(graph.columns_of_edges, names)
-    return NodeColumns.named(holds, graph.columns, names or {})
+    return NodeColumns.of_names(holds, graph.columns, names or {})

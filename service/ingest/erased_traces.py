@@ -113,7 +113,7 @@ class Traces:
     def ids(self, nodes: Sequence[WaitingNode]) -> pa.Array:
         """External ids as the node index has them."""
         kind = self.record.settings.node_ids
-        names = [each.node for each in nodes]
+        names = [node.node for node in nodes]
         return node_array(names if kind == "string" else [int(name) for name in names], kind)
 
     def erase_inbox(self, nodes: Sequence[WaitingNode], last_turns: Mapping[str, int]) -> None:
@@ -126,7 +126,7 @@ class Traces:
         turns = sorted(set(last_turns.values()))
         position = turns[-1]
         named = [
-            self.ids([each for each in nodes if last_turns[each.erasure_id] >= turn])
+            self.ids([node for node in nodes if last_turns[node.erasure_id] >= turn])
             for turn in turns
         ]
 
@@ -401,7 +401,7 @@ class Traces:
 
 def _texts(nodes: Sequence[WaitingNode]) -> frozenset[str]:
     """External ids as errors quote them: whole, cut, or escaped."""
-    names = [each.node for each in nodes]
+    names = [node.node for node in nodes]
     return frozenset(chain(names, map(excerpt, names), (repr(name)[1:-1] for name in names)))
 
 

@@ -72,7 +72,7 @@ class Eraser:
         answered before one of them came is known by then.
         """
         last = self._manifest.erasures.last_turn(self.record.id)
-        return [each for each in listed if last is None or each.position <= last]
+        return [turn for turn in listed if last is None or turn.position <= last]
 
     def is_due(self) -> bool:
         """Whether nodes can be taken out of the graph now."""
@@ -104,7 +104,7 @@ class Eraser:
         full; the next call goes on.
         """
         waiting = self._manifest.erasures.waiting(self.record.id)
-        new = [each for each in waiting if each.struck_at is None]
+        new = [erasure for erasure in waiting if erasure.struck_at is None]
         if not new or self._is_running(jobs.c.kind == "knn"):
             return False
         self.steps.begin("erasing nodes")
@@ -126,7 +126,7 @@ class Eraser:
         """
         done = self.strike()
         waiting = self._manifest.erasures.waiting(self.record.id)
-        struck = [each for each in waiting if each.struck_at is not None]
+        struck = [erasure for erasure in waiting if erasure.struck_at is not None]
         if struck and not self._is_running(_may_write(struck)):
             self.steps.begin("erasing nodes")
             try:
@@ -143,9 +143,9 @@ class Eraser:
         log, graph_id = self._manifest.erasures, self.record.id
         self.resolve()
         nodes = log.nodes(graph_id, struck=False)
-        ids = [each.id for each in records]
-        nodes = [each for each in nodes if each.erasure_id in set(ids)]
-        self.traces.erase_inbox(nodes, {each.id: each.position for each in records})
+        ids = [record.id for record in records]
+        nodes = [node for node in nodes if node.erasure_id in set(ids)]
+        self.traces.erase_inbox(nodes, {record.id: record.position for record in records})
         dense = _dense(nodes)
         if dense.size:
             self.traces.erase_features(dense, self.stream.n_nodes)
@@ -200,10 +200,10 @@ class Eraser:
 
 
 def _dense(nodes: Sequence[WaitingNode]) -> Int64Array:
-    return np.array(sorted({each.dense for each in nodes if each.dense is not None}), np.int64)
+    return np.array(sorted({node.dense for node in nodes if node.dense is not None}), np.int64)
 
 
 def _may_write(struck: Sequence[ErasureRecord]) -> ColumnElement[bool]:
     """Rule for jobs that began before the nodes were out, or whose directories are removed."""
-    last = max(each.struck_at for each in struck if each.struck_at is not None)
+    last = max(erasure.struck_at for erasure in struck if erasure.struck_at is not None)
     return or_(jobs.c.started_at <= last, jobs.c.kind.in_(_LEAVING_FILES))

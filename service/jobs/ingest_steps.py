@@ -136,8 +136,8 @@ class IngestSteps:
             for step in self.present()
             if step.is_stuck(stall_seconds)
         ]
-        ids = {each.source_id for each in stuck}  # a listing that stands still is an error too
-        failing = [each for each in self._failing_sources() if each.source_id not in ids]
+        ids = {fault.source_id for fault in stuck}  # a listing that stands still is an error too
+        failing = [fault for fault in self._failing_sources() if fault.source_id not in ids]
         return [*stuck, *failing, *self.failing_graphs()]
 
     def failing_graphs(self) -> list[IngestFault]:

@@ -85,13 +85,13 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:
-        values = [_decoded(value) for value in pc.cast(column, pa.large_binary()).to_pylist()]
+        values = [_decode(value) for value in pc.cast(column, pa.large_binary()).to_pylist()]
     if isinstance(column.type, pa.JsonType):
         values = [None if value is None else json.loads(value) for value in values]
     return values
 
 
-def _decoded(value: bytes | None) -> str | bytes | None:
+def _decode(value: bytes | None) -> str | bytes | None:
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:

@@ -97,7 +97,7 @@ class DeltaLog:
             raise self._vectors(version)
         actions = pa.table(table.get_add_actions(flatten=False))
         listed = actions.select(
-            [each for each in ("path", "partition") if each in actions.schema.names]
+            [name for name in ("path", "partition") if name in actions.schema.names]
         )
         return [
             Piece(path=row["path"], effect="insert", partition=row.get("partition") or {})
@@ -123,12 +123,12 @@ class DeltaLog:
                     actions.append(file)
         if fed:
             return [
-                *(_piece(each, "feed deletes") for each in fed),
-                *(_piece(each, "feed inserts") for each in fed),
+                *(_piece(file, "feed deletes") for file in fed),
+                *(_piece(file, "feed inserts") for file in fed),
             ]
         return [
-            *(_piece(each, "delete") for each in removed),
-            *(_piece(each, "insert") for each in added),
+            *(_piece(file, "delete") for file in removed),
+            *(_piece(file, "insert") for file in added),
         ]
 
     def batches(
@@ -159,7 +159,7 @@ class DeltaLog:
             read = [*held, _CHANGE] if is_feed else held
             for row, table in read_rows(file, read, first_row=first_row, most_rows=most_rows):
                 meant = _meant(_without_views(table), piece.effect)
-                yield row, self._completed(meant, columns, piece)
+                yield row, self._complete(meant, columns, piece)
 
     def first_version(self) -> int | None:
         """The first version from which the log is complete; None without one."""
@@ -185,7 +185,7 @@ class DeltaLog:
             reason = " ".join(_TRACE.split(_COLOR.sub("", str(error)), 1)[0].split())
             raise TableUnavailable(f"{self._shown} cannot be opened: {reason}") from error
 
-    def _completed(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
+    def _complete(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
         """The table with the columns that the file lacks: of its partition, or null."""
         for name in columns:
             if name not in table.column_names:

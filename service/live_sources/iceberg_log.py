@@ -146,9 +146,9 @@ class IcebergLog:
             held = self._names(file.schema_arrow, path)
             read = [held[field.field_id] for field in fields if field.field_id in held]
             for row, table in read_rows(file, read, first_row=first_row, most_rows=most_rows):
-                yield row, self._completed(table, fields, held, piece.file)
+                yield row, self._complete(table, fields, held, piece.file)
 
-    def _completed(
+    def _complete(
         self,
         table: pa.Table,
         fields: Sequence[NestedField],

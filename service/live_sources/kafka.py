@@ -124,13 +124,13 @@ class KafkaSource:
         ranges = self._ranges or self._look()
         self._ranges = None  # a second call without a read looks again
         at = self._offsets(position, ranges)
-        return sum(max(0, each.end - at[number]) for number, each in ranges.items())
+        return sum(max(0, offsets.end - at[number]) for number, offsets in ranges.items())
 
     def holds(self, ids: pa.Array) -> bool:
         """Whether any of some nodes is in a message that the topic has now."""
-        wanted = {str(each) for each in ids.to_pylist()}
+        wanted = {str(node) for node in ids.to_pylist()}
         ranges = self._look()
-        at = {number: each.first for number, each in ranges.items()}
+        at = {number: offsets.first for number, offsets in ranges.items()}
         return any(
             not wanted.isdisjoint(ids_of(_message_of(message), self._access))
             for message in self._messages(at, ranges, _AT_ONCE, lambda: False)
@@ -150,10 +150,10 @@ class KafkaSource:
         should_stop: Callable[[], bool],
     ) -> Iterator[KafkaMessage]:
         """Messages from ``at`` to every partition's end; ``at`` advances past each one."""
-        left = {number for number, each in ranges.items() if at[number] < each.end}
+        left = {number for number, offsets in ranges.items() if at[number] < offsets.end}
         if not left:
             return
-        consumer = self._connected()
+        consumer = self._connect()
         heard_at = time.monotonic()
         with self._errors():
             consumer.assign([TopicPartition(self._topic, number, at[number]) for number in left])
@@ -189,7 +189,7 @@ class KafkaSource:
 
     def _look(self) -> Mapping[int, _Range]:
         """Offset ranges of the partitions now."""
-        consumer = self._connected()
+        consumer = self._connect()
         with self._errors():
             topic = consumer.list_topics(self._topic, timeout=ANSWER_SECONDS).topics[self._topic]
             if topic.error is not None:
@@ -208,9 +208,9 @@ class KafkaSource:
         """Next offset of each partition by a position; in a new partition, its first message."""
         start = "earliest" if position is None else position.get("from")
         if start == "earliest":
-            return {number: each.first for number, each in ranges.items()}
+            return {number: offsets.first for number, offsets in ranges.items()}
         if start == "latest":
-            return {number: each.end for number, each in ranges.items()}
+            return {number: offsets.end for number, offsets in ranges.items()}
         if start is not None:
             return self._at_time(start, ranges)
         known = (position or {})["partitions"]
@@ -234,7 +234,7 @@ class KafkaSource:
         milliseconds = int(datetime.fromisoformat(moment).timestamp() * 1000)
         moments = [TopicPartition(self._topic, number, milliseconds) for number in ranges]
         with self._errors():
-            offsets = self._connected().offsets_for_times(moments, timeout=ANSWER_SECONDS)
+            offsets = self._connect().offsets_for_times(moments, timeout=ANSWER_SECONDS)
         return {
             place.partition: place.offset if place.offset >= 0 else ranges[place.partition].end
             for place in offsets
@@ -260,7 +260,7 @@ class KafkaSource:
                 self._consumer.poll(0)  # delivers connection errors, as a wrong password
             raise self._unavailable(_reason(error)) from error
 
-    def _connected(self) -> Consumer:
+    def _connect(self) -> Consumer:
         if self._consumer is None:
             self._cause = ""
             try:

@@ -171,7 +171,7 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
         for place, field in enumerate(table.schema):
             column = table.column(place)
             if _shares_text(field.type):
-                _require_decodable(sum(int(string_lengths(each).sum()) for each in column.chunks))
+                _require_decodable(sum(int(string_lengths(chunk).sum()) for chunk in column.chunks))
             if pa.types.is_decimal(field.type) and field.name not in columns.nodes:
                 is_label = isinstance(columns, NodeColumns) and not field.type.scale
                 number = pa.int64() if is_label else pa.float64()

@@ -51,7 +51,7 @@ class NodeColumns:
                 raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
 
     @classmethod
-    def named(
+    def of_names(
         cls,
         holds: Literal["labels", "features"],
         graph: Mapping[str, str],

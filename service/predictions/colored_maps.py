@@ -140,7 +140,7 @@ class Maps:
         names, labeled, label_color = self._get(
             "labels",
             (*key, named, graph.labels_seq),
-            lambda: self._labeled(graph, node_map, named, colors),
+            lambda: self._place_labels(graph, node_map, named, colors),
         )
         ids = self._get(
             "names",
@@ -175,7 +175,7 @@ class Maps:
                 raise
             return None
 
-    def _labeled(
+    def _place_labels(
         self, graph: GraphRecord, node_map: NodeMap, column: str, colors: Colors
     ) -> tuple[tuple[str, ...], Int64Array, Int16Array]:
         """Classes, places of labeled nodes, and the colors of their labels."""

@@ -92,7 +92,7 @@ def evaluate(
     predicted, scores = predicted[matched.judged], scores[matched.judged]
     scores[predicted < 0] = -np.inf
     columns = pc.index_in(pa.array(names, pa.string()), value_set=classes.texts).to_numpy()
-    return _Judged(
+    return _Judgments(
         classes=classes,
         true=true,
         predicted=predicted,
@@ -211,7 +211,7 @@ class _Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Judged:
+class _Judgments:
     """True and predicted class of each judged node, as places in ``classes``."""
 
     classes: _Classes
@@ -306,7 +306,7 @@ class _Judged:
         cells = place[self.true] * n_columns + place[self.predicted]
         counts = np.bincount(cells, minlength=(n_listed + 1) * n_columns)
         return Confusion(
-            classes=tuple(self.classes.names[each] for each in listed.tolist()),
+            classes=tuple(self.classes.names[code] for code in listed.tolist()),
             counts=tuple(map(tuple, counts.reshape(-1, n_columns).tolist())),
         )
 

@@ -56,8 +56,8 @@ class KeptLabels:
             nodes=nodes[places],
             classes=classes[places],
             places=places,
-            densities=_mapped(densities_path(path)),
-            shares=_mapped(shares_path(path)),
+            densities=_map_array(densities_path(path)),
+            shares=_map_array(shares_path(path)),
             has_lost_nodes=has_lost_nodes,
         )
 
@@ -84,7 +84,7 @@ def erase_labels(path: Path, nodes: Int64Array) -> None:
 
 def _erase_rows(path: Path, nodes: Int64Array, places: Int64Array) -> None:
     """Rewrite an array, if there is one, with zeros in some rows and columns."""
-    array = _mapped(path)
+    array = _map_array(path)
     if array is None:
         return
     rows = nodes[nodes < len(array)]
@@ -102,7 +102,7 @@ def _erase_rows(path: Path, nodes: Int64Array, places: Int64Array) -> None:
     publish_file(path, write)
 
 
-def _mapped(path: Path) -> Float32Array | None:
+def _map_array(path: Path) -> Float32Array | None:
     try:
         array: Float32Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

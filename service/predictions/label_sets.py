@@ -82,9 +82,9 @@ class LabelSets:
         """The prediction of one node with its set, as JSON values."""
         p_values = prediction["p_values"] or {}
         held = [
-            each
-            for each in self.file.meta.class_names
-            if p_values[str(each)] > 1.0 - self.coverage or str(prediction["label"]) == str(each)
+            name
+            for name in self.file.meta.class_names
+            if p_values[str(name)] > 1.0 - self.coverage or str(prediction["label"]) == str(name)
         ]
         return {**prediction, "labels": held, "certain": len(held) == 1}
 

@@ -60,12 +60,12 @@ def tile_bytes(colored: ColoredMap, place: TilePlace) -> bytes:
     """
     points = colored.map.tile(place.zoom, place.column, place.line)
     least = int(np.ceil(255 * place.min_doubt))
-    cells = _counted(colored, points, place, least)
+    cells = _cells(colored, points, place, least)
     if cells.n_nodes > TILE_POINTS:
-        return _encoded(colored, place, _marked(colored, points, least) + points.start, cells)
+        return _encode(colored, place, _places_beside(colored, points, least) + points.start, cells)
     is_in = (colored.colors.color[points] > HIDDEN) & (colored.colors.doubt[points] >= least)
     listed = np.flatnonzero(is_in) + points.start
-    return _encoded(colored, place, listed, Cells.none(listed.size))
+    return _encode(colored, place, listed, Cells.none(listed.size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +90,7 @@ class Cells:
         )
 
 
-def _counted(colored: ColoredMap, points: slice, place: TilePlace, least: int) -> Cells:
+def _cells(colored: ColoredMap, points: slice, place: TilePlace, least: int) -> Cells:
     """Cells of a tile; none where its nodes are so few that they are listed."""
     if points.stop - points.start <= TILE_POINTS:
         return Cells.none(0)
@@ -111,7 +111,7 @@ def _counted(colored: ColoredMap, points: slice, place: TilePlace, least: int) -
     return Cells(n_nodes=n_nodes, count=count, winner=winner, share=share, doubt=doubt)
 
 
-def _marked(colored: ColoredMap, points: slice, least: int) -> Int64Array:
+def _places_beside(colored: ColoredMap, points: slice, least: int) -> Int64Array:
     """Places in a tile of the nodes that it lists beside its cells."""
     color, doubt = colored.colors.color[points], colored.colors.doubt[points]
     first, stop = np.searchsorted(colored.labeled, (points.start, points.stop))
@@ -123,7 +123,7 @@ def _marked(colored: ColoredMap, points: slice, least: int) -> Int64Array:
     return np.union1d(labeled[::step], doubtful[:n_doubtful])
 
 
-def _encoded(
+def _encode(
     colored: ColoredMap,
     place: TilePlace,
     listed: Int64Array,
@@ -150,7 +150,7 @@ def _encoded(
         colored.colors.doubt[listed],
         is_labeled.astype(np.uint8),
     ]
-    return b"".join([each.tobytes() for each in arrays] + names)
+    return b"".join([array.tobytes() for array in arrays] + names)
 
 
 def _within(coordinate: npt.NDArray[np.uint32], zoom: int) -> npt.NDArray[np.uint64]:

@@ -363,10 +363,10 @@ class PredictionFile:
         self.meta = PredictionMeta.from_schema(self.schema)
         # views are made once: making one costs more than a lookup in it
         batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
-        blanked = list(_blanked(batches, hidden))
+        blanked = list(_blank_batches(batches, hidden))
         self.is_whole = not any(batch.column("node").null_count for batch in blanked)
         self._aligned = _with_nodes(reader.schema, nullable=not self.is_whole)
-        self._batches = [pa.record_batch(each.columns, schema=self._aligned) for each in blanked]
+        self._batches = [pa.record_batch(batch.columns, schema=self._aligned) for batch in blanked]
         status = path.stat()
         self.key = path, status.st_ino, status.st_mtime_ns, hidden.tobytes()
         self._columns = [batch.columns for batch in self._batches]
@@ -400,7 +400,7 @@ class PredictionFile:
 
         def write(path: Path) -> None:
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-                for batch in _blanked(self._batches, np.unique(mine)):
+                for batch in _blank_batches(self._batches, np.unique(mine)):
                     writer.write_batch(pa.record_batch(batch.columns, schema=schema))
 
         publish_file(self.path, write)
@@ -516,7 +516,7 @@ def _with_nodes(schema: pa.Schema, *, nullable: bool) -> pa.Schema:
     return schema.set(0, schema.field("node").with_nullable(nullable))
 
 
-def _blanked(batches: Sequence[pa.RecordBatch], nodes: IntArray) -> Iterator[pa.RecordBatch]:
+def _blank_batches(batches: Sequence[pa.RecordBatch], nodes: IntArray) -> Iterator[pa.RecordBatch]:
     """Batches with the rows of some dense ids, which increase, blanked."""
     first = 0
     for batch in batches:

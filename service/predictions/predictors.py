@@ -168,14 +168,14 @@ class Joining:
     Arguments of `peewit.solvers.models.linear.filtered_ridge.joined_scores`.
     """
 
-    given: Float32Array  # (n_nodes, n_classes) what nodes give by edges; memory-mapped
+    edge_scores: Float32Array  # (n_nodes, n_classes) what nodes give by edges; memory-mapped
     teleport: float
     constant: FloatArray  # (n_classes,)
 
     def scores(self, own: FloatArray, edges: PointEdges) -> FloatArray:
         """(n_points, n_classes) scores of points whose features alone give the scores ``own``."""
-        given = self.given[edges.nodes].astype(np.float64)
-        return joined_scores(own, edges.weights, given, self.teleport, self.constant)
+        edge_scores = self.edge_scores[edges.nodes].astype(np.float64)
+        return joined_scores(own, edges.weights, edge_scores, self.teleport, self.constant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,7 +201,7 @@ class Predictor:
         """Nodes that points may have edges to; None where they may have none."""
         if self.joining is None:
             return None
-        n_nodes = len(self.joining.given)
+        n_nodes = len(self.joining.edge_scores)
         return Neighbors(graph=graph, nodes=nodes, snapshot=self.meta.snapshot, n_nodes=n_nodes)
 
     def batches(self, blocks: Iterable[PointBlock]) -> Iterator[pa.RecordBatch]:
@@ -264,7 +264,7 @@ def _joining(file: PredictionFile, functions: Functions) -> Joining | None:
     if not isinstance(functions, LinearFunctions) or not path.exists():
         return None
     return Joining(
-        given=np.asanyarray(np.load(path, mmap_mode="r")),
+        edge_scores=np.asanyarray(np.load(path, mmap_mode="r")),
         teleport=float(file.meta.stats["teleport"]),
         constant=functions.weights[-1],
     )

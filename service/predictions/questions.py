@@ -157,10 +157,10 @@ class Questions:
             nodes = self._doubtful(graph, annotator, column, file)
         else:
             nodes = self.due(graph, annotator, column=column, share=share)
-        wanted = [each for each in self._known(graph, nodes) if each not in skipped]
+        wanted = [node for node in self._known(graph, nodes) if node not in skipped]
         if not is_reserving:
             held = self.reservations.of_others(graph.id, holder, column=column)
-            return Reserved([each for each in wanted if each not in held][:n_nodes], None)
+            return Reserved([node for node in wanted if node not in held][:n_nodes], None)
         return self.reserve(
             graph,
             wanted,
@@ -169,9 +169,9 @@ class Questions:
             n_nodes=n_nodes,
             column=column,
             still=lambda nodes: [
-                each
-                for each in self.opinions.unanswered(graph.id, nodes, annotator, column=column)
-                if each not in skipped
+                node
+                for node in self.opinions.unanswered(graph.id, nodes, annotator, column=column)
+                if node not in skipped
             ],
         )
 
@@ -186,7 +186,7 @@ class Questions:
             return []
         part = part_of(graph, column)
         waiting = self.opinions.awaiting(graph.id, annotator, column=column)
-        return sorted((each for each in waiting if part(each) < share), key=part)
+        return sorted((node for node in waiting if part(node) < share), key=part)
 
     def is_due(self, graph: GraphRecord, annotator: str, *, column: str = "") -> bool:
         """Whether the annotator's next question should be for a second opinion.
@@ -201,7 +201,7 @@ class Questions:
     def unlabeled(self, graph: GraphRecord, nodes: Sequence[str], column: str) -> list[str]:
         """Those of some nodes that have no label, in order."""
         labeled = self.labels.of_nodes(graph.id, nodes, column=column)
-        return [each for each in nodes if each not in labeled]
+        return [node for node in nodes if node not in labeled]
 
     def reserve(
         self,
@@ -254,7 +254,7 @@ class Questions:
         if file is None:
             raise BadArgument("by", "must be second-opinion before anything is predicted")
         ranked = doubtful_labels(file, k=MAX_DOUBTFUL).labels
-        names = [str(each.node) for each in ranked if each.behind > 0.0]
+        names = [str(label.node) for label in ranked if label.behind > 0.0]
         return self.opinions.unanswered(graph.id, names, annotator, column=column)
 
     def _known(self, graph: GraphRecord, nodes: Sequence[str]) -> list[str]:
@@ -262,6 +262,6 @@ class Questions:
         if not nodes:
             return []
         kind = graph.settings.node_ids
-        ids = node_array([node_id(each, kind) for each in nodes], kind)
+        ids = node_array([node_id(node, kind) for node in nodes], kind)
         dense = self.nodes.lookup(graph, ids)
         return [nodes[row] for row in np.flatnonzero(dense >= 0).tolist()]

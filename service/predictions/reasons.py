@@ -84,7 +84,7 @@ def node_reasons(
             for place in largest.tolist()
         ),
         labels=labels,
-        carried=sum(each.part for each in labels),
+        carried=sum(reason.part for reason in labels),
         against=against,
         followed=evidence.followed,
         is_whole=is_whole,
@@ -105,12 +105,12 @@ class _NamedReasons:
 
     def reasons(self, kinds: list[Int64Array], k: int) -> list[tuple[LabelReason, ...]]:
         """The first ``k`` of each kind whose node is not erased, by one search for all ways."""
-        shown = [self._shown(which)[:k] for which in kinds]
+        shown = [self._readable(which)[:k] for which in kinds]
         targets = self.nodes[self.evidence.places[np.concatenate(shown)]].tolist()
         ways = iter(likeliest_ways(self.rows, self.node, targets))
-        return [tuple(self._reason(place, next(ways)) for place in each) for each in shown]
+        return [tuple(self._reason(place, next(ways)) for place in kind) for kind in shown]
 
-    def _shown(self, which: Int64Array) -> Int64Array:
+    def _readable(self, which: Int64Array) -> Int64Array:
         """Those of some reasons whose node is not erased."""
         nodes = self.nodes[self.evidence.places[which]]
         is_shown: BoolArray = self.file.take(nodes)["node"].is_valid().to_numpy()
@@ -129,7 +129,7 @@ class _NamedReasons:
 
     def _names(self, nodes: list[int]) -> list[NodeId]:
         """External ids; None for erased nodes."""
-        return [each["node"] for each in self.file.lookup(np.array(nodes))]
+        return [prediction["node"] for prediction in self.file.lookup(np.array(nodes))]
 
 
 def _kept_labels(file: PredictionFile) -> KeptLabels:

@@ -226,7 +226,7 @@ class Suggester:
     ) -> Suggestions:
         """The same suggestions with other nodes, given by external ids as text."""
         kind = graph.settings.node_ids
-        dense = self._nodes.lookup(graph, node_array([node_id(each, kind) for each in names], kind))
+        dense = self._nodes.lookup(graph, node_array([node_id(name, kind) for name in names], kind))
         known = dense[dense >= 0].astype(np.int64)
         return replace(
             suggestions,
@@ -375,7 +375,7 @@ class Suggester:
             return []
         ids = self._nodes.external_ids(graph, int(nodes.max()) + 1)
         names: list[NodeId] = ids.take(pa.array(nodes)).to_pylist()
-        return [json_integer(each) if isinstance(each, int) else each for each in names]
+        return [json_integer(name) if isinstance(name, int) else name for name in names]
 
 
 def random_places(nodes: Int64Array, seed: int) -> UInt64Array:

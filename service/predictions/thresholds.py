@@ -109,7 +109,7 @@ def class_threshold(
     target = ThresholdGoal(**goal)
     place = _place(file.meta, positive)
     if threshold is None:
-        threshold = _chosen(file, place, target)
+        threshold = _choose(file, place, target)
     elif not np.isfinite(threshold):
         raise BadArgument("threshold", f"must be finite, got {threshold}")
     elif target.goals and not target.has_costs:
@@ -194,7 +194,7 @@ def _place(meta: PredictionMeta, positive: str) -> int:
     return names.index(positive)
 
 
-def _chosen(file: PredictionFile, place: int, goal: ThresholdGoal) -> float:
+def _choose(file: PredictionFile, place: int, goal: ThresholdGoal) -> float:
     left_out = read_left_out(file)
     curve = ScoreCurve.of(left_out.classes == place, left_out.scores[:, place])
     return choose_threshold(curve, goal)

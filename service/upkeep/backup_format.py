@@ -94,7 +94,7 @@ def copy_rows(source: Connection, target: Connection, progress: Progress) -> dic
     rows = count_rows(source)
     total, done = sum(rows.values()), 0
     for table in carried_tables():
-        result = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(_carried(table))
+        result = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(_selection(table))
         for some in result.mappings().partitions():
             target.execute(insert(table), [dict(row) for row in some])
             done += len(some)
@@ -107,14 +107,14 @@ def count_rows(connection: Connection) -> dict[str, int]:
     return {
         f"{table.name}": int(
             connection.execute(
-                select(func.count()).select_from(_carried(table).subquery())
+                select(func.count()).select_from(_selection(table).subquery())
             ).scalar_one()
         )
         for table in carried_tables()
     }
 
 
-def _carried(table: Table) -> Select[Any]:
+def _selection(table: Table) -> Select[Any]:
     active = select(graphs.c.id).where(graphs.c.state == "active")
     if table is graphs:
         return select(table).where(graphs.c.state == "active")

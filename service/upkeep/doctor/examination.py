@@ -44,8 +44,8 @@ def examine(patient: Patient, *, repair: bool = False) -> Sequence[Finding]:
 
     The installation may be in use. With ``repair``, what can be repaired is, and findings say how.
     """
-    findings = [each for name, check in CHECKS.items() for each in _run(name, check, patient)]
-    return [_repair(each) for each in findings] if repair else findings
+    findings = [finding for name, check in CHECKS.items() for finding in _run(name, check, patient)]
+    return [_repair(finding) for finding in findings] if repair else findings
 
 
 def _run(name: str, check: Check, patient: Patient) -> Iterator[Finding]:

@@ -71,7 +71,7 @@ def check_home(patient: Patient) -> Iterator[Finding]:
 def check_disk(patient: Patient) -> Iterator[Finding]:
     """Whether there is room for the next checkpoints."""
     usage = shutil.disk_usage(patient.settings.home)
-    sizes = [_checkpoint_bytes(patient.paths(each).checkpoints) for each in patient.graphs()]
+    sizes = [_checkpoint_bytes(patient.paths(graph).checkpoints) for graph in patient.graphs()]
     largest = max(sizes, default=0)
     shown = f"{usage.free / 2**30:.1f} GiB of {usage.total / 2**30:.1f} GiB are free"
     if usage.free < 2 * largest:
@@ -120,8 +120,8 @@ def _checkpoint_bytes(directory: Path) -> int:
     if not directory.exists():
         return 0
     sizes = [
-        sum(path.stat().st_size for path in each.iterdir())
-        for each in directory.iterdir()
-        if each.is_dir()
+        sum(path.stat().st_size for path in checkpoint.iterdir())
+        for checkpoint in directory.iterdir()
+        if checkpoint.is_dir()
     ]
     return max(sizes, default=0)
