@@ -140,7 +140,7 @@ def open_database(url: str | URL) -> Database:
             raise ValueError(
                 f"PEEWIT_DATABASE_URL must start with sqlite or postgresql, got {other}"
             )
-    return _migrated(engine)
+    return _migrate(engine)
 
 
 def open_private_database(path: Path) -> Database:
@@ -152,10 +152,10 @@ def open_private_database(path: Path) -> Database:
     engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)))
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
-    return _migrated(engine)
+    return _migrate(engine)
 
 
-def _migrated(engine: Engine) -> Database:
+def _migrate(engine: Engine) -> Database:
     database = Database(engine)
     try:
         upgrade(database.read, database.write)
@@ -244,14 +244,14 @@ def refuse_network_file_system(path: Path, mounts: Path) -> None:
         table = mounts.read_text(errors="replace")
     except FileNotFoundError:
         return
-    found = Path("/"), ""
+    mount = Path("/"), ""
     for line in table.splitlines():
         _, mount_point, kind = line.split(" ")[:3]
         point = Path(_MOUNT_ESCAPE.sub(lambda code: chr(int(code[1], 8)), mount_point))
-        if path.resolve().is_relative_to(point) and len(point.parts) >= len(found[0].parts):
-            found = point, kind
-    if _NETWORK_FILE_SYSTEMS.fullmatch(found[1]):
+        if path.resolve().is_relative_to(point) and len(point.parts) >= len(mount[0].parts):
+            mount = point, kind
+    if _NETWORK_FILE_SYSTEMS.fullmatch(mount[1]):
         raise ValueError(
-            f"SQLite must not lie on a network file system, got {path} on {found[0]} ({found[1]}); "
+            f"SQLite must not lie on a network file system, got {path} on {mount[0]} ({mount[1]}); "
             "put it on a local disk or point PEEWIT_DATABASE_URL at PostgreSQL"
         )

@@ -28,13 +28,13 @@ def column_names(connection: Connection, graph_id: str) -> list[str]:
 
     One index look-up for each, however many labels there are.
     """
-    events, found = label_events.c, list[str]()
+    events, names = label_events.c, list[str]()
     least = select(func.min(events.column_name)).where(events.graph_id == graph_id)
     name = connection.execute(least).scalar()
     while name is not None:
-        found.append(name)
+        names.append(name)
         name = connection.execute(least.where(events.column_name > name)).scalar()
-    return found
+    return names
 
 
 def count_to_two(connection: Connection, graph_id: str, column: str = "") -> int:

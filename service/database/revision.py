@@ -54,13 +54,13 @@ class Revision:
     def _read(self, connection: Connection) -> object:
         if self._database.is_sqlite:  # past SQLAlchemy, which takes ten times as long as this does
             try:
-                found = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
+                state = connection.connection.driver_connection.execute(_DATA_VERSION).fetchone()  # type: ignore[union-attr]
             except sqlite3.Error as error:
                 raise OperationalError(_DATA_VERSION, None, error) from error
         else:
-            found = connection.exec_driver_sql(_SNAPSHOT).scalar_one()
+            state = connection.exec_driver_sql(_SNAPSHOT).scalar_one()
         # SQLite counts per connection: equal counts of two connections say nothing.
-        return connection, found
+        return connection, state
 
     def _connect(self) -> Connection:
         self._connection = self._database.engine.connect().execution_options(

@@ -43,7 +43,7 @@ class Forgetting:
         ids = node_array(named, graph.settings.node_ids)
         is_known = self.nodes.knows(graph, ids)
         dense = self.nodes.lookup(graph, ids)
-        made = self.log.add(
+        erasure = self.log.add(
             graph.id,
             [str(node) for node in named],
             dense.tolist(),
@@ -53,20 +53,20 @@ class Forgetting:
             erasure_id=erasure_id,
             ledger=Ledger(self.home / LEDGER) if erasure_id is None else None,
         )
-        self._hide_new(graph, made, ids, dense)
-        return made
+        self._hide_new(graph, erasure, ids, dense)
+        return erasure
 
     def _hide_new(
-        self, graph: GraphRecord, made: ErasureRecord, ids: pa.Array, before: Int32Array
+        self, graph: GraphRecord, erasure: ErasureRecord, ids: pa.Array, before: Int32Array
     ) -> None:
         """Hide what files brought between the look at the index and the erasure.
 
         Ingest does this for later files, as the erasure is stored by then.
         """
         present = replace(graph, erasures_seq=self.log.changes(graph.id))
-        found = self.nodes.committed(present, ids)
-        news = np.flatnonzero((found >= 0) & (found != before))
-        if news.size:
+        dense = self.nodes.committed(present, ids)
+        rows = np.flatnonzero((dense >= 0) & (dense != before))
+        if rows.size:
             self.log.note_dense(
-                graph.id, made.id, dict(zip(news.tolist(), found[news].tolist(), strict=True))
+                graph.id, erasure.id, dict(zip(rows.tolist(), dense[rows].tolist(), strict=True))
             )

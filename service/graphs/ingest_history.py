@@ -93,7 +93,7 @@ def edges_per_second(points: Sequence[IngestPoint], at: datetime) -> float:
 
     Points are oldest first; ``at`` is the present, by the database's clock.
     """
-    recent = [each for each in points if (at - each.at).total_seconds() <= _RATE_SECONDS]
+    recent = [point for point in points if (at - point.at).total_seconds() <= _RATE_SECONDS]
     if len(recent) < 2:
         return 0.0
     seconds = (recent[-1].at - recent[0].at).total_seconds()
@@ -121,4 +121,4 @@ def _surplus(graph_id: str) -> Select[Any]:
 
 
 def _point(row: Any) -> IngestPoint:
-    return IngestPoint(**{each.name: getattr(row, each.name) for each in fields(IngestPoint)})
+    return IngestPoint(**{column.name: getattr(row, column.name) for column in fields(IngestPoint)})

@@ -57,7 +57,7 @@ class KnownNodes:
 
     def lookup(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
         """Dense ids of external ones, -1 where no committed file has the node."""
-        return self._shown(graph, nodes, self._index(graph).lookup(nodes))
+        return self._without_hidden(graph, nodes, self._index(graph).lookup(nodes))
 
     def committed(self, graph: GraphRecord, nodes: pa.Array) -> Int32Array:
         """The same with hidden nodes, which no reader may know."""
@@ -108,10 +108,10 @@ class KnownNodes:
         known: BoolArray = self.lookup(graph, nodes) >= 0
         for block in () if known.all() else waiting:
             missing = np.flatnonzero(~known)
-            found = _in_block(block, nodes.take(pa.array(missing)))
-            if found is None:  # committed and removed meanwhile, or taken apart
-                found = self.knows(graph, nodes.take(pa.array(missing)))
-            known[missing] = found
+            is_waiting = _in_block(block, nodes.take(pa.array(missing)))
+            if is_waiting is None:  # committed and removed meanwhile, or taken apart
+                is_waiting = self.knows(graph, nodes.take(pa.array(missing)))
+            known[missing] = is_waiting
             if known.all():
                 break
         if graph.erasures_seq:
@@ -124,13 +124,13 @@ class KnownNodes:
     def _hidden(self, graph: GraphRecord) -> Hidden:
         return self._manifest.hidden.of(graph)
 
-    def _shown(self, graph: GraphRecord, nodes: pa.Array, found: Int32Array) -> Int32Array:
+    def _without_hidden(self, graph: GraphRecord, nodes: pa.Array, dense: Int32Array) -> Int32Array:
         """Dense ids without those that no reader may know."""
         hidden = self._hidden(graph)
         if hidden is NOTHING:
-            return found
-        is_hidden = np.isin(found, hidden.dense) | _are_named(nodes, hidden.names)
-        return np.where(is_hidden, np.int32(-1), found)
+            return dense
+        is_hidden = np.isin(dense, hidden.dense) | _are_named(nodes, hidden.names)
+        return np.where(is_hidden, np.int32(-1), dense)
 
     def _waiting_blocks(self, graph_id: str) -> "Iterator[_Block]":
         """Blocks that wait; each is read when it is asked for.
@@ -143,7 +143,7 @@ class KnownNodes:
         gathered = [Path(file.path) for file in pending if file.push_id is not None]
         paths = {push.id: Path(push.path) for push in waiting if push.path}
         contents = log.contents([push.id for push in waiting if not push.path])
-        features = [_Set(Path(each.path)) for each in self._manifest.features.waiting(graph_id)]
+        features = [_Set(Path(record.path)) for record in self._manifest.features.waiting(graph_id)]
         return chain(gathered, paths.values(), (content for _, content in contents), features)
 
     def _index(self, graph: GraphRecord) -> "_Index":
@@ -171,9 +171,9 @@ class _Index:
     def lookup(self, nodes: pa.Array) -> Int32Array:
         with self._lock:
             if self._nodes is not None:
-                found = self._nodes.lookup(nodes)
-                if (found >= 0).all():  # a committed node keeps its id: no need to look for news
-                    return found
+                dense = self._nodes.lookup(nodes)
+                if (dense >= 0).all():  # a committed node keeps its id: no need to look for news
+                    return dense
             index = self._refresh()
             if index is None:
                 return np.full(len(nodes), -1, np.int32)
@@ -184,10 +184,10 @@ class _Index:
         if known is None or not known.has_table or not self._lock.acquire(blocking=False):
             return None
         try:
-            found = known.lookup(nodes)
+            dense = known.lookup(nodes)
         finally:
             self._lock.release()
-        return found if (found >= 0).all() else None
+        return dense if (dense >= 0).all() else None
 
     def external_ids(self, n_nodes: int) -> pa.ChunkedArray:
         with self._lock:
@@ -222,8 +222,8 @@ def _are_named(nodes: pa.Array, names: Collection[str]) -> BoolArray:
     if not names:
         return np.zeros(len(nodes), bool)
     listed = pa.array(names, pa.large_string())
-    found = pc.is_in(nodes.cast(pa.large_string()), value_set=listed)
-    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+    is_in = pc.is_in(nodes.cast(pa.large_string()), value_set=listed)
+    return np.asarray(is_in.to_numpy(zero_copy_only=False), bool)
 
 
 def _n_committed(checkpoints: Path) -> int:
@@ -241,16 +241,16 @@ def _n_committed(checkpoints: Path) -> int:
 
 def _in_block(block: _Block, nodes: pa.Array) -> BoolArray | None:
     """Whether a waiting block has each node; None when the block is gone."""
-    found = np.zeros(len(nodes), dtype=bool)
+    is_there = np.zeros(len(nodes), dtype=bool)
     try:
         for ids in _ids(block):
             in_column = pc.is_in(nodes, value_set=ids.cast(nodes.type))
-            found |= in_column.to_numpy(zero_copy_only=False)
-            if found.all():
+            is_there |= in_column.to_numpy(zero_copy_only=False)
+            if is_there.all():
                 break
     except FileNotFoundError:
         return None
-    return found
+    return is_there
 
 
 def _ids(block: _Block) -> Iterator[pa.Array]:

@@ -88,7 +88,7 @@ class FeatureIntake:
             refused |= dict.fromkeys(last.values(), f"a row must be {kinds}, as those there are")
         new = None
         try:
-            new = self._written(source, graph, blocks) if blocks else None
+            new = self._write(source, graph, blocks) if blocks else None
         except BadFeatures as error:  # as of sparse rows without any entry
             refused |= dict.fromkeys(last.values(), error.reason)
 
@@ -105,7 +105,7 @@ class FeatureIntake:
             path=None if new is None else Path(new.path),
         )
 
-    def _written(
+    def _write(
         self, source: SourceRecord, graph: GraphRecord, blocks: Sequence[FeatureBlock]
     ) -> NewFeatureSet:
         """A set on disk, whose file is swept unless a row names it."""
@@ -149,8 +149,8 @@ class FeatureIntake:
     ) -> None:
         """Raise PositionMoved where somebody else's rows came first and have another shape."""
         version = lock_graph(connection, graph_id).features_version
-        found = self._shape(graph_id, version, connection=connection)
-        if found is not None and not found.fits(new):
+        shape = self._shape(graph_id, version, connection=connection)
+        if shape is not None and not shape.fits(new):
             raise PositionMoved(f"rows of features of graph {graph_id} have another shape by now")
 
     def _shape(

@@ -24,10 +24,10 @@ def graph_note(newest: SnapshotMeta | None, *, repair_fault: str | None) -> str:
 
     Empty where there is nothing to know; ``repair_fault`` is of `Repairs.fault`.
     """
-    told = [] if newest is None or not newest.note else [newest.note]
+    sentences = [] if newest is None or not newest.note else [newest.note]
     if repair_fault is not None:
-        told.append(fault_text(repair_fault))
-    return "; ".join(told)
+        sentences.append(fault_text(repair_fault))
+    return "; ".join(sentences)
 
 
 def fault_text(repair_fault: str) -> str:

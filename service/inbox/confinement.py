@@ -160,12 +160,12 @@ def confine_redirects(hosts: Collection[str]) -> None:
         # Brings aiohttp, which only sources over http need, and yarl, which aiohttp reads URLs by.
         from fsspec.implementations import http  # noqa: PLC0415
 
-        async def refuse(_session: object, _context: object, told: Any) -> None:
-            headers = told.response.headers
-            target = told.url.join(
+        async def refuse(_session: object, _context: object, redirect: Any) -> None:
+            headers = redirect.response.headers
+            target = redirect.url.join(
                 http.yarl.URL(headers.get("Location") or headers.get("URI") or "")
             )
-            if target.authority.lower() not in {told.url.authority.lower(), *hosts}:
+            if target.authority.lower() not in {redirect.url.authority.lower(), *hosts}:
                 raise PermissionError(
                     "a redirect must stay on its host or lead to one of PEEWIT_SOURCE_HOSTS, got "
                     f"{shown_url(str(target))!r}"

@@ -79,7 +79,7 @@ def _look(
         if not first:
             ends = (column[:_FIRST_ROWS].to_pylist() for column in (block.src, block.dst))
             weights = block.weight[:_FIRST_ROWS].tolist()
-            done = [OPERATIONS[each] for each in op[:_FIRST_ROWS]]
+            done = [OPERATIONS[code] for code in op[:_FIRST_ROWS]]
             first = list(zip(*ends, weights, done, strict=True))
     changes = dict(zip(OPERATIONS, counts.tolist(), strict=True))
     del changes[OPERATIONS[INSERT]]

@@ -16,13 +16,13 @@ _ENDS = ("src", "dst")
 def without_nodes(content: bytes, names: pa.Array) -> tuple[bytes, int]:
     """An Arrow stream of edges without those of some nodes, and the number of rows left."""
     table = pa.ipc.open_stream(content).read_all()
-    kept = _kept(table, _ENDS, names)
-    if kept.num_rows == table.num_rows:
+    rest = _without(table, _ENDS, names)
+    if rest.num_rows == table.num_rows:
         return content, table.num_rows
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(kept)
-    return sink.getvalue().to_pybytes(), kept.num_rows
+        writer.write_table(rest)
+    return sink.getvalue().to_pybytes(), rest.num_rows
 
 
 def erase_from_block(path: Path, names: pa.Array) -> int | None:
@@ -34,7 +34,7 @@ def erase_from_block(path: Path, names: pa.Array) -> int | None:
         return None
     with pa.parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
-    write_block(path, (_kept(each, _ENDS, names) for each in _block(path)), schema)
+    write_block(path, (_without(batch, _ENDS, names) for batch in _block(path)), schema)
     with pa.parquet.ParquetFile(path) as file:
         return int(file.metadata.num_rows)
 
@@ -46,8 +46,8 @@ def erase_from_set(path: Path, names: pa.Array) -> int | None:
     with pa.memory_map(str(path)) as source:
         reader = pa.ipc.open_file(source)
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        kept = [_kept(pa.Table.from_batches([batch]), ("node",), names) for batch in batches]
-        n_rows = int(sum(each.num_rows for each in kept))
+        tables = [_without(pa.Table.from_batches([batch]), ("node",), names) for batch in batches]
+        n_rows = int(sum(table.num_rows for table in tables))
         if n_rows == sum(batch.num_rows for batch in batches):
             return None
 
@@ -56,8 +56,8 @@ def erase_from_set(path: Path, names: pa.Array) -> int | None:
                 pa.OSFile(str(temporary), "wb") as sink,
                 pa.ipc.new_file(sink, reader.schema) as writer,
             ):
-                for each in kept:
-                    writer.write_table(each)
+                for table in tables:
+                    writer.write_table(table)
 
         publish_file(path, write)
     return n_rows
@@ -70,10 +70,10 @@ def _block(path: Path) -> Iterator[pa.Table]:
 
 
 def _holds(table: pa.Table, names: pa.Array) -> bool:
-    return bool(_kept(table, _ENDS, names).num_rows < table.num_rows)
+    return bool(_without(table, _ENDS, names).num_rows < table.num_rows)
 
 
-def _kept(table: pa.Table, columns: tuple[str, ...], names: pa.Array) -> pa.Table:
+def _without(table: pa.Table, columns: tuple[str, ...], names: pa.Array) -> pa.Table:
     """Rows of a table that name none of some nodes in any of the columns."""
     for column in columns:
         ids = table.column(column)

@@ -85,11 +85,11 @@ class Ledger:
                     raise BadLedger(f"line {number} of {self._path} is no erasure") from error
                 yield entry
 
-    def found(self, nodes: Iterable[str], hashes: Collection[str]) -> dict[str, str]:
+    def nodes_by_hash(self, nodes: Iterable[str], hashes: Collection[str]) -> dict[str, str]:
         """The external ids, by hash, whose hash is one of ``hashes``."""
         key = self._key(make=False)
         hashed = ((_hash(key, node), node) for node in nodes)
-        return {found: node for found, node in hashed if found in hashes}
+        return {digest: node for digest, node in hashed if digest in hashes}
 
     def _key(self, *, make: bool) -> bytes:
         if make and not self._path.exists():

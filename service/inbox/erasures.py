@@ -157,8 +157,8 @@ class ErasureLog:
     def get(self, graph_id: str, erasure_id: str, *, owner: str | None = None) -> ErasureRecord:
         """One erasure, of an owner or of anybody; raises `ErasureNotFound`."""
         statement = _of_owner(graph_id, owner).where(erasures.c.id == erasure_id)
-        for found in self._records(statement):
-            return found
+        for record in self._records(statement):
+            return record
         raise ErasureNotFound(f"no erasure {erasure_id!r} of this graph")
 
     def list(self, graph_id: str, *, owner: str | None = None) -> Sequence[ErasureRecord]:
@@ -222,26 +222,26 @@ class ErasureLog:
     def hidden(self, graph_id: str) -> Hidden:
         """The nodes that readers of a graph may not show."""
         mine = self.nodes(graph_id, struck=False)
-        dense = [each.dense for each in (*mine, *self.nodes(graph_id, struck=True))]
+        dense = [node.dense for node in (*mine, *self.nodes(graph_id, struck=True))]
         known = {each for each in dense if each is not None}
         return Hidden(
             dense=frozen(np.array(sorted(known), np.int64)),
-            names=frozenset(each.node for each in mine),
+            names=frozenset(node.node for node in mine),
         )
 
     def resolve(
-        self, graph_id: str, found: Sequence[tuple[WaitingNode, int]], *, lease: Lease
+        self, graph_id: str, dense_ids: Sequence[tuple[WaitingNode, int]], *, lease: Lease
     ) -> None:
         """Store dense ids of nodes that have one by now; raises `LeaseExpired`."""
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             confirm(connection, lease)
-            for each, dense in found:
+            for node, dense in dense_ids:
                 connection.execute(
                     update(erased_nodes)
                     .where(
-                        erased_nodes.c.erasure_id == each.erasure_id,
-                        erased_nodes.c.number == each.number,
+                        erased_nodes.c.erasure_id == node.erasure_id,
+                        erased_nodes.c.number == node.number,
                     )
                     .values(dense=dense)
                 )
@@ -336,17 +336,17 @@ class HiddenNodes:
             known = self._known.get(graph_id)
         if known is not None and known[0] == changes:
             return known[1]
-        found = self._log.hidden(graph_id)
-        if not (found.dense.size or found.names):
-            found = NOTHING
+        hidden = self._log.hidden(graph_id)
+        if not (hidden.dense.size or hidden.names):
+            hidden = NOTHING
         with self._lock:
-            self._known[graph_id] = (changes, found)
-        return found
+            self._known[graph_id] = (changes, hidden)
+        return hidden
 
 
 def _of_owner(graph_id: str, owner: str | None) -> Select[Any]:
-    found = select(erasures).where(erasures.c.graph_id == graph_id)
-    return found if owner is None else found.where(erasures.c.owner == owner)
+    statement = select(erasures).where(erasures.c.graph_id == graph_id)
+    return statement if owner is None else statement.where(erasures.c.owner == owner)
 
 
 def _some(nodes: Sequence[str]) -> Iterator[Sequence[str]]:

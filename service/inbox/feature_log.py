@@ -197,10 +197,10 @@ class FeatureLog:
                 value=None if fault.value is None else printable(fault.value),
             )
             one = select(feature_sets.c.source_id, feature_sets.c.n_rows)
-            found = connection.execute(one.where(feature_sets.c.id == set_id)).one()
-            if found.source_id is not None:
-                refused = Refused(place=f"set of {found.n_rows} rows", reason=str(fault))
-                note_refused(connection, graph_id, found.source_id, [refused])
+            row = connection.execute(one.where(feature_sets.c.id == set_id)).one()
+            if row.source_id is not None:
+                refused = Refused(place=f"set of {row.n_rows} rows", reason=str(fault))
+                note_refused(connection, graph_id, row.source_id, [refused])
 
     def forget(self, graph_id: str, *, older_than_seconds: float) -> None:
         """Forget sets that ended so long ago, but not the last one."""

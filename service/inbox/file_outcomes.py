@@ -56,11 +56,11 @@ def store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -
     status = next_status(row.status, outcome)
     if status is None:
         return False, 0
-    told = {name: value for name, value in asdict(outcome).items() if name not in _NO_COLUMNS}
+    values = {name: value for name, value in asdict(outcome).items() if name not in _NO_COLUMNS}
     if outcome.status != "committed":
-        told = {name: value for name, value in told.items() if value is not None}
-        told["retractable"] = None
-    connection.execute(update(files).where(mine).values(**told, status=status, finished_at=now()))
+        values = {name: value for name, value in values.items() if value is not None}
+        values["retractable"] = None
+    connection.execute(update(files).where(mine).values(**values, status=status, finished_at=now()))
     if status == "duplicate":
         _forget_earlier(connection, graph_id, outcome)
     if outcome.status == "retracted" and (digest := outcome.digest or row.digest) is not None:
@@ -150,8 +150,8 @@ def insert_files(
     origin = {"graph_id": graph_id, "source_id": source_id}
     positions = take_positions(connection, graph_id, len(listing))
     rows = [
-        origin | each._asdict() | {"position": position}
-        for each, position in zip(listing, positions, strict=True)
+        origin | file._asdict() | {"position": position}
+        for file, position in zip(listing, positions, strict=True)
     ]
     connection.execute(insert(files), rows)
 
@@ -181,8 +181,8 @@ def _remove_earlier(connection: Connection, graph_id: str, path: str, file_id: i
         files.c.status.in_(statuses),
     )
     if is_made(path, graph_id):  # each file has a source of its own, which has given what it had
-        given = select(files.c.source_id).where(earlier)
-        used = update(sources).where(sources.c.id.in_(given))
+        source_ids = select(files.c.source_id).where(earlier)
+        used = update(sources).where(sources.c.id.in_(source_ids))
         connection.execute(used.values(removed_at=now()))
     gone = connection.execute(
         update(files)

@@ -85,7 +85,7 @@ class RowRecord:
     @classmethod
     def of(cls, row: Row[Any]) -> Self:
         """The record of a row of the table."""
-        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
+        return cls(**{column.name: getattr(row, column.name) for column in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

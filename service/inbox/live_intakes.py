@@ -81,14 +81,14 @@ class EdgeIntake:
         make_durable_directory(directory)
         name = f"{source.id}-{uuid4().hex[:8]}"
         path = directory / f"{label}-{name}.parquet"
-        made = _with_ids(table, id_type(graph.settings.node_ids))
-        made = made.replace_schema_metadata({b"peewit.source": name.encode()})
+        edges = _with_ids(table, id_type(graph.settings.node_ids))
+        edges = edges.replace_schema_metadata({b"peewit.source": name.encode()})
         # a dictionary of numbers takes four times as long to write
-        repeated = [field.name for field in made.schema if not pa.types.is_primitive(field.type)]
+        repeated = [field.name for field in edges.schema if not pa.types.is_primitive(field.type)]
         publish_file(
             path,
             lambda temporary: pa.parquet.write_table(
-                made, temporary, row_group_size=ROWS_PER_GROUP, use_dictionary=repeated
+                edges, temporary, row_group_size=ROWS_PER_GROUP, use_dictionary=repeated
             ),
         )
         file = ListedFile(str(path), name, path.stat().st_size)

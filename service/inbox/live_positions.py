@@ -124,13 +124,13 @@ def note_refused(
         {
             "graph_id": graph_id,
             "source_id": source_id,
-            "place": printable(each.place),
-            "reason": printable(each.reason),
+            "place": printable(row.place),
+            "reason": printable(row.reason),
         }
-        for each in refused[-KEPT_REFUSALS:]
+        for row in refused[-KEPT_REFUSALS:]
     ]
     connection.execute(insert(refusals), rows)
     its = refusals.c.source_id == source_id
-    kept = select(refusals.c.id).where(its).order_by(refusals.c.id.desc())
-    last = kept.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
+    newest = select(refusals.c.id).where(its).order_by(refusals.c.id.desc())
+    last = newest.offset(KEPT_REFUSALS).limit(1).scalar_subquery()
     connection.execute(delete(refusals).where(its, refusals.c.id <= last))

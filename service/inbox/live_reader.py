@@ -60,7 +60,7 @@ class LiveReader:
         graph = self._catalog.get_by_id(source.graph_id)
         self._busy.add(source.id)
         try:
-            live = self._opened(source, graph)
+            live = self._ensure_open(source, graph)
             place = self._manifest.live.place(source.id)
             n_reads, position, is_all = place.n_reads, place.position, False
             intake = self._intakes[source.holds]
@@ -102,11 +102,11 @@ class LiveReader:
         for source_id in list(self._open):
             self.forget(source_id)
 
-    def _opened(self, source: SourceRecord, graph: GraphRecord) -> LiveSource:
+    def _ensure_open(self, source: SourceRecord, graph: GraphRecord) -> LiveSource:
         """The source, opened again when it is to be read in another way."""
         access = access_to(source, graph, home=self._settings.home)
         known = self._open.get(source.id)
-        if known is not None and _said(known[0]) == _said(access):
+        if known is not None and _identity_of(known[0]) == _identity_of(access):
             return known[1]
         self.forget(source.id)
         live = live_source(source.kind).open(access)
@@ -125,13 +125,13 @@ class LiveReader:
         if chunk.table is None or not chunk.table.num_rows:
             advance(source, n_reads, chunk.position, refused=chunk.refused)
             return
-        taken = intake.take(source, graph, chunk.table, label=chunk.label)
-        refused = [*chunk.refused, *taken.refused]
+        rows = intake.take(source, graph, chunk.table, label=chunk.label)
+        refused = [*chunk.refused, *rows.refused]
         try:
-            advance(source, n_reads, chunk.position, refused=refused, store=taken.store)
+            advance(source, n_reads, chunk.position, refused=refused, store=rows.store)
         except PositionMoved:
-            if taken.path is not None:
-                taken.path.unlink()
+            if rows.path is not None:
+                rows.path.unlink()
             raise
 
 
@@ -162,5 +162,5 @@ def _anywhere(_path: str) -> bool:
     return True
 
 
-def _said(access: Access) -> tuple[object, ...]:
+def _identity_of(access: Access) -> tuple[object, ...]:
     return access.url, access.columns, access.takes_changes

@@ -103,33 +103,33 @@ class Manifest:
         the manifest holds. Raises `SourceNotFound`, or a ValueError for a path that is too long.
         """
         listing = list(dict.fromkeys(ListedFile(*each) for each in listed))
-        for each in listing:
-            require_path("path", each.path)
+        for file in listing:
+            require_path("path", file.path)
         with self._database.read() as connection:
             require_source(connection, graph_id, source_id)
-            if not any(_news(connection, graph_id, listing, source_id, is_asked_for)):
+            if not any(_listing_changes(connection, graph_id, listing, source_id, is_asked_for)):
                 return 0
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             require_source(connection, graph_id, source_id)
-            news = _news(connection, graph_id, listing, source_id, is_asked_for)
-            if adopted := [*news.orphaned, *news.returned]:
+            changes = _listing_changes(connection, graph_id, listing, source_id, is_asked_for)
+            if adopted := [*changes.orphaned, *changes.returned]:
                 adopt = update(files).where(files.c.id == bindparam("file_id"))
                 connection.execute(
-                    adopt.values(source_id=source_id), [{"file_id": each} for each in adopted]
+                    adopt.values(source_id=source_id), [{"file_id": file_id} for file_id in adopted]
                 )
-            if news.forgiven:
-                connection.execute(delete(files).where(files.c.id.in_(news.forgiven)))
-            if news.returned:
+            if changes.forgiven:
+                connection.execute(delete(files).where(files.c.id.in_(changes.forgiven)))
+            if changes.returned:
                 offer_again(
                     connection,
                     graph_id,
-                    files.c.id.in_(news.returned),
+                    files.c.id.in_(changes.returned),
                     statuses=("quarantined", "retracted"),
                 )
-            if news.new:
-                insert_files(connection, graph_id, news.new, source_id=source_id)
-        return len(news.new) + len(news.returned)
+            if changes.new:
+                insert_files(connection, graph_id, changes.new, source_id=source_id)
+        return len(changes.new) + len(changes.returned)
 
     def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
         """Files to ingest, in order: gathered pushes, then files of sources.
@@ -179,8 +179,8 @@ class Manifest:
     def file(self, graph_id: str, file_id: int) -> FileRecord:
         """One file; raises `FileNotListed`."""
         statement = select(files).where(files.c.graph_id == graph_id, files.c.id == file_id)
-        for found in self._files_of(statement):
-            return found
+        for record in self._files_of(statement):
+            return record
         raise FileNotListed(f"no file {file_id} in the manifest of this graph")
 
     def add_file(self, graph_id: str, file: ListedFile, connection: Connection) -> None:
@@ -216,9 +216,9 @@ class Manifest:
     ) -> tuple[list[ListedFile], list[ListedFile]]:
         """The files of a listing that are not in the manifest, and those that are."""
         with self._database.read() as connection:
-            new = set(_news(connection, graph_id, listed).new)
-        return [each for each in listed if each in new], [
-            each for each in listed if each not in new
+            new = set(_listing_changes(connection, graph_id, listed).new)
+        return [file for file in listed if file in new], [
+            file for file in listed if file not in new
         ]
 
     def counts(self, graph_id: str, *, source_id: str | None = None) -> Mapping[FileStatus, int]:
@@ -231,9 +231,9 @@ class Manifest:
         with self._database.read() as connection:
             rows = connection.execute(statement.group_by(files.c.status)).all()
             n_pushes, _ = waiting_count(connection, graph_id) if source_id is None else (0, 0)
-        found = dict.fromkeys(FILE_STATUSES, 0) | {row.status: row.n_files for row in rows}
-        found["pending"] += n_pushes
-        return found
+        counts = dict.fromkeys(FILE_STATUSES, 0) | {row.status: row.n_files for row in rows}
+        counts["pending"] += n_pushes
+        return counts
 
     def n_bad_rows(self, graph_id: str) -> int:
         """Rows of committed files that were left out."""
@@ -277,11 +277,11 @@ class Manifest:
             self._catalog.record_progress(graph_id, progress, joined)
             confirm(joined, lease)
             ended, n_offered = [], 0
-            for each in outcomes:
-                is_news, n_more = store_outcome(joined, graph_id, each)
+            for outcome in outcomes:
+                is_news, n_more = store_outcome(joined, graph_id, outcome)
                 n_offered += n_more
                 if is_news:
-                    ended.append(each.file_id)
+                    ended.append(outcome.file_id)
             settle(joined, graph_id, ended)
         return n_offered
 
@@ -350,7 +350,7 @@ def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
     return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_taken))
 
 
-class _News(NamedTuple):
+class _ListingChanges(NamedTuple):
     """New files of a listing, and ids of known files that need a change.
 
     ``orphaned``: pending, and their source was removed. ``returned``: were gone when they were to
@@ -363,13 +363,13 @@ class _News(NamedTuple):
     forgiven: list[int]
 
 
-def _news(
+def _listing_changes(
     connection: Connection,
     graph_id: str,
     listing: Sequence[ListedFile],
     source_id: str | None = None,
     is_asked_for: bool = False,
-) -> _News:
+) -> _ListingChanges:
     is_orphaned = and_(files.c.status == "pending", files.c.source_id.is_not(None), ~is_present())
     is_gone = and_(
         files.c.status == "quarantined",
@@ -381,26 +381,26 @@ def _news(
         literal(is_asked_for),
     )
     columns = select(files.c.path, files.c.version, files.c.id, is_orphaned, is_gone, is_retracted)
-    news = _News([], [], [], [])
+    changes = _ListingChanges([], [], [], [])
     for start in range(0, len(listing), _PATHS_AT_ONCE):
         some = listing[start : start + _PATHS_AT_ONCE]
-        paths = {each.path for each in some}
+        paths = {file.path for file in some}
         rows = connection.execute(
             columns.where(files.c.graph_id == graph_id, files.c.path.in_(paths))
         )
         known = {(path, version): rest for path, version, *rest in rows}
-        for each in some:
+        for file in some:
             file_id, orphaned, gone, retracted = known.pop(
-                (each.path, each.version), (None, False, False, False)
+                (file.path, file.version), (None, False, False, False)
             )
             if file_id is None:
-                news.new.append(each)
+                changes.new.append(file)
             elif orphaned:
-                news.orphaned.append(file_id)
+                changes.orphaned.append(file_id)
             elif gone or retracted:
-                news.returned.append(file_id)
-        news.forgiven.extend(file_id for file_id, *_, retracted in known.values() if retracted)
-    return news
+                changes.returned.append(file_id)
+        changes.forgiven.extend(file_id for file_id, *_, retracted in known.values() if retracted)
+    return changes
 
 
 def _is_read_otherwise(source_id: str | None) -> ColumnElement[bool]:

@@ -88,8 +88,8 @@ def remove_unneeded(
     if not old:
         return
     with database.read() as connection:
-        found = needed_files(connection, graph_id, with_raw=True, with_retries=True)
-        needed = {directory / each.path for each in found}
+        rows = needed_files(connection, graph_id, with_raw=True, with_retries=True)
+        needed = {directory / file.path for file in rows}
     for path in old:
         if path not in needed:
             path.unlink(missing_ok=True)

@@ -76,23 +76,23 @@ class PushLog:
         """
         with self._database.write() as connection:
             graph = lock_graph(connection, graph_id)
-            earlier = _of_keys(connection, graph_id, [each.idempotency_key for each in new])
+            earlier = _of_keys(connection, graph_id, [push.idempotency_key for push in new])
             waiting = graph.pushed_bytes
             total = connection.execute(select(func.sum(graphs.c.pushed_bytes))).scalar_one()
             rows: list[dict[str, Any]] = []
             answers: list[PushRecord | IdempotencyConflict | BacklogFull] = []
-            for each in new:
-                key = each.idempotency_key
+            for push in new:
+                key = push.idempotency_key
                 before = earlier.get(key) if key is not None else None
                 if before is not None:
-                    answers.append(_same_body(before, each.body_digest))
-                elif (full := _full(waiting, total, each.n_bytes, limits)) is not None:
+                    answers.append(_same_body(before, push.body_digest))
+                elif (full := _full(waiting, total, push.n_bytes, limits)) is not None:
                     answers.append(full)
                 else:
-                    waiting, total = waiting + each.n_bytes, total + each.n_bytes
+                    waiting, total = waiting + push.n_bytes, total + push.n_bytes
                     position = graph.files_seq + len(rows) + 1
                     place = {"id": uuid4().hex, "graph_id": graph_id, "position": position}
-                    rows.append(asdict(each) | place)
+                    rows.append(asdict(push) | place)
                     record = _record(rows[-1], None)
                     answers.append(record)
                     if key is not None:
@@ -109,10 +109,10 @@ class PushLog:
         For a check before the block is written; `add` checks again.
         """
         with self._database.read() as connection:
-            found = _of_keys(connection, graph_id, [idempotency_key]).get(idempotency_key)
-        if found is None:
+            record = _of_keys(connection, graph_id, [idempotency_key]).get(idempotency_key)
+        if record is None:
             return None
-        answer = _same_body(found, body_digest)
+        answer = _same_body(record, body_digest)
         if isinstance(answer, IdempotencyConflict):
             raise answer
         return answer
@@ -123,8 +123,8 @@ class PushLog:
             is_it = and_(pushes.c.id == push_id, pushes.c.graph_id == graph_id)
             if owner is not None:
                 is_it &= pushes.c.owner == owner
-            for found in _records(connection, is_it):
-                return found
+            for record in _records(connection, is_it):
+                return record
         raise PushNotFound(f"no push {push_id!r} of this graph, or it went in long ago")
 
     def waiting_bytes(self, graph_id: str) -> tuple[int, int]:
@@ -137,7 +137,7 @@ class PushLog:
 
     def waiting(self, graph_id: str, *, limit: int | None = None) -> Sequence[WaitingPush]:
         """Pushes that are in no file yet, in order."""
-        columns = [pushes.c[each.name] for each in fields(WaitingPush)]
+        columns = [pushes.c[column.name] for column in fields(WaitingPush)]
         statement = (
             select(*columns).where(push_waits(graph_id)).order_by(pushes.c.position).limit(limit)
         )
@@ -150,8 +150,8 @@ class PushLog:
             some = push_ids[start : start + _AT_ONCE]
             statement = select(pushes.c.id, pushes.c.content).where(pushes.c.id.in_(some))
             with self._database.read() as connection:
-                found = {row.id: row.content for row in connection.execute(statement)}
-            yield from ((push_id, found.get(push_id)) for push_id in some)
+                contents = {row.id: row.content for row in connection.execute(statement)}
+            yield from ((push_id, contents.get(push_id)) for push_id in some)
 
     def gather(
         self,
@@ -320,24 +320,24 @@ def _of_keys(
     if not named:
         return {}
     is_one = and_(pushes.c.graph_id == graph_id, pushes.c.idempotency_key.in_(named))
-    found = _records(connection, is_one)
-    return {record.idempotency_key: record for record in found if record.idempotency_key}
+    records = _records(connection, is_one)
+    return {record.idempotency_key: record for record in records if record.idempotency_key}
 
 
 def _records(connection: Connection, rule: ColumnElement[bool]) -> list[PushRecord]:
     rows = connection.execute(select(*_LISTED).where(rule)).all()
     file_ids = {row.file_id for row in rows if row.file_id is not None}
-    found = {
+    file_of = {
         row.id: FileRecord.of(row)
         for row in (
             connection.execute(select(files).where(files.c.id.in_(file_ids))) if file_ids else ()
         )
     }
-    return [_record(row._asdict(), found.get(row.file_id)) for row in rows]
+    return [_record(row._asdict(), file_of.get(row.file_id)) for row in rows]
 
 
 def _record(row: Mapping[str, Any], file: FileRecord | None) -> PushRecord:
-    names = {each.name for each in fields(PushRecord)} - {"file", "is_repeated"}
+    names = {column.name for column in fields(PushRecord)} - {"file", "is_repeated"}
     return PushRecord(file=file, **{name: row[name] for name in names})
 
 

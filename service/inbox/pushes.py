@@ -203,13 +203,13 @@ def _store_together(
 ) -> None:
     """Answer all of them; an error of the transaction is everyone's."""
     try:
-        answers = log.add(graph_id, [each.push for each in together], limits)
+        answers = log.add(graph_id, [waiting.push for waiting in together], limits)
     except Exception as error:  # noqa: BLE001 - handed to every thread that waits
-        for each in together:
-            each.answer = error
+        for waiting in together:
+            waiting.answer = error
     else:
-        for each, answer in zip(together, answers, strict=True):
-            each.answer = answer
+        for waiting, answer in zip(together, answers, strict=True):
+            waiting.answer = answer
 
 
 def _in_row(

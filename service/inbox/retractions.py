@@ -60,8 +60,8 @@ class Retractions:
         """Retracted files among some paths with their versions."""
         statement = select(files).where(files.c.graph_id == graph_id, files.c.status == "retracted")
         with self._database.read() as connection:
-            found = [FileRecord.of(row) for row in connection.execute(statement)]
-        return [file for file in found if versions.get(file.path) == file.version]
+            retracted = [FileRecord.of(row) for row in connection.execute(statement)]
+        return [file for file in retracted if versions.get(file.path) == file.version]
 
     def withheld(self, graph_id: str) -> Mapping[str, str]:
         """Digest, by path, of the last content where that was retracted."""

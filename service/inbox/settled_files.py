@@ -24,7 +24,7 @@ _WHOLE_OR_ABSENT: Final = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Candidate:
     file: ListedFile
     since: float
 
@@ -47,10 +47,10 @@ class Settling:
         self._settle_seconds = settle_seconds
         self._unfinished_seconds = unfinished_seconds
         self._has_end = has_end
-        self._seen: dict[str, _Seen] = {}
+        self._candidates: dict[str, _Candidate] = {}
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._candidates)
 
     def take(self, listed: Sequence[ListedFile], *, began: float, ended: float) -> list[ListedFile]:
         """The files of a listing that are whole; they wait no more.
@@ -60,22 +60,22 @@ class Settling:
         end, the second up to its beginning. Raises an OSError where a file cannot be read; the
         listing is remembered nevertheless.
         """
-        before = self._seen
-        self._seen = {
-            file.path: seen
-            if (seen := before.get(file.path)) is not None and seen.file == file
-            else _Seen(file, ended)
+        before = self._candidates
+        self._candidates = {
+            file.path: candidate
+            if (candidate := before.get(file.path)) is not None and candidate.file == file
+            else _Candidate(file, ended)
             for file in listed
         }
-        taken = []
-        for path, seen in list(self._seen.items()):
-            unchanged_seconds = max(began - seen.since, 0.0)
+        whole = []
+        for path, candidate in list(self._candidates.items()):
+            unchanged_seconds = max(began - candidate.since, 0.0)
             if unchanged_seconds < self._settle_seconds:
                 continue
-            if unchanged_seconds >= self._unfinished_seconds or self._has_end(seen.file):
-                taken.append(seen.file)
-                del self._seen[path]
-        return taken
+            if unchanged_seconds >= self._unfinished_seconds or self._has_end(candidate.file):
+                whole.append(candidate.file)
+                del self._candidates[path]
+        return whole
 
 
 def has_end_of_format(file: ListedFile) -> bool:

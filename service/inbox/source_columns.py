@@ -9,12 +9,12 @@ from peewit.streaming.edges.column_mapping import EdgeColumns
 
 
 def source_columns(
-    graph: GraphSettings, holds: Holds, given: Mapping[str, str] | None
+    graph: GraphSettings, holds: Holds, names: Mapping[str, str] | None
 ) -> EdgeColumns | NodeColumns:
     """Column names of a source that holds edges, labels or features.
 
     Raises a ValueError where a name is given for what its rows do not hold.
     """
     if holds == "edges":
-        return edge_columns(graph.columns_of_edges, given)
-    return NodeColumns.named(holds, graph.columns, given or {})
+        return edge_columns(graph.columns_of_edges, names)
+    return NodeColumns.of_names(holds, graph.columns, names or {})

@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class _Watched:
+class _Watch:
     """One source: when to list and to read it next, what went wrong, which directory to watch.
 
     ``given_at``: when a live source last gave something. ``read_on_at``: from when it may be read
@@ -106,7 +106,7 @@ class SourceLister:
         self._reader = reader
         self._is_closed = False
         self._polled_at = -math.inf
-        self._watched: dict[str, _Watched] = {}
+        self._watches: dict[str, _Watch] = {}
         self._sources: dict[str, frozenset[str]] = {}
         self._changed = threading.Condition()
         self._n_listing = 0
@@ -119,26 +119,26 @@ class SourceLister:
         features.
         """
         self._polled_at = self._clock()
-        present: dict[str, _Watched] = {}
+        present: dict[str, _Watch] = {}
         for graph_id in graph_ids:
             sources = self._manifest.sources.list(graph_id)
-            if self._sources.get(graph_id) != (ids := frozenset(each.id for each in sources)):
+            if self._sources.get(graph_id) != (ids := frozenset(source.id for source in sources)):
                 self._sources[graph_id] = ids
                 self._forget_registered(graph_id)
             for source in sources:
-                present[source.id] = self._watched_source(graph_id, source)
+                present[source.id] = self._watch_of(graph_id, source)
         with self._changed:
-            self._watched = present
+            self._watches = present
         self._reader.close_all_but(present)
         self._watch.set(
-            each.directory for each in present.values() if each.source.follow and each.directory
+            watch.directory for watch in present.values() if watch.source.follow and watch.directory
         )
-        n_listing = sum(self._is_listed(each) for each in present.values())
-        for each in sorted(present.values(), key=lambda each: each.list_at):
-            if each.listing_since is not None:
-                self._tell_if_slow(each)
-            elif n_listing < _AT_ONCE and self._is_due(each, resting):
-                n_listing += self._begin(each)
+        n_listing = sum(self._is_listed(watch) for watch in present.values())
+        for watch in sorted(present.values(), key=lambda watch: watch.list_at):
+            if watch.listing_since is not None:
+                self._tell_if_slow(watch)
+            elif n_listing < _AT_ONCE and self._is_due(watch, resting):
+                n_listing += self._begin(watch)
 
     def wait(self, seconds: float) -> bool:
         """Wait some time for listings under way; whether all have ended."""
@@ -150,7 +150,7 @@ class SourceLister:
 
         What was due at the last `poll` and was not begun waits for a change.
         """
-        times = (time for each in self._watched.values() for time in self._times_of(each))
+        times = (time for watch in self._watches.values() for time in self._times_of(watch))
         return min((time for time in times if time > self._polled_at), default=math.inf)
 
     def resting(self, graph_id: str) -> list[str]:
@@ -158,226 +158,226 @@ class SourceLister:
         now = self._clock()
         return [
             source_id
-            for source_id, each in self._watched.items()
-            if each.graph_id == graph_id and each.read_at > now
+            for source_id, watch in self._watches.items()
+            if watch.graph_id == graph_id and watch.read_at > now
         ]
 
     def note_read(self, source_ids: Iterable[str], unreadable: Mapping[str, Exception]) -> None:
         """Remember which sources gave their files, and the error of those that did not."""
         for source_id in source_ids:
-            each = self._watched.get(source_id)
-            if each is None:
+            watch = self._watches.get(source_id)
+            if watch is None:
                 continue
             error = unreadable.get(source_id)
             if error is not None:
-                each.n_read_failures += 1
-                each.read_at = self._clock() + self._rest(each.n_read_failures)
-                self._note_error(each, error.__cause__ or error)
-            elif each.n_read_failures:
-                each.n_read_failures, each.read_at = 0, 0.0
-                self._note_success(each)
+                watch.n_read_failures += 1
+                watch.read_at = self._clock() + self._rest(watch.n_read_failures)
+                self._note_error(watch, error.__cause__ or error)
+            elif watch.n_read_failures:
+                watch.n_read_failures, watch.read_at = 0, 0.0
+                self._note_success(watch)
 
     def close(self) -> None:
         """Begin nothing more; listings under way end with the process."""
         self._is_closed = True
         self._watch.close()
 
-    def _watched_source(self, graph_id: str, source: SourceRecord) -> _Watched:
+    def _watch_of(self, graph_id: str, source: SourceRecord) -> _Watch:
         """The state of a source; one whose failures were forgiven is tried at once."""
-        each = self._watched.get(source.id)
-        if each is None:
+        watch = self._watches.get(source.id)
+        if watch is None:
             settling = Settling(
                 settle_seconds=self._settings.settle_seconds,
                 unfinished_seconds=self._settings.unfinished_seconds,
                 has_end=has_end_of_format,
             )
-            return _Watched(graph_id, source, settling)
-        if each.has_failed and each.source.n_failures and not source.n_failures:
-            each.n_list_failures = each.n_read_failures = 0
-            each.list_at = each.read_at = 0.0
-        is_asked_anew = each.is_settled and source.is_live and source.lag is None
-        if is_asked_anew or (source.follow and not each.source.follow):
-            each.is_settled = False
-            each.list_at = 0.0
-        if _reading(source) != _reading(each.source):
-            each.registered = {}  # its refused files were forgotten
-        each.source = source
-        return each
+            return _Watch(graph_id, source, settling)
+        if watch.has_failed and watch.source.n_failures and not source.n_failures:
+            watch.n_list_failures = watch.n_read_failures = 0
+            watch.list_at = watch.read_at = 0.0
+        is_asked_anew = watch.is_settled and source.is_live and source.lag is None
+        if is_asked_anew or (source.follow and not watch.source.follow):
+            watch.is_settled = False
+            watch.list_at = 0.0
+        if _reading(source) != _reading(watch.source):
+            watch.registered = {}  # its refused files were forgotten
+        watch.source = source
+        return watch
 
     def _forget_registered(self, graph_id: str) -> None:
         """Ask the manifest again: a file of a removed source may belong to another one now."""
-        for each in self._watched.values():
-            if each.graph_id == graph_id:
-                each.registered = {}
+        for watch in self._watches.values():
+            if watch.graph_id == graph_id:
+                watch.registered = {}
 
-    def _is_due(self, each: _Watched, resting: Collection[str]) -> bool:
+    def _is_due(self, watch: _Watch, resting: Collection[str]) -> bool:
         now = self._clock()
-        if each.read_on_at == math.inf:
-            return each.list_at <= now
-        is_resting = each.graph_id in resting and each.source.holds == "edges"
-        if is_resting or now < each.read_on_at:
+        if watch.read_on_at == math.inf:
+            return watch.list_at <= now
+        is_resting = watch.graph_id in resting and watch.source.holds == "edges"
+        if is_resting or now < watch.read_on_at:
             return False
-        return each.list_at <= now or not self._manifest.live.waiting_bytes(each.source.id)
+        return watch.list_at <= now or not self._manifest.live.waiting_bytes(watch.source.id)
 
-    def _times_of(self, each: _Watched) -> tuple[float, ...]:
+    def _times_of(self, watch: _Watch) -> tuple[float, ...]:
         """When a source may be due, or late."""
-        if each.listing_since is None:
-            return each.list_at, each.read_on_at, each.read_at
-        return () if each.is_told_slow else (each.listing_since + self._settings.stall_seconds,)
+        if watch.listing_since is None:
+            return watch.list_at, watch.read_on_at, watch.read_at
+        return () if watch.is_told_slow else (watch.listing_since + self._settings.stall_seconds,)
 
-    def _is_listed(self, each: _Watched) -> bool:
+    def _is_listed(self, watch: _Watch) -> bool:
         """Whether a listing takes up one of the places; one that stands still does not.
 
         Its thread cannot be ended; there are no more such threads than sources.
         """
-        since = each.listing_since
+        since = watch.listing_since
         return since is not None and self._clock() - since < self._settings.stall_seconds
 
-    def _begin(self, each: _Watched) -> bool:
+    def _begin(self, watch: _Watch) -> bool:
         """Begin the listing of a source; False where there is nothing to list."""
-        if not each.source.follow and (each.is_settled or self._has_given(each.source)):
-            each.is_settled = True
-            each.list_at = each.read_on_at = math.inf
+        if not watch.source.follow and (watch.is_settled or self._has_given(watch.source)):
+            watch.is_settled = True
+            watch.list_at = watch.read_on_at = math.inf
             return False
-        each.listing_since = self._clock()
-        each.is_told_slow = False
+        watch.listing_since = self._clock()
+        watch.is_told_slow = False
         with self._changed:
             self._n_listing += 1
-        threading.Thread(target=self._list, args=(each,), name="list", daemon=True).start()
+        threading.Thread(target=self._list, args=(watch,), name="list", daemon=True).start()
         return True
 
     def _has_given(self, source: SourceRecord) -> bool:
         """Whether a source that is not followed has given all it had."""
         return source.lag == 0 if source.is_live else self._manifest.has_files(source.id)
 
-    def _list(self, each: _Watched) -> None:
+    def _list(self, watch: _Watch) -> None:
         began = self._clock()
         try:
-            with self._listing(each.source):
-                if each.source.is_live:
-                    self._read(each)
+            with self._listing(watch.source):
+                if watch.source.is_live:
+                    self._read(watch)
                 else:
-                    self._take(each, began)
+                    self._take(watch, began)
         except (GraphNotFound, SourceNotFound):
-            each.list_at = self._clock() + self._settings.list_seconds  # removed meanwhile
+            watch.list_at = self._clock() + self._settings.list_seconds  # removed meanwhile
         except OperationalError as error:
             _log.warning("listing not stored", error=str(error.orig))
-            each.list_at = self._clock() + self._settings.list_seconds
+            watch.list_at = self._clock() + self._settings.list_seconds
         except Exception as error:  # noqa: BLE001 - file systems raise what they like
-            each.n_list_failures += 1
-            each.directory = None
-            each.list_at = self._clock() + self._rest(each.n_list_failures)
-            self._on_listed(each.source, None)
-            self._note_error(each, error)
+            watch.n_list_failures += 1
+            watch.directory = None
+            watch.list_at = self._clock() + self._rest(watch.n_list_failures)
+            self._on_listed(watch.source, None)
+            self._note_error(watch, error)
         else:
-            each.n_list_failures = 0
-            self._on_listed(each.source, self._clock() - began)
-            self._note_success(each)
+            watch.n_list_failures = 0
+            self._on_listed(watch.source, self._clock() - began)
+            self._note_success(watch)
         finally:
-            each.listing_since = None
+            watch.listing_since = None
             with self._changed:
                 self._n_listing -= 1
                 self._changed.notify_all()
             self._on_change()
 
-    def _read(self, each: _Watched) -> None:
+    def _read(self, watch: _Watch) -> None:
         """Read a live source on; while it gives chunks it does not count as slow."""
         began = self._clock()
-        each.read_on_at = math.inf
+        watch.read_on_at = math.inf
 
         def go_on() -> None:
-            each.listing_since = each.given_at = self._clock()
+            watch.listing_since = watch.given_at = self._clock()
 
-        self._reader.read(each.source, should_stop=lambda: self._is_closed, on_chunk=go_on)
+        self._reader.read(watch.source, should_stop=lambda: self._is_closed, on_chunk=go_on)
         now, longest = self._clock(), self._settings.list_seconds
         least = _LEAST_SHARE * longest
-        if each.given_at >= began:
-            each.read_on_at, each.list_at = now + least, now + longest
+        if watch.given_at >= began:
+            watch.read_on_at, watch.list_at = now + least, now + longest
         else:
-            each.list_at = now + min(max(now - each.given_at, least), longest)
+            watch.list_at = now + min(max(now - watch.given_at, least), longest)
 
-    def _take(self, each: _Watched, began: float) -> None:
+    def _take(self, watch: _Watch, began: float) -> None:
         """List a source and register what is whole."""
-        listed, passed_over = list_files(each.source, home=self._settings.home)
-        each.directory = _local_directory(each.source.url)
+        listed, passed_over = list_files(watch.source, home=self._settings.home)
+        watch.directory = _local_directory(watch.source.url)
         ended = self._clock()
-        for path in sorted(passed_over - each.passed_over):
+        for path in sorted(passed_over - watch.passed_over):
             _log.warning(
                 "file passed over",
-                graph_id=each.graph_id,
+                graph_id=watch.graph_id,
                 path=shown_url(path),
                 error="the name of a file must be UTF-8",
             )
-        each.passed_over = passed_over
-        source_id, graph_id = each.source.id, each.graph_id
-        if not each.source.follow:
+        watch.passed_over = passed_over
+        source_id, graph_id = watch.source.id, watch.graph_id
+        if not watch.source.follow:
             self._manifest.register_files(graph_id, source_id, listed)
-            each.list_at = ended + self._settings.list_seconds
+            watch.list_at = ended + self._settings.list_seconds
             return
-        before = each.registered
+        before = watch.registered
         unseen = [file for file in listed if before.get(file.path) != file]
         unknown, known = self._manifest.unknown_files(graph_id, unseen)
-        whole = each.settling.take(unknown, began=began, ended=ended)
+        whole = watch.settling.take(unknown, began=began, ended=ended)
         fresh = [*known, *whole]
         if fresh:
             self._manifest.register_files(graph_id, source_id, fresh)
         still = set(listed)
-        each.registered = {path: file for path, file in before.items() if file in still}
-        each.registered.update({file.path: file for file in fresh})
+        watch.registered = {path: file for path, file in before.items() if file in still}
+        watch.registered.update({file.path: file for file in fresh})
         pause = self._settings.list_seconds
-        if len(each.settling):
+        if len(watch.settling):
             pause = max(min(pause, self._settings.settle_seconds), _LEAST_GAP_SECONDS)
-        each.list_at = ended + pause
+        watch.list_at = ended + pause
 
     def _rest(self, n_failures: int) -> float:
         doubled: float = self._settings.list_seconds * 2.0 ** min(n_failures, 16)
         return min(doubled, LONGEST_REST_SECONDS)
 
-    def _tell_if_slow(self, each: _Watched) -> None:
+    def _tell_if_slow(self, watch: _Watch) -> None:
         """Store a listing that takes too long as an error of its source."""
-        if each.listing_since is None or each.is_told_slow or self._is_listed(each):
+        if watch.listing_since is None or watch.is_told_slow or self._is_listed(watch):
             return
-        each.is_told_slow = True
-        each.directory = None  # whoever began to watch it could wait for ever
+        watch.is_told_slow = True
+        watch.directory = None  # whoever began to watch it could wait for ever
         stall_seconds = self._settings.stall_seconds
         self._note_error(
-            each, TimeoutError(f"the listing has taken more than {stall_seconds:g} seconds so far")
+            watch, TimeoutError(f"the listing has taken more than {stall_seconds:g} seconds so far")
         )
 
-    def _note_error(self, each: _Watched, error: BaseException) -> None:
+    def _note_error(self, watch: _Watch, error: BaseException) -> None:
         reason = explained(error)
         _log.warning(
             "source not read",
-            graph_id=each.source.graph_id,
-            url=shown_url(each.source.url),
+            graph_id=watch.source.graph_id,
+            url=shown_url(watch.source.url),
             error=reason,
-            failures=each.n_list_failures + each.n_read_failures,
+            failures=watch.n_list_failures + watch.n_read_failures,
         )
-        each.noted_at = None
-        self._note(each, reason)
+        watch.noted_at = None
+        self._note(watch, reason)
 
-    def _note_success(self, each: _Watched) -> None:
+    def _note_success(self, watch: _Watch) -> None:
         """Store a success when it is news, else now and then."""
         now = self._clock()
-        if each.has_failed:  # the listing works, the files do not come
+        if watch.has_failed:  # the listing works, the files do not come
             return
-        is_recent = each.noted_at is not None and now - each.noted_at < _NOTE_SECONDS
+        is_recent = watch.noted_at is not None and now - watch.noted_at < _NOTE_SECONDS
         if not is_recent:
-            each.noted_at = now
-            self._note(each, None)
+            watch.noted_at = now
+            self._note(watch, None)
 
-    def _note(self, each: _Watched, error: str | None) -> None:
+    def _note(self, watch: _Watch, error: str | None) -> None:
         try:
-            self._manifest.sources.note_listing(each.source.id, error=error)
+            self._manifest.sources.note_listing(watch.source.id, error=error)
         except OperationalError as unreachable:
             _log.warning("state of a source not stored", error=str(unreachable.orig))
 
     def _wake(self, directories: set[str]) -> None:
         soon = self._clock() + _LEAST_GAP_SECONDS
         with self._changed:
-            for each in self._watched.values():
-                if not each.n_list_failures and each.directory in directories:
-                    each.list_at = min(each.list_at, soon)
+            for watch in self._watches.values():
+                if not watch.n_list_failures and watch.directory in directories:
+                    watch.list_at = min(watch.list_at, soon)
         self._on_change()
 
 
@@ -410,8 +410,8 @@ def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], f
         files = [file for file in files if is_within(file.path, place, home=home)]
     elif not is_own(source.url, home):
         files = [file for file in files if not is_own(file.path, home)]
-    found = [ListedFile(file.path, file.version, file.size) for file in files]
-    return found, frozenset(edge_files.passed_over)
+    listed = [ListedFile(file.path, file.version, file.size) for file in files]
+    return listed, frozenset(edge_files.passed_over)
 
 
 def explained(error: BaseException) -> str:

@@ -116,7 +116,7 @@ class SourceStore:
                 )
                 is_said_anew = said != (known.columns, known.max_bad_rows, known.replaces)
                 if is_said_anew and kind == FILES:  # chunks of a live source do not come again
-                    connection.execute(delete(files).where(_refused(known.id)))
+                    connection.execute(delete(files).where(_is_refused(known.id)))
                 columns, max_bad_rows, replaces = said
             follow, max_bad_rows = bool(follow), max_bad_rows or 0
             reading = {
@@ -176,7 +176,7 @@ class SourceStore:
             require_source(connection, graph_id, source_id)
             statement = update(sources).where(sources.c.id == source_id)
             connection.execute(statement.values(removed_at=now()))
-            connection.execute(delete(files).where(_refused(source_id)))
+            connection.execute(delete(files).where(_is_refused(source_id)))
 
     def readings(self, graph_id: str) -> Mapping[str, "Reading"]:
         """How the files of each source are read, by its id, removed sources included."""
@@ -198,7 +198,7 @@ class SourceStore:
             connection.execute(update(sources).where(sources.c.id == source_id).values(**values))
 
 
-def _refused(source_id: str) -> ColumnElement[bool]:
+def _is_refused(source_id: str) -> ColumnElement[bool]:
     return and_(files.c.source_id == source_id, files.c.status == "quarantined")
 
 

@@ -185,7 +185,7 @@ class Bookkeeper:
             file = self.waiting.get((absorbed.path, absorbed.version))
             if file is None:
                 continue
-            outcomes.append(self._committed(file, absorbed))
+            outcomes.append(self._outcome_of(file, absorbed))
             if is_in_inbox(file.path, self._record.id):
                 pushed.append(file)
         self._finish(outcomes, event.summary)
@@ -219,10 +219,12 @@ class Bookkeeper:
             file=shown_url(file.path),
             reason=error.reason,
         )
-        kept = self._committed(file, error.file, kept_as=f"it cannot be retracted: {error.reason}")
-        self._finish([kept], summary)
+        outcome = self._outcome_of(
+            file, error.file, kept_as=f"it cannot be retracted: {error.reason}"
+        )
+        self._finish([outcome], summary)
 
-    def _committed(
+    def _outcome_of(
         self, file: FileRecord, absorbed: AbsorbedFile, *, kept_as: str | None = None
     ) -> FileOutcome:
         """Outcome of an absorbed file, for the manifest."""

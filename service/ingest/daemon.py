@@ -87,7 +87,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Held:
+class _HeldGraph:
     """An open graph, and since when it has been idle."""
 
     graph: OpenGraph
@@ -137,7 +137,7 @@ class IngestDaemon:
             on_change=self._wake,
             listing=self._ingestor.listing,
         )
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldGraph] = {}
         self._rests_until: dict[str, float] = {}
         self._repairs_rest_until: dict[str, float] = {}
         self._failures: dict[str, _Failure] = {}
@@ -188,7 +188,7 @@ class IngestDaemon:
 
     def _due_at(self, began: float) -> float:
         """Time of the next round if nothing is committed before."""
-        idle = (each.idle_since + IDLE_SECONDS for each in self._held.values())
+        idle = (open_graph.idle_since + IDLE_SECONDS for open_graph in self._held.values())
         all_rests = (*self._rests_until.values(), *self._repairs_rest_until.values())
         rests = (until for until in all_rests if until > began)
         longest = self._clock() + LONGEST_WAIT_SECONDS
@@ -322,7 +322,7 @@ class IngestDaemon:
         self._metrics.note_failure(record.settings.name)
         return pause
 
-    def _hold(self, record: GraphRecord, should_stop: Callable[[], bool]) -> _Held:
+    def _hold(self, record: GraphRecord, should_stop: Callable[[], bool]) -> _HeldGraph:
         """The open graph, reopened when its settings have changed."""
         held = self._held.get(record.id)
         if held is not None and held.graph.record.settings == record.settings:
@@ -336,7 +336,7 @@ class IngestDaemon:
                     on_event=partial(self._metrics.note_event, record.settings.name),
                 )
             )
-            held = _Held(graph=graph, stack=stack.pop_all(), idle_since=self._clock())
+            held = _HeldGraph(graph=graph, stack=stack.pop_all(), idle_since=self._clock())
         self._held[record.id] = held
         return held
 

@@ -113,7 +113,7 @@ class Traces:
     def ids(self, nodes: Sequence[WaitingNode]) -> pa.Array:
         """External ids as the node index has them."""
         kind = self.record.settings.node_ids
-        names = [each.node for each in nodes]
+        names = [node.node for node in nodes]
         return node_array(names if kind == "string" else [int(name) for name in names], kind)
 
     def erase_inbox(self, nodes: Sequence[WaitingNode], last_turns: Mapping[str, int]) -> None:
@@ -126,7 +126,7 @@ class Traces:
         turns = sorted(set(last_turns.values()))
         position = turns[-1]
         named = [
-            self.ids([each for each in nodes if last_turns[each.erasure_id] >= turn])
+            self.ids([node for node in nodes if last_turns[node.erasure_id] >= turn])
             for turn in turns
         ]
 
@@ -176,7 +176,7 @@ class Traces:
         before its erasure was requested: later ones may be stored yet, and bring it anew.
         """
         folders = ((self.paths.pushes, erase_from_block), (self.paths.feature_sets, erase_from_set))
-        found = [
+        old = [
             (path, erase_from)
             for folder, erase_from in folders
             if folder.exists()
@@ -186,7 +186,7 @@ class Traces:
         graph_id = self.record.id
         with self.database.read() as connection:
             present = connection.execute(select(now())).scalar_one()
-            named = {
+            paths = {
                 path_below(path, graph_id)
                 for table in (pushes, files, feature_sets)
                 for path in connection.execute(
@@ -194,8 +194,8 @@ class Traces:
                 ).scalars()
             }
         asked_at = {each.id: (present - each.created_at).total_seconds() for each in struck}
-        for path, erase_from in found:
-            if str(path.relative_to(self.paths.root)) in named:
+        for path, erase_from in old:
+            if str(path.relative_to(self.paths.root)) in paths:
                 continue
             with suppress(FileNotFoundError):
                 age = self.wall_clock() - path.stat().st_mtime
@@ -283,7 +283,7 @@ class Traces:
         earlier strike. Predictions may be younger, of a job that began before; only those of
         running jobs stay, which began after the strike.
         """
-        found = [*self.paths.root.rglob(f"{TEMPORARY_PREFIX}*")]
+        paths = [*self.paths.root.rglob(f"{TEMPORARY_PREFIX}*")]
         mine = jobs.c.graph_id == self.record.id
         with self.database.read() as connection:
             present = connection.execute(select(now())).scalar_one()
@@ -292,13 +292,13 @@ class Traces:
             ).scalars()
             names = list(running)
         age = min((present - each.struck_at).total_seconds() for each in struck if each.struck_at)
-        for left in found:
-            is_abandoned = left.parent == self.paths.predictions and not any(
-                name in left.name for name in names
+        for path in paths:
+            is_abandoned = path.parent == self.paths.predictions and not any(
+                name in path.name for name in names
             )
             with suppress(FileNotFoundError):
-                if is_abandoned or self.wall_clock() - left.stat().st_mtime >= age:
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+                if is_abandoned or self.wall_clock() - path.stat().st_mtime >= age:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def is_backed_up(self) -> bool:
         """Whether a backup is being made, which links files; removes the links of dead ones."""
@@ -336,7 +336,7 @@ class Traces:
 
     def look_through_sources(self, names: pa.Array) -> Sources:
         """Which sources still hold the nodes: in files that are still there, or in live sources."""
-        found: Sources = {"holding": [], "unread": []}
+        sources: Sources = {"holding": [], "unread": []}
         files = [
             (file.path, partial(self._holds, file, names))
             for file in self.files_of_sources()
@@ -352,7 +352,7 @@ class Traces:
             shown = shown_url(place)
             try:
                 if holds():
-                    found["holding"].append(shown)
+                    sources["holding"].append(shown)
             except Abandoned:
                 raise Interrupted from None
             except (Interrupted, LeaseExpired):
@@ -360,8 +360,8 @@ class Traces:
             except Exception as error:  # noqa: BLE001 - gone, damaged, or what stores of others raise
                 # its text may quote an id
                 _log.warning("source not looked through", file=shown, error=type(error).__name__)
-                found["unread"].append(shown)
-        return found
+                sources["unread"].append(shown)
+        return sources
 
     def _live_holds(self, source: SourceRecord, names: pa.Array) -> bool:
         access = access_to(source, self.record, home=self.home)
@@ -401,7 +401,7 @@ class Traces:
 
 def _texts(nodes: Sequence[WaitingNode]) -> frozenset[str]:
     """External ids as errors quote them: whole, cut, or escaped."""
-    names = [each.node for each in nodes]
+    names = [node.node for node in nodes]
     return frozenset(chain(names, map(excerpt, names), (repr(name)[1:-1] for name in names)))
 
 
@@ -409,4 +409,4 @@ def _without_names(text: str, names: Collection[str]) -> str:
     """A text without ids that are the whole of it, or stand in quotes."""
     if text in names:
         return _GONE
-    return _QUOTED.sub(lambda found: _GONE if found[2] in names else found[0], text)
+    return _QUOTED.sub(lambda match: _GONE if match[2] in names else match[0], text)

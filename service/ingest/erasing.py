@@ -72,7 +72,7 @@ class Eraser:
         answered before one of them came is known by then.
         """
         last = self._manifest.erasures.last_turn(self.record.id)
-        return [each for each in listed if last is None or each.position <= last]
+        return [turn for turn in listed if last is None or turn.position <= last]
 
     def is_due(self) -> bool:
         """Whether nodes can be taken out of the graph now."""
@@ -85,17 +85,17 @@ class Eraser:
         Their id may have been that of another node, which an earlier erasure took out.
         """
         log = self._manifest.erasures
-        named = log.nodes(self.record.id, struck=False)
-        if not named:
+        nodes = log.nodes(self.record.id, struck=False)
+        if not nodes:
             return
-        found = self.stream.lookup(self.traces.ids(named)).tolist()
-        news = [
-            (each, dense)
-            for each, dense in zip(named, found, strict=True)
-            if dense >= 0 and dense != each.dense
+        dense_ids = self.stream.lookup(self.traces.ids(nodes)).tolist()
+        changes = [
+            (node, dense)
+            for node, dense in zip(nodes, dense_ids, strict=True)
+            if dense >= 0 and dense != node.dense
         ]
-        if news:
-            log.resolve(self.record.id, news, lease=self.keeper.lease)
+        if changes:
+            log.resolve(self.record.id, changes, lease=self.keeper.lease)
 
     def strike(self) -> bool:
         """Take nodes out of the graph if that can be done now; whether it was.
@@ -104,7 +104,7 @@ class Eraser:
         full; the next call goes on.
         """
         waiting = self._manifest.erasures.waiting(self.record.id)
-        new = [each for each in waiting if each.struck_at is None]
+        new = [erasure for erasure in waiting if erasure.struck_at is None]
         if not new or self._is_running(jobs.c.kind == "knn"):
             return False
         self.steps.begin("erasing nodes")
@@ -126,7 +126,7 @@ class Eraser:
         """
         done = self.strike()
         waiting = self._manifest.erasures.waiting(self.record.id)
-        struck = [each for each in waiting if each.struck_at is not None]
+        struck = [erasure for erasure in waiting if erasure.struck_at is not None]
         if struck and not self._is_running(_may_write(struck)):
             self.steps.begin("erasing nodes")
             try:
@@ -138,14 +138,14 @@ class Eraser:
                 _log.warning("nodes not erased yet", graph=name, reason=reason)
         return done
 
-    def _strike(self, asked: Sequence[ErasureRecord]) -> None:
+    def _strike(self, records: Sequence[ErasureRecord]) -> None:
         """First step: out of what waits, of features, graph and index."""
         log, graph_id = self._manifest.erasures, self.record.id
         self.resolve()
         nodes = log.nodes(graph_id, struck=False)
-        ids = [each.id for each in asked]
-        nodes = [each for each in nodes if each.erasure_id in set(ids)]
-        self.traces.erase_inbox(nodes, {each.id: each.position for each in asked})
+        ids = [record.id for record in records]
+        nodes = [node for node in nodes if node.erasure_id in set(ids)]
+        self.traces.erase_inbox(nodes, {record.id: record.position for record in records})
         dense = _dense(nodes)
         if dense.size:
             self.traces.erase_features(dense, self.stream.n_nodes)
@@ -161,7 +161,7 @@ class Eraser:
         log, graph_id = self._manifest.erasures, self.record.id
         mine = {each.id for each in struck}
         nodes = [each for each in log.nodes(graph_id, struck=True) if each.erasure_id in mine]
-        found: Sources = {"holding": [], "unread": []}
+        sources: Sources = {"holding": [], "unread": []}
         if nodes:
             if self.traces.is_backed_up():
                 return False
@@ -173,14 +173,14 @@ class Eraser:
                 self.traces.erase_made(dense, first)
             self.traces.erase_unnamed(nodes, struck)
             self.traces.erase_bad_rows(nodes)
-            found = self.traces.look_through_sources(self.traces.ids(nodes))
+            sources = self.traces.look_through_sources(self.traces.ids(nodes))
             self.traces.remove_old_features()
         with self.database.write() as connection:
             lock_graph(connection, graph_id)
             confirm(connection, self.keeper.lease)
             if nodes:
                 self.traces.erase_texts(connection, nodes)
-                log.forget(connection, sorted(mine), found)
+                log.forget(connection, sorted(mine), sources)
         if not self.database.forget_deleted():
             return False
         with self.database.write() as connection:
@@ -200,10 +200,10 @@ class Eraser:
 
 
 def _dense(nodes: Sequence[WaitingNode]) -> Int64Array:
-    return np.array(sorted({each.dense for each in nodes if each.dense is not None}), np.int64)
+    return np.array(sorted({node.dense for node in nodes if node.dense is not None}), np.int64)
 
 
 def _may_write(struck: Sequence[ErasureRecord]) -> ColumnElement[bool]:
     """Rule for jobs that began before the nodes were out, or whose directories are removed."""
-    last = max(each.struck_at for each in struck if each.struck_at is not None)
+    last = max(erasure.struck_at for erasure in struck if erasure.struck_at is not None)
     return or_(jobs.c.started_at <= last, jobs.c.kind.in_(_LEAVING_FILES))

@@ -53,7 +53,7 @@ class FeatureCommitter:
         onto = present if waiting.mode == "add" and present else None
         try:
             with self.stream.adding_nodes() as index:
-                nodes, lengths = self._mapped(index, waiting)
+                nodes, lengths = self._map_rows(index, waiting)
                 return self.store.publish(
                     present + 1,
                     NewRows(
@@ -75,7 +75,7 @@ class FeatureCommitter:
                 raise
             raise BadFeatures("the file of the set is gone") from error
 
-    def _mapped(
+    def _map_rows(
         self, index: Nodes, waiting: FeatureSetRecord
     ) -> tuple[Int64Array, Int64Array | None]:
         """Dense id of each row, and its number of entries where rows are sparse."""

@@ -188,7 +188,7 @@ class OpenGraph:
         Raises `LeaseExpired` if another process took the lease, and `Interrupted` if
         ``should_stop`` was true; the next call goes on.
         """
-        with self._loss_told():
+        with self._raise_if_lost():
             return self._ingest_pending(passed_over, max_bytes, failed_repairs=failed_repairs)
 
     def _ingest_pending(
@@ -289,8 +289,8 @@ class OpenGraph:
         gone = [file for file in wanted if (file.path, file.version) not in absorbed]
         self._books.leave_out(gone, self._stream.summary())
         self._books.waiting = {(file.path, file.version): file for file in there}
-        found = self._stream.retract_all({file.path: file.inserts_only for file in there})
-        for file, result in zip(there, found, strict=True):
+        results = self._stream.retract_all({file.path: file.inserts_only for file in there})
+        for file, result in zip(there, results, strict=True):
             if isinstance(result, NotRetractable):
                 self._books.keep(file, result, self._stream.summary())
 
@@ -349,13 +349,13 @@ class OpenGraph:
         if not self._stream.is_between_files:
             self.ingest_pending()
             return
-        with self._loss_told():
+        with self._raise_if_lost():
             waiting = self._manifest.features.waiting(self.record.id)
-            for each in self._eraser.admitted(waiting):
-                self._commit_features(each)
+            for feature_set in self._eraser.admitted(waiting):
+                self._commit_features(feature_set)
 
     @contextmanager
-    def _loss_told(self) -> Iterator[None]:
+    def _raise_if_lost(self) -> Iterator[None]:
         """Raise `LeaseExpired` for an interruption caused by the loss of the lease."""
         try:
             yield
@@ -403,10 +403,10 @@ class OpenGraph:
         Unless ``is_whole``, the pass ends early for files or nodes that are to leave, but only
         after one file was taken, so that new files come in however often somebody asks.
         """
-        asked = count()
+        calls = count()
 
         def is_enough() -> bool:
-            return not is_whole and next(asked) > 0 and self._has_leaving()
+            return not is_whole and next(calls) > 0 and self._has_leaving()
 
         n_failed = Counter[str]()
         while True:

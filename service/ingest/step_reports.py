@@ -61,14 +61,14 @@ def reported_listing(renewer: Renewer | None, source: SourceRecord) -> Iterator[
         return
     if "://" in source.url:
         get_loop()  # the thread in which fsspec speaks with stores
-    helpers = [each for each in threading.enumerate() if each.name == _REMOTE_THREAD]
+    helpers = [thread for thread in threading.enumerate() if thread.name == _REMOTE_THREAD]
     renewer.begin(
         source.id,
         graph_id=source.graph_id,
         source_id=source.id,
         step="listing",
         file=None,
-        threads=[each.native_id for each in (threading.current_thread(), *helpers)],
+        threads=[thread.native_id for thread in (threading.current_thread(), *helpers)],
     )
     try:
         yield

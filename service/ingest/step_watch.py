@@ -19,7 +19,7 @@ LEAST_SHARE: Final = 0.02
 
 
 @dataclass(slots=True, kw_only=True)
-class _Watched:
+class _WatchedStep:
     """A step, since when it is quiet, and its processor time then (None: not looked at)."""
 
     graph_id: str | None
@@ -53,11 +53,11 @@ class StepWatch:
     ) -> None:
         self._processor_seconds = processor_seconds
         self._clock = clock
-        self._steps: dict[str, _Watched] = {}
+        self._steps: dict[str, _WatchedStep] = {}
 
     def begin(self, key: str, *, threads: list[int], since: float, **values: Any) -> None:
         """Watch a step in place of the key's last one."""
-        self._steps[key] = _Watched(
+        self._steps[key] = _WatchedStep(
             **values, threads=frozenset(threads), since=since, quiet_since=since
         )
 
@@ -86,7 +86,7 @@ class StepWatch:
             for key, step in self._steps.items()
         ]
 
-    def _quiet_since(self, step: _Watched, now: float) -> float:
+    def _quiet_since(self, step: _WatchedStep, now: float) -> float:
         seconds = self._processor_seconds(step.threads)
         if step.seconds_then is None:
             step.seconds_then = seconds
@@ -104,9 +104,9 @@ def processor_seconds(pid: int, threads: frozenset[int]) -> float:
         if threads:
             try:
                 return sum(
-                    each.user_time + each.system_time
-                    for each in process.threads()
-                    if each.id in threads
+                    thread.user_time + thread.system_time
+                    for thread in process.threads()
+                    if thread.id in threads
                 )
             except psutil.AccessDenied:  # macOS tells only root: count them all
                 pass

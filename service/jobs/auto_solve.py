@@ -83,12 +83,12 @@ def renew_given_up(database: Database) -> list[Job]:
     help it. Any number of processes may call this at any time.
     """
     with database.read() as connection:
-        found = connection.execute(_given_up_jobs(FIRST_REST_SECONDS)).all()
-    asked = []
-    for row in found:
+        rows = connection.execute(_given_up_jobs(FIRST_REST_SECONDS)).all()
+    new_jobs = []
+    for row in rows:
         with database.write() as connection:
-            asked += _renew(connection, row)
-    return asked
+            new_jobs += _renew(connection, row)
+    return new_jobs
 
 
 def _renew(connection: Connection, row: Row[Any]) -> list[Job]:

@@ -136,8 +136,8 @@ class IngestSteps:
             for step in self.present()
             if step.is_stuck(stall_seconds)
         ]
-        told = {each.source_id for each in stuck}  # a listing that stands still is an error too
-        failing = [each for each in self._failing_sources() if each.source_id not in told]
+        ids = {fault.source_id for fault in stuck}  # a listing that stands still is an error too
+        failing = [fault for fault in self._failing_sources() if fault.source_id not in ids]
         return [*stuck, *failing, *self.failing_graphs()]
 
     def failing_graphs(self) -> list[IngestFault]:
@@ -148,13 +148,13 @@ class IngestSteps:
         )
         with self._database.read() as connection:
             rows = connection.execute(statement).all()
-        found = []
+        ids = []
         for row in rows:
             causes = {
                 "reading edges again": row.repair_fault,
                 "thinning": failed_thinnings_text(row.n_failed_embeddings),
             }
-            found += [
+            ids += [
                 IngestFault(
                     graph=row.name,
                     source_id=None,
@@ -167,7 +167,7 @@ class IngestSteps:
                 for doing, error in causes.items()
                 if error
             ]
-        return found
+        return ids
 
     def _failing_sources(self) -> list[IngestFault]:
         failing = and_(

@@ -47,7 +47,7 @@ LEASE_SECONDS: Final = 6.0
 """A job is taken over when its worker has been silent this long."""
 
 _LEAST_ENDING: Final = 6
-_MOST_FOUND: Final = 10
+_MOST_NAMED: Final = 10
 _FIRST_POLL_SECONDS: Final = 0.02
 _LAST_POLL_SECONDS: Final = 0.25
 
@@ -119,15 +119,15 @@ class JobQueue:
                 f"got {ending!r}"
             )
         ends_so = jobs.c.id.endswith(ending, autoescape=True)
-        candidates = select(jobs.c.id).where(ends_so).limit(_MOST_FOUND)
+        candidates = select(jobs.c.id).where(ends_so).limit(_MOST_NAMED)
         with self._database.read() as connection:
-            found = connection.execute(candidates).scalars().all()
-        if len(found) == 1:
-            return str(found[0])
-        if ending in found or not found:
+            ids = connection.execute(candidates).scalars().all()
+        if len(ids) == 1:
+            return str(ids[0])
+        if ending in ids or not ids:
             return ending
-        more = " and more" if len(found) == _MOST_FOUND else ""
-        raise UnknownJob(f"several jobs end with {ending!r}: {', '.join(sorted(found))}{more}")
+        more = " and more" if len(ids) == _MOST_NAMED else ""
+        raise UnknownJob(f"several jobs end with {ending!r}: {', '.join(sorted(ids))}{more}")
 
     def list(
         self,
@@ -156,8 +156,8 @@ class JobQueue:
                 same_time = and_(jobs.c.created_at == last.created_at, jobs.c.id < last.id)
                 statement = statement.where(or_(jobs.c.created_at < last.created_at, same_time))
             rows = connection.execute(statement.limit(limit + 1)).all()
-        found = [job_from_row(row) for row in rows[:limit]]
-        return JobPage(jobs=found, next_page=found[-1].id if len(rows) > limit else None)
+        records = [job_from_row(row) for row in rows[:limit]]
+        return JobPage(jobs=records, next_page=records[-1].id if len(rows) > limit else None)
 
     def newest(self, graph_id: str, kind: str) -> Job | None:
         """The job of a kind that was submitted last; None before the first."""
@@ -312,13 +312,13 @@ class JobQueue:
         seconds_left: float | None = None,
     ) -> bool:
         """Store how far the attempt is; True when the job was asked to stop."""
-        told = {"phase": phase, "fraction": fraction, "seconds_left": seconds_left}
+        event = {"phase": phase, "fraction": fraction, "seconds_left": seconds_left}
         expected = None if seconds_left is None else now(seconds_left)
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
             changes = {"phase": phase, "progress": fraction, "expected_end_at": expected}
             _change(connection, row, changes)
-            _record(connection, job_id, "progress", told)
+            _record(connection, job_id, "progress", event)
             return bool(row.cancel_requested)
 
     def finish(
@@ -402,8 +402,8 @@ def requeue_running(connection: Connection, *, reason: str, only_lapsed: bool = 
 
 def coalesce_key(spec: JobSpec) -> str:
     """Equal for jobs that ask for the same thing, whatever the order of their parameters."""
-    asked = [spec.kind, spec.model, spec.lane, dict(spec.parameters)]
-    return json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    fields = [spec.kind, spec.model, spec.lane, dict(spec.parameters)]
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
 def submit_coalesced(connection: Connection, spec: JobSpec) -> Job:
@@ -455,11 +455,11 @@ def _earlier_submission(connection: Connection, spec: JobSpec) -> Job:
         ).one()
     )
     for field in ("kind", "model", "parameters", "lane", "priority"):
-        before, asked = getattr(earlier, field), getattr(spec, field)
-        if before != asked:
+        before, value = getattr(earlier, field), getattr(spec, field)
+        if before != value:
             raise IdempotencyConflict(
                 f"Idempotency-Key {spec.idempotency_key!r} belongs to job {earlier.id} with "
-                f"{field} {before!r}, got {asked!r}; use a new key for a new job"
+                f"{field} {before!r}, got {value!r}; use a new key for a new job"
             )
     return earlier
 

@@ -61,5 +61,5 @@ class WorkerRegistry:
         )
         with self._database.read() as connection:
             rows = connection.execute(statement).all()
-        found = [WorkerRecord(**row._asdict() | {"lanes": tuple(row.lanes)}) for row in rows]
-        return [record for record in found if lane is None or lane in record.lanes]
+        records = [WorkerRecord(**row._asdict() | {"lanes": tuple(row.lanes)}) for row in rows]
+        return [record for record in records if lane is None or lane in record.lanes]

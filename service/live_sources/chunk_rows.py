@@ -85,10 +85,10 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     try:
         return values_of(column)
     except UnicodeDecodeError:
-        return [_decoded(value) for value in pc.cast(column, pa.large_binary()).to_pylist()]
+        return [_decode(value) for value in pc.cast(column, pa.large_binary()).to_pylist()]
 
 
-def _decoded(value: bytes | None) -> str | bytes | None:
+def _decode(value: bytes | None) -> str | bytes | None:
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:

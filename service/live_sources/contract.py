@@ -22,14 +22,14 @@ def shown_position(position: Position | None) -> str:
     """A position as text for people, such as ``version 41``."""
     if position is None:
         return "nothing"
-    return ", ".join(f"{name} {_shown(value)}" for name, value in position.items() if name != "id")
+    return ", ".join(f"{name} {_text(value)}" for name, value in position.items() if name != "id")
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     """A value as text, or several by name, such as ``0:17 1:4``."""
     if not isinstance(value, Mapping):
         return str(value)
-    return " ".join(f"{name}:{each}" for name, each in value.items())
+    return " ".join(f"{name}:{part}" for name, part in value.items())
 
 
 class ChangesLost(RuntimeError):

@@ -66,7 +66,7 @@ class DeltaLog:
 
     def refresh(self) -> None:
         """Look for newer versions."""
-        with self._told():
+        with self._explain_errors():
             self._table.update_incremental()
         self._look()
 
@@ -97,7 +97,7 @@ class DeltaLog:
             raise self._vectors(version)
         actions = pa.table(table.get_add_actions(flatten=False))
         listed = actions.select(
-            [each for each in ("path", "partition") if each in actions.schema.names]
+            [name for name in ("path", "partition") if name in actions.schema.names]
         )
         return [
             Piece(path=row["path"], effect="insert", partition=row.get("partition") or {})
@@ -114,21 +114,21 @@ class DeltaLog:
         removed: list[dict[str, Any]] = []
         fed: list[dict[str, Any]] = []
         for action in self._actions(version):
-            for name, found in (("add", added), ("remove", removed), ("cdc", fed)):
-                if (said := action.get(name)) is None:
+            for name, actions in (("add", added), ("remove", removed), ("cdc", fed)):
+                if (file := action.get(name)) is None:
                     continue
-                if said.get("deletionVector"):
+                if file.get("deletionVector"):
                     raise self._vectors(version)
-                if name == "cdc" or said["dataChange"]:
-                    found.append(said)
+                if name == "cdc" or file["dataChange"]:
+                    actions.append(file)
         if fed:
             return [
-                *(_piece(each, "feed deletes") for each in fed),
-                *(_piece(each, "feed inserts") for each in fed),
+                *(_piece(file, "feed deletes") for file in fed),
+                *(_piece(file, "feed inserts") for file in fed),
             ]
         return [
-            *(_piece(each, "delete") for each in removed),
-            *(_piece(each, "insert") for each in added),
+            *(_piece(file, "delete") for file in removed),
+            *(_piece(file, "insert") for file in added),
         ]
 
     def batches(
@@ -159,12 +159,12 @@ class DeltaLog:
             read = [*held, _CHANGE] if is_feed else held
             for row, table in read_rows(file, read, first_row=first_row, most_rows=most_rows):
                 meant = _meant(_without_views(table), piece.effect)
-                yield row, self._completed(meant, columns, piece)
+                yield row, self._complete(meant, columns, piece)
 
     def first_version(self) -> int | None:
         """The first version from which the log is complete; None without one."""
-        found = self._files.get_file_info(pa.fs.FileSelector("_delta_log"))
-        names = [each.base_name.partition(".") for each in found]
+        files = self._files.get_file_info(pa.fs.FileSelector("_delta_log"))
+        names = [file.base_name.partition(".") for file in files]
         versions = {int(stem) for stem, _, end in names if end == "json" and stem.isdecimal()}
         first = self.version
         while first - 1 in versions:
@@ -173,11 +173,11 @@ class DeltaLog:
 
     def _at(self, version: int | None) -> DeltaTable:
         """The table at a version, by default its newest."""
-        with self._told():
+        with self._explain_errors():
             return DeltaTable(self._access.url, version=version, storage_options=self._options)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         """Raise errors of the library as one line."""
         try:
             yield
@@ -185,7 +185,7 @@ class DeltaLog:
             reason = " ".join(_TRACE.split(_COLOR.sub("", str(error)), 1)[0].split())
             raise TableUnavailable(f"{self._shown} cannot be opened: {reason}") from error
 
-    def _completed(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
+    def _complete(self, table: pa.Table, columns: Sequence[str], piece: Piece) -> pa.Table:
         """The table with the columns that the file lacks: of its partition, or null."""
         for name in columns:
             if name not in table.column_names:

@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField
 
 from peewit.service.live_sources.contract import Access, ChangesLost
-from peewit.service.live_sources.iceberg_places import Found
+from peewit.service.live_sources.iceberg_places import LoadedTable
 from peewit.service.live_sources.table_chunks import (
     BATCH_ROWS,
     ROW,
@@ -60,9 +60,9 @@ class IcebergLog:
     ``newest`` is the snapshot of the branch main, None for a table that was never written to.
     """
 
-    def __init__(self, access: Access, found: Found) -> None:
+    def __init__(self, access: Access, table: LoadedTable) -> None:
         self._shown = shown_url(access.url)
-        self._metadata, self._files = found
+        self._metadata, self._files = table
         current = self._metadata.current_snapshot()
         self.newest = None if current is None else current.snapshot_id
         self.id = str(self._metadata.table_uuid)
@@ -73,15 +73,15 @@ class IcebergLog:
 
         Raises `ChangesLost` where the newest does not descend from it or some between have expired.
         """
-        found: list[int] = []
+        snapshots: list[int] = []
         at = self.newest
         while at != snapshot:
             known = None if at is None else self._metadata.snapshot_by_id(at)
             if known is None:
-                raise self._lost(snapshot, found[-1] if found else None)
-            found.append(known.snapshot_id)
+                raise self._lost(snapshot, snapshots[-1] if snapshots else None)
+            snapshots.append(known.snapshot_id)
             at = known.parent_snapshot_id
-        return found[::-1]
+        return snapshots[::-1]
 
     def whole(self, snapshot: int) -> Sequence[Piece]:
         """The files that are the table at a snapshot, the earliest first.
@@ -146,9 +146,9 @@ class IcebergLog:
             held = self._names(file.schema_arrow, path)
             read = [held[field.field_id] for field in fields if field.field_id in held]
             for row, table in read_rows(file, read, first_row=first_row, most_rows=most_rows):
-                yield row, self._completed(table, fields, held, piece.file)
+                yield row, self._complete(table, fields, held, piece.file)
 
-    def _completed(
+    def _complete(
         self,
         table: pa.Table,
         fields: Sequence[NestedField],
@@ -182,17 +182,17 @@ class IcebergLog:
             for mapped in self._metadata.name_mapping() or ()
             for name in mapped.names
         }
-        found = {}
+        names = {}
         for field in schema:
             number = (field.metadata or {}).get(_FIELD_ID, by_name.get(field.name))
             if number is not None:
-                found[int(number)] = field.name
-        if not found:
+                names[int(number)] = field.name
+        if not names:
             raise UnreadableTable(
                 f"{shown_url(path)!r} must have ids of its columns, or {self._shown} the property "
                 "schema.name-mapping.default"
             )
-        return found
+        return names
 
     def _snapshot(self, snapshot: int) -> Snapshot:
         known = self._metadata.snapshot_by_id(snapshot)

@@ -33,7 +33,7 @@ _DIRECTORY: Final = re.compile(r"(?:file|s3|s3a|gs)://.+|(?![A-Za-z0-9+.-]+:).+"
 _METADATA: Final = re.compile(r"v?(?P<number>[0-9]+)(?:-[^/]+)?(?:\.gz)?\.metadata\.json")
 
 
-class Found(NamedTuple):
+class LoadedTable(NamedTuple):
     """A table as it is now, and the reader of its files."""
 
     metadata: TableMetadata
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 class Place(Protocol):
     """Where a table is found."""
 
-    def look(self) -> Found:
+    def look(self) -> LoadedTable:
         """The table as it is now.
 
         Raises `TableUnavailable` where there is none or its newest metadata file is unclear, and
@@ -53,8 +53,8 @@ class Place(Protocol):
 
 def place_of(access: Access) -> Place:
     """The place that a URL names; raises ValueError for none."""
-    if named := _IN_CATALOG.fullmatch(access.url):
-        return CatalogPlace(access, named["catalog"], named["table"])
+    if match := _IN_CATALOG.fullmatch(access.url):
+        return CatalogPlace(access, match["catalog"], match["table"])
     if "::" in access.url or not _DIRECTORY.fullmatch(access.url):
         raise BadArgument(
             "url",
@@ -73,7 +73,7 @@ class CatalogPlace:
         self._table = table
         self._catalog: MetastoreCatalog | None = None
 
-    def look(self) -> Found:
+    def look(self) -> LoadedTable:
         """The table as the catalog has it now; raises `UnreadableTable` where it is refused."""
         self._catalog = self._catalog or _catalog_of_files(self._name)
         try:
@@ -85,7 +85,7 @@ class CatalogPlace:
         opened = load_file_io(own_properties(self._catalog.properties), table.metadata_location)
         files = ConfinedFiles(opened, self._access, table.metadata_location)
         files.require_allowed(table.metadata_location)
-        return Found(table.metadata, files)
+        return LoadedTable(table.metadata, files)
 
 
 class DirectoryPlace:
@@ -95,28 +95,28 @@ class DirectoryPlace:
         self._access = access
         self._store = PyArrowFileIO(_store_properties())
         self._files = ConfinedFiles(self._store, access, access.url)
-        self._found: tuple[str, Found] | None = None
+        self._loaded: tuple[str, LoadedTable] | None = None
 
-    def look(self) -> Found:
+    def look(self) -> LoadedTable:
         """The table as of its newest metadata file."""
         location = self._newest()
-        if self._found is None or self._found[0] != location:
+        if self._loaded is None or self._loaded[0] != location:
             metadata = FromInputFile.table_metadata(self._files.new_input(location))
-            self._found = location, Found(metadata, self._files)
-        return self._found[1]
+            self._loaded = location, LoadedTable(metadata, self._files)
+        return self._loaded[1]
 
     def _newest(self) -> str:
         directory = f"{self._access.url.rstrip('/')}/metadata"
         scheme, host, path = PyArrowFileIO.parse_location(directory)
         selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
-        found: dict[int, list[str]] = {}
+        by_number: dict[int, list[str]] = {}
         for info in self._store.fs_by_scheme(scheme, host).get_file_info(selector):
-            if named := _METADATA.fullmatch(info.base_name):
-                found.setdefault(int(named["number"]), []).append(info.base_name)
+            if match := _METADATA.fullmatch(info.base_name):
+                by_number.setdefault(int(match["number"]), []).append(info.base_name)
         shown = shown_url(directory)
-        if not found:
+        if not by_number:
             raise TableUnavailable(f"{shown} must hold files *.metadata.json, there is none")
-        newest = sorted(found[max(found)])
+        newest = sorted(by_number[max(by_number)])
         if len(newest) > 1:
             raise TableUnavailable(
                 f"{shown} must have one newest file of metadata, several writers left "
@@ -146,5 +146,5 @@ def _store_properties() -> dict[str, str]:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if endpoint and not region:
         region = "us-east-1"  # else the library asks Amazon for the bucket's
-    told = {"s3.endpoint": endpoint, "s3.region": region}
-    return {name: value for name, value in told.items() if value}
+    properties = {"s3.endpoint": endpoint, "s3.region": region}
+    return {name: value for name, value in properties.items() if value}

@@ -63,17 +63,17 @@ class KafkaSource:
     unit: ClassVar[str] = "messages"
 
     def __init__(self, access: Access) -> None:
-        found = _URL.fullmatch(access.url)
-        if found is None:
+        match = _URL.fullmatch(access.url)
+        if match is None:
             raise BadArgument(
                 "url",
                 "must read kafka://HOST:PORT[,HOST:PORT]/TOPIC for a topic of Kafka, got "
                 f"{shown_url(access.url)!r}",
             )
         self._access = access
-        self._brokers, self._topic = found["brokers"], found["topic"]
+        self._brokers, self._topic = match["brokers"], match["topic"]
         self._consumer: Consumer | None = None
-        self._told = ""
+        self._cause = ""
         self._ranges: Mapping[int, _Range] | None = None
 
     @classmethod
@@ -112,7 +112,7 @@ class KafkaSource:
             yield Chunk(position=reached, label="start")
         gathered = Gatherer(self._access)
         for message in self._messages(at, ranges, most_rows, should_stop):
-            gathered.add(_read(message))
+            gathered.add(_message_of(message))
             if gathered.n_rows >= most_rows or gathered.n_bytes >= CHUNK_BYTES:
                 reached = _position(at)
                 yield _chunk(reached, gathered)
@@ -124,15 +124,15 @@ class KafkaSource:
         ranges = self._ranges or self._look()
         self._ranges = None  # a second call without a read looks again
         at = self._offsets(position, ranges)
-        return sum(max(0, each.end - at[number]) for number, each in ranges.items())
+        return sum(max(0, offsets.end - at[number]) for number, offsets in ranges.items())
 
     def holds(self, ids: pa.Array) -> bool:
         """Whether any of some nodes is in a message that the topic has now."""
-        wanted = {str(each) for each in ids.to_pylist()}
+        wanted = {str(node) for node in ids.to_pylist()}
         ranges = self._look()
-        at = {number: each.first for number, each in ranges.items()}
+        at = {number: offsets.first for number, offsets in ranges.items()}
         return any(
-            not wanted.isdisjoint(ids_of(_read(message), self._access))
+            not wanted.isdisjoint(ids_of(_message_of(message), self._access))
             for message in self._messages(at, ranges, _AT_ONCE, lambda: False)
         )
 
@@ -150,10 +150,10 @@ class KafkaSource:
         should_stop: Callable[[], bool],
     ) -> Iterator[KafkaMessage]:
         """Messages from ``at`` to every partition's end; ``at`` advances past each one."""
-        left = {number for number, each in ranges.items() if at[number] < each.end}
+        left = {number for number, offsets in ranges.items() if at[number] < offsets.end}
         if not left:
             return
-        consumer = self._connected()
+        consumer = self._connect()
         heard_at = time.monotonic()
         with self._errors():
             consumer.assign([TopicPartition(self._topic, number, at[number]) for number in left])
@@ -189,7 +189,7 @@ class KafkaSource:
 
     def _look(self) -> Mapping[int, _Range]:
         """Offset ranges of the partitions now."""
-        consumer = self._connected()
+        consumer = self._connect()
         with self._errors():
             topic = consumer.list_topics(self._topic, timeout=ANSWER_SECONDS).topics[self._topic]
             if topic.error is not None:
@@ -208,9 +208,9 @@ class KafkaSource:
         """Next offset of each partition by a position; in a new partition, its first message."""
         start = "earliest" if position is None else position.get("from")
         if start == "earliest":
-            return {number: each.first for number, each in ranges.items()}
+            return {number: offsets.first for number, offsets in ranges.items()}
         if start == "latest":
-            return {number: each.end for number, each in ranges.items()}
+            return {number: offsets.end for number, offsets in ranges.items()}
         if start is not None:
             return self._at_time(start, ranges)
         known = (position or {})["partitions"]
@@ -232,12 +232,12 @@ class KafkaSource:
 
     def _at_time(self, moment: str, ranges: Mapping[int, _Range]) -> dict[int, int]:
         milliseconds = int(datetime.fromisoformat(moment).timestamp() * 1000)
-        asked = [TopicPartition(self._topic, number, milliseconds) for number in ranges]
+        moments = [TopicPartition(self._topic, number, milliseconds) for number in ranges]
         with self._errors():
-            told = self._connected().offsets_for_times(asked, timeout=ANSWER_SECONDS)
+            offsets = self._connect().offsets_for_times(moments, timeout=ANSWER_SECONDS)
         return {
-            each.partition: each.offset if each.offset >= 0 else ranges[each.partition].end
-            for each in told
+            place.partition: place.offset if place.offset >= 0 else ranges[place.partition].end
+            for place in offsets
         }
 
     def _lost(self, number: int, offset: int, what: str) -> ChangesLost:
@@ -248,8 +248,8 @@ class KafkaSource:
         )
 
     def _unavailable(self, reason: str) -> TopicUnavailable:
-        told = f" ({self._told})" if self._told and self._told not in reason else ""
-        return TopicUnavailable(f"{shown_url(self._access.url)} cannot be read: {reason}{told}")
+        detail = f" ({self._cause})" if self._cause and self._cause not in reason else ""
+        return TopicUnavailable(f"{shown_url(self._access.url)} cannot be read: {reason}{detail}")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -260,9 +260,9 @@ class KafkaSource:
                 self._consumer.poll(0)  # delivers connection errors, as a wrong password
             raise self._unavailable(_reason(error)) from error
 
-    def _connected(self) -> Consumer:
+    def _connect(self) -> Consumer:
         if self._consumer is None:
-            self._told = ""
+            self._cause = ""
             try:
                 self._consumer = Consumer(_configuration(self._brokers, self._note))
             except KafkaException as error:
@@ -270,11 +270,11 @@ class KafkaSource:
         return self._consumer
 
     def _note(self, error: KafkaError) -> None:
-        self._told = error.str()
+        self._cause = error.str()
 
 
 def _configuration(brokers: str, on_error: Callable[[KafkaError], None]) -> dict[str, Any]:
-    given = {name: os.environ.get(variable) for name, variable in _FROM_ENVIRONMENT.items()}
+    settings = {name: os.environ.get(variable) for name, variable in _FROM_ENVIRONMENT.items()}
     return {
         "bootstrap.servers": brokers,
         "client.id": "peewit",
@@ -288,13 +288,13 @@ def _configuration(brokers: str, on_error: Callable[[KafkaError], None]) -> dict
         "fetch.wait.max.ms": 50,  # only messages that are there are read
         "log_level": 0,  # errors are shown with the source
         "error_cb": on_error,
-        **{name: value for name, value in given.items() if value},
+        **{name: value for name, value in settings.items() if value},
     }
 
 
 def _reason(error: KafkaException) -> str:
-    told = error.args[0]
-    return str(told.str() if isinstance(told, KafkaError) else told)
+    cause = error.args[0]
+    return str(cause.str() if isinstance(cause, KafkaError) else cause)
 
 
 def _chunk(position: Position, gathered: Gatherer) -> Chunk:
@@ -307,7 +307,7 @@ def _position(at: Mapping[int, int]) -> dict[str, dict[str, int]]:
     return {"partitions": {str(number): offset for number, offset in sorted(at.items())}}
 
 
-def _read(message: KafkaMessage) -> Message:
+def _message_of(message: KafkaMessage) -> Message:
     """A message as `kafka_values` takes it."""
     kind, milliseconds = message.timestamp()
     content_type = None

@@ -15,13 +15,13 @@ from peewit.streaming.edges.times import read_times
 
 def edge_table(
     rows: Sequence[dict[str, Any]],
-    written: Sequence[int | None],
+    sent: Sequence[int | None],
     columns: EdgeColumns,
     access: Access,
 ) -> pa.Table:
     """Columns ``src``, ``dst``, ``weight`` and, where the graph asks for them, ``op`` and ``time``.
 
-    ``rows``, at least one, map column names to values; ``written`` is when the message of each was
+    ``rows``, at least one, map column names to values; ``sent`` is when the message of each was
     written, in milliseconds since 1970. Raises `peewit.streaming.edges.bad_table.BadTable` where a
     row breaks the contract.
     """
@@ -29,7 +29,7 @@ def edge_table(
     table = pa.Table.from_batches([json_batch(list(rows), kind, columns, first_row=0)])
     if columns.time is not None:
         place = table.column_names.index(columns.time)
-        times = _times(written, table.column(place), columns)
+        times = _times(sent, table.column(place), columns)
         table = table.set_column(place, columns.time, times)
     read_columns(table, node_kind=kind, max_nodes=access.max_nodes, columns=columns)
     named = {name: argument for argument, name in columns.by_argument}
@@ -41,11 +41,11 @@ def edge_table(
     return table.select([name for name in COLUMN_NAMES if name in table.column_names])
 
 
-def _times(written: Sequence[int | None], given: pa.ChunkedArray, columns: EdgeColumns) -> pa.Array:
+def _times(sent: Sequence[int | None], values: pa.ChunkedArray, columns: EdgeColumns) -> pa.Array:
     """Times of the edges as given, else when their messages were written."""
     name, unit = str(columns.time), columns.time_unit
-    stamped = pa.array(written, pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))
-    is_said = given.is_valid().combine_chunks()
-    said = read_times(given.filter(is_said), name, unit, 0)
-    moments = pa.array(said, pa.int64()).cast(pa.timestamp("us"))
-    return pc.replace_with_mask(stamped, is_said, moments)
+    stamped = pa.array(sent, pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))
+    has_value = values.is_valid().combine_chunks()
+    times = read_times(values.filter(has_value), name, unit, 0)
+    moments = pa.array(times, pa.int64()).cast(pa.timestamp("us"))
+    return pc.replace_with_mask(stamped, has_value, moments)

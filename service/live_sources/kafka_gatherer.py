@@ -19,7 +19,7 @@ from peewit.streaming.edges.bad_table import BadTable
 _SETTLED_ROWS: Final = 1 << 14
 
 
-class _Read(NamedTuple):
+class _MessageRows(NamedTuple):
     """A message with its rows by column name, and its number in order."""
 
     number: int
@@ -36,7 +36,7 @@ class Gatherer:
 
     def _begin(self) -> None:
         self.n_messages = self.n_rows = self.n_bytes = 0
-        self._read: list[_Read] = []
+        self._unsettled: list[_MessageRows] = []
         self._n_unsettled = 0
         self._tables: list[pa.Table] = []
         self._refused: dict[int, Refused] = {}
@@ -50,7 +50,7 @@ class Gatherer:
             self._refused[self.n_messages] = Refused(place=message.place, reason=str(error))
             self.n_rows += 1
         else:
-            self._read.append(_Read(self.n_messages, message, rows))
+            self._unsettled.append(_MessageRows(self.n_messages, message, rows))
             self.n_rows += max(1, len(rows))
             self._n_unsettled += len(rows)
         self.n_messages += 1
@@ -59,8 +59,8 @@ class Gatherer:
 
     def _settle(self) -> None:
         """Make a table of the rows so far; as objects they take ten times the memory."""
-        self._tables += _tables(self._read, self._access, self._refused)
-        self._read, self._n_unsettled = [], 0
+        self._tables += _tables(self._unsettled, self._access, self._refused)
+        self._unsettled, self._n_unsettled = [], 0
 
     def take(self) -> tuple[pa.Table | None, Sequence[Refused]]:
         """The gathered table, None without rows, and the refused messages; empties the gatherer.
@@ -76,32 +76,32 @@ class Gatherer:
 
 
 def _tables(
-    read: Sequence[_Read], access: Access, refused: dict[int, Refused]
+    group: Sequence[_MessageRows], access: Access, refused: dict[int, Refused]
 ) -> Iterator[pa.Table]:
     """Tables of consecutive messages; those that break the contract are found by bisection."""
-    if not read:
+    if not group:
         return
     try:
-        table = _table(read, access)
+        table = _table(group, access)
     except BadTable as error:
-        if len(read) == 1:
-            refused[read[0].number] = Refused(place=read[0].message.place, reason=str(error))
+        if len(group) == 1:
+            refused[group[0].number] = Refused(place=group[0].message.place, reason=str(error))
             return
-        half = len(read) // 2
-        yield from _tables(read[:half], access, refused)
-        yield from _tables(read[half:], access, refused)
+        half = len(group) // 2
+        yield from _tables(group[:half], access, refused)
+        yield from _tables(group[half:], access, refused)
         return
     if table is not None:
         yield table
 
 
-def _table(read: Sequence[_Read], access: Access) -> pa.Table | None:
+def _table(group: Sequence[_MessageRows], access: Access) -> pa.Table | None:
     """Checked rows of some messages; None without rows."""
-    rows = [row for each in read for row in each.rows]
+    rows = [row for each in group for row in each.rows]
     if not rows:
         return None
-    messages = [each.message for each in read for _ in each.rows]
+    messages = [each.message for each in group for _ in each.rows]
     if isinstance(access.columns, NodeColumns):
         return node_table(rows, [each.place for each in messages], access.columns)
-    written = [each.milliseconds for each in messages]
-    return edge_table(rows, written, access.columns, access)
+    sent = [each.milliseconds for each in messages]
+    return edge_table(rows, sent, access.columns, access)

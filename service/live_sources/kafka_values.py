@@ -95,19 +95,19 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
     names = columns.nodes
     text = _text(key or b"", "the key")
     if text.lstrip().startswith("{"):
-        (said,) = _json_rows(text.encode())
-        found = [said[name] for name in names if name in said]
+        (row,) = _json_rows(text.encode())
+        values = [row[name] for name in names if name in row]
     elif len(names) == 1 and not text.startswith('"'):
-        found = [text] if text else []
+        values = [text] if text else []
     else:
         fields = _fields(text)
-        found = list(fields[0]) if len(fields) == 1 else []
-    if len(found) != len(names):
+        values = list(fields[0]) if len(fields) == 1 else []
+    if len(values) != len(names):
         what = "node that is meant" if len(names) == 1 else "pair that is deleted"
         raise BadUpload(
             f"the key must name the {what}, as {','.join(names)} or as JSON", value=text
         )
-    return {**dict(zip(names, found, strict=True)), str(columns.op): "delete"}
+    return {**dict(zip(names, values, strict=True)), str(columns.op): "delete"}
 
 
 def _json_rows(value: bytes) -> list[dict[str, Any]]:
@@ -171,7 +171,7 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
         for place, field in enumerate(table.schema):
             column = table.column(place)
             if _shares_text(field.type):
-                _require_decodable(sum(int(string_lengths(each).sum()) for each in column.chunks))
+                _require_decodable(sum(int(string_lengths(chunk).sum()) for chunk in column.chunks))
             if pa.types.is_decimal(field.type) and field.name not in columns.nodes:
                 is_label = isinstance(columns, NodeColumns) and not field.type.scale
                 number = pa.int64() if is_label else pa.float64()
@@ -210,11 +210,11 @@ def _number(text: str, name: str) -> float:
         raise BadUpload(f"column {name!r} must hold numbers", value=excerpt(text)) from None
 
 
-def _text(given: bytes, name: str) -> str:
+def _text(content: bytes, name: str) -> str:
     try:
-        return given.decode()
+        return content.decode()
     except UnicodeDecodeError:
-        shown = excerpt(given.decode(errors="replace"))
+        shown = excerpt(content.decode(errors="replace"))
         raise BadUpload(
             f"{name} must be JSON, CSV in UTF-8 or an Arrow stream", value=shown
         ) from None

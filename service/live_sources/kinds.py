@@ -91,5 +91,5 @@ def live_source(name: str) -> type[LiveSource]:
             f"{name!r} needs the package {error.name}, which is not installed; "
             + how_to_install(kind.extra),
         ) from error
-    found: type[LiveSource] = getattr(module, kind.name)
-    return found
+    source: type[LiveSource] = getattr(module, kind.name)
+    return source

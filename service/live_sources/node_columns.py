@@ -51,22 +51,22 @@ class NodeColumns:
                 raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
 
     @classmethod
-    def named(
+    def of_names(
         cls,
         holds: Literal["labels", "features"],
         graph: Mapping[str, str],
-        given: Mapping[str, str],
+        names: Mapping[str, str],
     ) -> "NodeColumns":
         """Names of the columns: those given, else the graph's of nodes and labels.
 
         Raises ValueError where a column is named that such rows do not have.
         """
         mine = [name for name in _NAMES[holds] if name not in _FIXED]
-        for name in given:
+        for name in names:
             if name not in mine:
                 raise BadArgument("columns", f"must name {', '.join(mine)} alone, got {name!r}")
         usual = {name: graph[name] for name in ("node", "label") if name in graph}
-        return cls(holds=holds, needs_op="op" in given, **{**usual, **given})
+        return cls(holds=holds, needs_op="op" in names, **{**usual, **names})
 
     @property
     def nodes(self) -> tuple[str, ...]:

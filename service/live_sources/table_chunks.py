@@ -236,10 +236,10 @@ def read_chunks(
             if n_rows >= most_rows:
                 position = {**within, "file": place, "row": row, "id": reader.id}
                 label = f"{word}-{version}-file-{place}-row-{row}"
-                yield Chunk(position=position, label=label, table=_joined(waiting))
+                yield Chunk(position=position, label=label, table=_concatenate(waiting))
                 waiting, n_rows = [], 0
     position = {**done, "id": reader.id}
-    yield Chunk(position=position, label=f"{word}-{version}", table=_joined(waiting))
+    yield Chunk(position=position, label=f"{word}-{version}", table=_concatenate(waiting))
 
 
 def holds_any(
@@ -271,18 +271,18 @@ def _set_anew(
     Otherwise rewritten files would remove what they say until it is read again. Empty where there
     are more than `MOST_ANEW`.
     """
-    found: set[bytes | None] = set()
+    nodes: set[bytes | None] = set()
     if not isinstance(access.columns, NodeColumns):
-        return found
+        return nodes
     (name,) = access.columns.nodes
     for piece in pieces:
         if _deletes(piece):
             continue
         for _, table in reader.batches(piece, version, [name], first_row=0):
-            found.update(_names(table, name))
-            if len(found) > MOST_ANEW:
+            nodes.update(_names(table, name))
+            if len(nodes) > MOST_ANEW:
                 return ()
-    return found
+    return nodes
 
 
 def _names(table: pa.Table, name: str) -> list[bytes | None]:
@@ -317,6 +317,6 @@ def _rows(
     return pa.table(columns)
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table | None:
-    filled = [each for each in tables if each.num_rows]
+def _concatenate(tables: Sequence[pa.Table]) -> pa.Table | None:
+    filled = [table for table in tables if table.num_rows]
     return pa.concat_tables(filled, promote_options="permissive") if filled else None

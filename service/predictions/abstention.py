@@ -50,7 +50,7 @@ def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> 
         confidence=confidence,
         n_left_out=scores.shape[0],
         chosen=None if place is None else point(place),
-        answered_nodes=None if place is None else _answered(file, curve.certainty[place]),
+        answered_nodes=None if place is None else _share_answered(file, curve.certainty[place]),
         curve=tuple(point(at) for at in shown.tolist()) if last else (),
         warning=file.meta.judged_by or _doubt(file),
     )
@@ -65,7 +65,7 @@ def is_answered(batch: pa.RecordBatch, threshold: float) -> BoolArray:
     return reachable & is_sure
 
 
-def _answered(file: PredictionFile, threshold: float) -> float:
+def _share_answered(file: PredictionFile, threshold: float) -> float:
     """Share of the nodes whose score is at least the threshold."""
     n_nodes = n_answered = 0
     for batch in file.shown():

@@ -49,9 +49,9 @@ def agreement_of(
     share = questions.share if share is None else share
     if not 0 <= share <= 1:
         raise BadArgument("share", f"must lie in [0, 1], got {share}")
-    named = [each for each in questions.opinions.all(graph.id, column=column) if each.annotator]
-    people = sorted({each.annotator or "" for each in named})
-    nodes, answers = _table(named, people)
+    opinions = [each for each in questions.opinions.all(graph.id, column=column) if each.annotator]
+    people = sorted({opinion.annotator or "" for opinion in opinions})
+    nodes, answers = _table(opinions, people)
     of_two = np.count_nonzero(answers != NO_ANSWER, axis=1) >= 2
     part = part_of(graph, column)
     counted = of_two & np.array([drawn == "all" or part(node) < share for node in nodes], bool)
@@ -63,7 +63,7 @@ def agreement_of(
     low, high = (
         wilson_interval(n_agreed, n_nodes, confidence=confidence) if n_nodes else (None, None)
     )
-    n_waiting = _n_waiting(questions, graph, column, share, named)
+    n_waiting = _n_waiting(questions, graph, column, share, opinions)
     return LabelAgreement(
         drawn=drawn,
         share=share,
@@ -87,14 +87,14 @@ def agreement_of(
 
 def _table(opinions: Sequence[Opinion], people: Sequence[str]) -> tuple[list[str], Int64Array]:
     """Nodes, and the code of each person's answer for each node; equal labels have one code."""
-    nodes = list(dict.fromkeys(each.node for each in opinions))
+    nodes = list(dict.fromkeys(opinion.node for opinion in opinions))
     row = {node: place for place, node in enumerate(nodes)}
     person = {name: place for place, name in enumerate(people)}
     classes: dict[LabelValue, int] = {}
     table = np.full((len(nodes), len(people)), NO_ANSWER, np.int64)
-    for each in opinions:
-        number = classes.setdefault(each.label, len(classes))
-        table[row[each.node], person[each.annotator or ""]] = number
+    for opinion in opinions:
+        number = classes.setdefault(opinion.label, len(classes))
+        table[row[opinion.node], person[opinion.annotator or ""]] = number
     return nodes, table
 
 
@@ -105,10 +105,10 @@ def _pairs(
     common = is_there.T @ is_there
     pairs = [pair for pair in combinations(range(len(people)), 2) if common[pair]]
     pairs.sort(key=lambda pair: -int(common[pair]))
-    found = []
+    agreements = []
     for first, second in pairs[:_MOST_PAIRS]:
         pair = pair_agreement(answers[:, first], answers[:, second], confidence=confidence)
-        found.append(
+        agreements.append(
             PairAgreement(
                 annotators=(people[first], people[second]),
                 n_nodes=pair.n_nodes,
@@ -117,11 +117,11 @@ def _pairs(
                 kappa=_figure(pair.kappa),
             )
         )
-    return tuple(found)
+    return tuple(agreements)
 
 
-def _figure(found: Estimate) -> AgreementFigure:
-    return AgreementFigure(value=found.value, low=found.low, high=found.high)
+def _figure(estimate: Estimate) -> AgreementFigure:
+    return AgreementFigure(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _n_waiting(
@@ -129,10 +129,10 @@ def _n_waiting(
     graph: GraphRecord,
     column: str,
     share: float,
-    named: Sequence[Opinion],
+    opinions: Sequence[Opinion],
 ) -> int:
     """Number of labels in the share that only one person has given an opinion on."""
-    answered = {each.node for each in named}
+    answered = {each.node for each in opinions}
     due = questions.due(graph, "", column=column, share=share)  # nobody has no name
     return sum(each not in answered for each in due)
 

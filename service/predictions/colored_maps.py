@@ -61,8 +61,8 @@ class ColoredMap:
 
     def names_of(self, places: Int64Array) -> list[bytes]:
         """External ids of some nodes, in UTF-8."""
-        found = _taken(self.names, self.map.node[places])
-        return [str(name).encode() for name in found]
+        names = _values_at(self.names, self.map.node[places])
+        return [str(name).encode() for name in names]
 
     def scores_of(self, places: Int64Array) -> Float32Array:
         """Scores of some nodes; nan for nodes without a prediction."""
@@ -71,7 +71,7 @@ class ColoredMap:
             node = self.map.node[places]
             is_in = node < self.file.n_nodes
             columns = [batch.column(self.file.score_column) for batch in self.file.batches()]
-            scores[is_in] = _taken(columns, node[is_in])
+            scores[is_in] = _values_at(columns, node[is_in])
         return scores
 
     def shown_colors(self, places: Int64Array) -> tuple[Int16Array, npt.NDArray[np.bool_]]:
@@ -100,7 +100,7 @@ class Maps:
         self._labels = labels
         self._nodes = nodes
         self._graphs_directory = graphs_directory
-        self._kept: dict[str, OrderedDict[Hashable, Any]] = {
+        self._caches: dict[str, OrderedDict[Hashable, Any]] = {
             what: OrderedDict() for what in ("maps", "colors", "labels", "names")
         }
         self._making = Lock()
@@ -113,8 +113,8 @@ class Maps:
         """Snapshot that a graph's map shows; None while there is no map."""
         store = self._store(graph)
         version = store.version()
-        found = None if version is None else self._get("maps", (graph.id, version), store.open)
-        return None if found is None else int(found.meta.snapshot)
+        node_map = None if version is None else self._get("maps", (graph.id, version), store.open)
+        return None if node_map is None else int(node_map.meta.snapshot)
 
     def open(
         self, graph: GraphRecord, *, job_id: str | None = None, column: str | None = None
@@ -126,30 +126,30 @@ class Maps:
         """
         store = self._store(graph)
         version = store.version()
-        found = None if version is None else self._get("maps", (graph.id, version), store.open)
-        if found is None:
+        node_map = None if version is None else self._get("maps", (graph.id, version), store.open)
+        if node_map is None:
             raise MapNotFound(
                 f"graph {graph.settings.name} has no map yet; submit a job of kind map and wait "
                 "for it"
             )
         file = self._file(graph, job_id, column)
         named = (column or "") if file is None else file.meta.label_column
-        erased = self._nodes.erased(graph, found.meta.n_nodes)
+        erased = self._nodes.erased(graph, node_map.meta.n_nodes)
         key = graph.id, version, None if file is None else file.key, erased.tobytes()
-        colors = self._get("colors", key, lambda: colors_of(found, file, erased))
+        colors = self._get("colors", key, lambda: colors_of(node_map, file, erased))
         names, labeled, label_color = self._get(
             "labels",
             (*key, named, graph.labels_seq),
-            lambda: self._labeled(graph, found, named, colors),
+            lambda: self._place_labels(graph, node_map, named, colors),
         )
         ids = self._get(
             "names",
             (graph.id, version, erased.tobytes()),
-            lambda: self._nodes.external_ids(graph, found.meta.n_nodes).chunks,
+            lambda: self._nodes.external_ids(graph, node_map.meta.n_nodes).chunks,
         )
         tag = blake2b(repr((key, named, graph.labels_seq)).encode(), digest_size=12).hexdigest()
         return ColoredMap(
-            map=found,
+            map=node_map,
             file=file,
             colors=colors,
             class_names=names,
@@ -175,8 +175,8 @@ class Maps:
                 raise
             return None
 
-    def _labeled(
-        self, graph: GraphRecord, found: NodeMap, column: str, colors: Colors
+    def _place_labels(
+        self, graph: GraphRecord, node_map: NodeMap, column: str, colors: Colors
     ) -> tuple[tuple[str, ...], Int64Array, Int16Array]:
         """Classes, places of labeled nodes, and the colors of their labels."""
         names = colors.class_names
@@ -184,9 +184,9 @@ class Maps:
             labels = self._labels.current(graph.id, column=column)
         except LabelColumnNotFound:
             return names, np.zeros(0, np.int64), np.zeros(0, np.int16)
-        asked = labels.nodes.to_pylist()
+        nodes = labels.nodes.to_pylist()
         kind = graph.settings.node_ids
-        ids = node_array(asked if kind == "string" else [int(each) for each in asked], kind)
+        ids = node_array(nodes if kind == "string" else [int(node) for node in nodes], kind)
         dense = self._nodes.lookup(graph, ids)
         if colors.edges is not None:
             color = range_of(np.array(labels.labels, np.float64), colors.edges)
@@ -195,47 +195,47 @@ class Maps:
             names = (*names, *sorted(set(texts) - set(names)))[:MAX_CLASSES]
             place_of = {name: place for place, name in enumerate(names)}
             color = np.array([place_of.get(text, -1) for text in texts], np.int16)
-        is_in = (dense >= 0) & (dense < found.meta.n_nodes)
-        places = _places(found, dense[is_in].astype(np.int64))
+        is_in = (dense >= 0) & (dense < node_map.meta.n_nodes)
+        places = _places(node_map, dense[is_in].astype(np.int64))
         order = np.argsort(places)
         return names, places[order], color[is_in][order]
 
     def _get(self, what: str, key: Hashable, make: Callable[[], Any]) -> Any:
         """The cached value, else a new one; concurrent callers wait for the one that makes it."""
-        kept = self._kept[what]
+        cache = self._caches[what]
         with suppress(KeyError):  # no lock for what is cached
-            value = kept[key]
-            kept.move_to_end(key)
+            value = cache[key]
+            cache.move_to_end(key)
             return value
         with self._making:
-            value = kept.get(key) or make()
+            value = cache.get(key) or make()
             if value is None:  # the map was removed meanwhile
                 return None
-            kept[key] = value
-            while len(kept) > _MAX_KEPT:
-                kept.popitem(last=False)
+            cache[key] = value
+            while len(cache) > _MAX_KEPT:
+                cache.popitem(last=False)
         return value
 
 
-def _places(found: NodeMap, dense: Int64Array) -> Int64Array:
+def _places(node_map: NodeMap, dense: Int64Array) -> Int64Array:
     """Places of dense ids in a map."""
-    row = np.full(found.meta.n_nodes, -1, np.int32)
+    row = np.full(node_map.meta.n_nodes, -1, np.int32)
     row[dense] = np.arange(dense.size, dtype=np.int32)
-    wanted = row[found.node]
+    wanted = row[node_map.node]
     places = np.flatnonzero(wanted >= 0)
     result = np.empty(dense.size, np.int64)
     result[wanted[places]] = places
     return result
 
 
-def _taken(chunks: Sequence[pa.Array], rows: npt.NDArray[Any]) -> list[Any]:
+def _values_at(chunks: Sequence[pa.Array], rows: npt.NDArray[Any]) -> list[Any]:
     """Values of some rows of a chunked column, without concatenating the chunks."""
     starts = np.concatenate([[0], np.cumsum([len(chunk) for chunk in chunks])])
     chunk_of = np.searchsorted(starts, rows, side="right") - 1
-    found: list[Any] = [None] * rows.size
+    values: list[Any] = [None] * rows.size
     for chunk in np.unique(chunk_of).tolist():
         here = np.flatnonzero(chunk_of == chunk)
-        taken = chunks[chunk].take(pa.array(rows[here] - starts[chunk])).to_pylist()
-        for place, value in zip(here.tolist(), taken, strict=True):
-            found[place] = value
-    return found
+        in_chunk = chunks[chunk].take(pa.array(rows[here] - starts[chunk])).to_pylist()
+        for place, value in zip(here.tolist(), in_chunk, strict=True):
+            values[place] = value
+    return values

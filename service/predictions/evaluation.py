@@ -83,16 +83,16 @@ def evaluate(
     true = known.codes_in(classes)[matched.judged]
     predicted = np.full(len(matched.judged), -1, np.int64)
     scores = np.full((len(matched.judged), len(names)), -np.inf, np.float32)
-    for found in matched.found:
-        label = found.batch.column("label").cast(pa.string())
+    for match in matched.batches:
+        label = match.batch.column("label").cast(pa.string())
         code = pc.index_in(label, value_set=classes.texts).fill_null(-1).to_numpy()
-        predicted[found.places] = code
+        predicted[match.places] = code
         for column, name in enumerate(names):
-            scores[found.places, column] = found.batch.column(f"{prefix}{name}").to_numpy()
+            scores[match.places, column] = match.batch.column(f"{prefix}{name}").to_numpy()
     predicted, scores = predicted[matched.judged], scores[matched.judged]
     scores[predicted < 0] = -np.inf
     columns = pc.index_in(pa.array(names, pa.string()), value_set=classes.texts).to_numpy()
-    return _Judged(
+    return _Judgments(
         classes=classes,
         true=true,
         predicted=predicted,
@@ -115,11 +115,11 @@ def evaluate_numbers(
     true = np.array(known.labels, dtype=np.float64)[matched.judged]
     predicted = np.empty(len(matched.judged))
     n_unreachable = 0
-    for found in matched.found:
-        label = found.batch.column("label")
-        mean = found.batch.column("score").cast(pa.float64())
-        predicted[found.places] = pc.coalesce(label, mean).to_numpy(zero_copy_only=False)
-        n_unreachable += int(label.filter(pa.array(matched.judged[found.places])).null_count)
+    for match in matched.batches:
+        label = match.batch.column("label")
+        mean = match.batch.column("score").cast(pa.float64())
+        predicted[match.places] = pc.coalesce(label, mean).to_numpy(zero_copy_only=False)
+        n_unreachable += int(label.filter(pa.array(matched.judged[match.places])).null_count)
     missed = predicted[matched.judged] - true
     is_any = true.size > 0
     squares = float(np.square(true - true.mean()).sum()) if is_any else 0.0
@@ -162,19 +162,19 @@ class _Classes:
 
     @classmethod
     def of(cls, truth: _Truth, labels: CurrentLabels, predictions: pa.Table) -> "_Classes":
-        given = pa.array(list(map(str, labels.labels)), pa.string())
+        classes = pa.array(list(map(str, labels.labels)), pa.string())
         of_predictions = pc.unique(predictions["label"]).drop_null().to_pylist()
         by_text = {str(name): name for name in of_predictions}
         by_text |= {str(name): name for name in set(labels.labels)}
         by_text |= {str(name): name for name in set(truth.labels)}
         names = tuple(sorted(by_text.values(), key=_order))
         texts = pa.array(list(map(str, names)), pa.string())
-        codes = pc.index_in(given, value_set=texts).to_numpy()
+        codes = pc.index_in(classes, value_set=texts).to_numpy()
         return cls(names=names, texts=texts, n_labels=np.bincount(codes, minlength=len(names)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Found:
+class _MatchedBatch:
     """Rows of one batch of predictions whose nodes are in the truth, and their places in it."""
 
     batch: pa.RecordBatch
@@ -186,7 +186,7 @@ class _Match:
     """Which nodes of the truth are judged, and the predictions found for them."""
 
     judged: BoolArray
-    found: tuple[_Found, ...]
+    batches: tuple[_MatchedBatch, ...]
     n_labeled: int
     n_absent: int
 
@@ -194,24 +194,24 @@ class _Match:
     def of(cls, predictions: pa.Table, nodes: pa.Array, labels: CurrentLabels) -> "_Match":
         is_labeled = pc.is_in(nodes, value_set=labels.nodes).to_numpy(zero_copy_only=False)
         is_absent = np.ones(len(nodes), bool)
-        found = []
+        batches = []
         for batch in predictions.to_batches():
             place = pc.index_in(batch.column("node").cast(pa.large_string()), value_set=nodes)
             rows = place.is_valid()
             places = place.filter(rows).cast(pa.int64()).to_numpy()
             if places.size:
                 is_absent[places] = False
-                found.append(_Found(batch=batch.filter(rows), places=places))
+                batches.append(_MatchedBatch(batch=batch.filter(rows), places=places))
         return cls(
             judged=~is_labeled & ~is_absent,
-            found=tuple(found),
+            batches=tuple(batches),
             n_labeled=int(is_labeled.sum()),
             n_absent=int((is_absent & ~is_labeled).sum()),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Judged:
+class _Judgments:
     """True and predicted class of each judged node, as places in ``classes``."""
 
     classes: _Classes
@@ -306,7 +306,7 @@ class _Judged:
         cells = place[self.true] * n_columns + place[self.predicted]
         counts = np.bincount(cells, minlength=(n_listed + 1) * n_columns)
         return Confusion(
-            classes=tuple(self.classes.names[each] for each in listed.tolist()),
+            classes=tuple(self.classes.names[code] for code in listed.tolist()),
             counts=tuple(map(tuple, counts.reshape(-1, n_columns).tolist())),
         )
 
@@ -354,19 +354,19 @@ def _or_nan(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def _top_k(asked: int | None, columns: Sequence[str]) -> int | None:
+def _top_k(k: int | None, columns: Sequence[str]) -> int | None:
     """The k of top-k accuracy; None where that would say nothing."""
-    if asked is None:
+    if k is None:
         return DEFAULT_TOP_K if len(columns) > DEFAULT_TOP_K else None
     if not columns:
         raise BadArgument(
-            "top_k", f"needs a score of each class, which the predictions lack, got {asked}"
+            "top_k", f"needs a score of each class, which the predictions lack, got {k}"
         )
-    if not 1 <= asked < len(columns):
+    if not 1 <= k < len(columns):
         raise BadArgument(
-            "top_k", f"must lie between 1 and {len(columns) - 1}, below all classes, got {asked}"
+            "top_k", f"must lie between 1 and {len(columns) - 1}, below all classes, got {k}"
         )
-    return asked
+    return k
 
 
 def _refuse(truth: UploadedLabels, kind: type, rule: str) -> None:
@@ -379,10 +379,10 @@ def _refuse(truth: UploadedLabels, kind: type, rule: str) -> None:
 def _require_common_class(truth: UploadedLabels, labels: CurrentLabels) -> None:
     """Raise ValueError where truth and labels share no class, for example of another column."""
     true = set(map(str, set(truth.labels)))
-    given = set(map(str, set(labels.labels)))
-    if true and given and true.isdisjoint(given):
+    names = set(map(str, set(labels.labels)))
+    if true and names and true.isdisjoint(names):
         raise ValueError(
-            f"true labels must be classes of the labels, such as {min(given)!r}, got {min(true)!r}"
+            f"true labels must be classes of the labels, such as {min(names)!r}, got {min(true)!r}"
         )
 
 

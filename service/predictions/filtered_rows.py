@@ -32,7 +32,7 @@ class RowFilter:
     is_certain: bool = True  # with ``sets``: nodes whose set is certain, else the others
 
     @classmethod
-    def asked(
+    def of_arguments(
         cls,
         file: PredictionFile,
         *,
@@ -41,14 +41,14 @@ class RowFilter:
         score_from: float | None,
     ) -> "RowFilter":
         """A filter of a file; raises BadArgument for an unknown class, or a file of numbers."""
-        given = {"label": label, "margin_below": margin_below, "score_from": score_from}
-        names = [name for name, value in given.items() if value is not None]
+        arguments = {"label": label, "margin_below": margin_below, "score_from": score_from}
+        names = [name for name, value in arguments.items() if value is not None]
         if names and file.meta.score == "value":
             raise BadArgument(names[0], "must be left out: numbers are predicted, not classes")
-        found = None if label is None else class_named(file, label)
-        if label is not None and found is None:
+        class_name = None if label is None else class_named(file, label)
+        if label is not None and class_name is None:
             raise BadArgument("label", f"must be a class that is predicted, got {label!r}")
-        return cls(label=found, margin_below=margin_below, score_from=score_from)
+        return cls(label=class_name, margin_below=margin_below, score_from=score_from)
 
     def mask(self, batch: pa.RecordBatch) -> BoolArray:
         """(n_rows,) whether each row of a batch is wanted."""
@@ -79,17 +79,17 @@ def rows(
 
     ``first`` is the row of the file to begin at.
     """
-    found: list[int] = []
+    numbers: list[int] = []
     for start, batch in numbered_batches(file):
         if start + batch.num_rows <= first:
             continue
         mask = wanted.mask(batch)
         mask[: max(first - start, 0)] = False
-        found += (np.flatnonzero(mask)[: limit + 1 - len(found)] + start).tolist()
-        if len(found) > limit:
+        numbers += (np.flatnonzero(mask)[: limit + 1 - len(numbers)] + start).tolist()
+        if len(numbers) > limit:
             break
-    following = found[limit] if len(found) > limit else None
-    return np.array(found[:limit], np.int64), following
+    following = numbers[limit] if len(numbers) > limit else None
+    return np.array(numbers[:limit], np.int64), following
 
 
 def sorted_page(
@@ -130,10 +130,10 @@ def _is_label(column: pa.Array, label: str | int) -> BoolArray:
         names = column.dictionary.to_pylist()
         if label not in names:
             return np.zeros(len(column), bool)
-        found = pc.equal(column.indices, names.index(label))
+        is_equal = pc.equal(column.indices, names.index(label))
     elif isinstance(label, int) and pa.types.is_integer(column.type):
-        found = pc.equal(column, label)
+        is_equal = pc.equal(column, label)
     else:
         return np.zeros(len(column), bool)
-    is_label: BoolArray = found.fill_null(False).to_numpy(zero_copy_only=False)
+    is_label: BoolArray = is_equal.fill_null(False).to_numpy(zero_copy_only=False)
     return is_label

@@ -56,8 +56,8 @@ class KeptLabels:
             nodes=nodes[places],
             classes=classes[places],
             places=places,
-            densities=_mapped(densities_path(path)),
-            shares=_mapped(shares_path(path)),
+            densities=_map_array(densities_path(path)),
+            shares=_map_array(shares_path(path)),
             has_lost_nodes=has_lost_nodes,
         )
 
@@ -84,17 +84,17 @@ def erase_labels(path: Path, nodes: Int64Array) -> None:
 
 def _erase_rows(path: Path, nodes: Int64Array, places: Int64Array) -> None:
     """Rewrite an array, if there is one, with zeros in some rows and columns."""
-    kept = _mapped(path)
-    if kept is None:
+    array = _map_array(path)
+    if array is None:
         return
-    rows = nodes[nodes < len(kept)]
-    if not (places.size or kept[rows].any()):
+    rows = nodes[nodes < len(array)]
+    if not (places.size or array[rows].any()):
         return
 
     def write(temporary: Path) -> None:
-        written = reserved_array(temporary, kept.shape, kept.dtype)
-        for start in range(0, len(kept), _ROWS_AT_ONCE):
-            written[start : start + _ROWS_AT_ONCE] = kept[start : start + _ROWS_AT_ONCE]
+        written = reserved_array(temporary, array.shape, array.dtype)
+        for start in range(0, len(array), _ROWS_AT_ONCE):
+            written[start : start + _ROWS_AT_ONCE] = array[start : start + _ROWS_AT_ONCE]
         written[rows] = 0.0
         written[:, places] = 0.0
         written.flush()
@@ -102,9 +102,9 @@ def _erase_rows(path: Path, nodes: Int64Array, places: Int64Array) -> None:
     publish_file(path, write)
 
 
-def _mapped(path: Path) -> Float32Array | None:
+def _map_array(path: Path) -> Float32Array | None:
     try:
-        kept: Float32Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Float32Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         return None
-    return kept
+    return array

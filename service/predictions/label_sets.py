@@ -82,9 +82,9 @@ class LabelSets:
         """The prediction of one node with its set, as JSON values."""
         p_values = prediction["p_values"] or {}
         held = [
-            each
-            for each in self.file.meta.class_names
-            if p_values[str(each)] > 1.0 - self.coverage or str(prediction["label"]) == str(each)
+            name
+            for name in self.file.meta.class_names
+            if p_values[str(name)] > 1.0 - self.coverage or str(prediction["label"]) == str(name)
         ]
         return {**prediction, "labels": held, "certain": len(held) == 1}
 
@@ -102,9 +102,9 @@ class LabelSets:
         n_nodes, sizes = 0, np.zeros(len(meta.class_names) + 1, np.int64)
         for batch in self.file.shown():
             reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
-            found = self.sizes(batch)[reachable]
-            n_nodes += found.size
-            sizes += np.bincount(found, minlength=sizes.size)
+            of_batch = self.sizes(batch)[reachable]
+            n_nodes += of_batch.size
+            sizes += np.bincount(of_batch, minlength=sizes.size)
         return SetsOfPredictions(
             coverage=self.coverage,
             groups=tuple(

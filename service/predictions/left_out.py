@@ -61,7 +61,7 @@ def erase_left_out(path: Path, nodes: Int64Array) -> None:
         columns = dict(parts)
     stays = ~np.isin(columns["nodes"], nodes)
     if not stays.all():
-        write_arrays(left_out_path(path), {name: each[stays] for name, each in columns.items()})
+        write_arrays(left_out_path(path), {name: values[stays] for name, values in columns.items()})
 
 
 def sample_p_value(file: PredictionFile) -> float | None:

@@ -62,9 +62,9 @@ class Colors:
     edges: FloatArray | None = None
 
 
-def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -> Colors:
+def colors_of(node_map: NodeMap, file: PredictionFile | None, erased: Int64Array) -> Colors:
     """Colors of the nodes of a map by a prediction file; erased dense ids are hidden."""
-    n_nodes = found.meta.n_nodes
+    n_nodes = node_map.meta.n_nodes
     color, doubt = np.full(n_nodes, -1, np.int16), np.zeros(n_nodes, np.uint8)
     names: tuple[str, ...] = ()
     edges: FloatArray | None = None
@@ -85,8 +85,8 @@ def colors_of(found: NodeMap, file: PredictionFile | None, erased: Int64Array) -
         kind=kind,
         class_names=names,
         class_sizes=tuple(np.bincount(color[color >= 0], minlength=len(names)).tolist()),
-        color=color[found.node],
-        doubt=doubt[found.node],
+        color=color[node_map.node],
+        doubt=doubt[node_map.node],
         edges=edges,
     )
 

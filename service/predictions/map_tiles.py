@@ -58,14 +58,14 @@ def tile_bytes(colored: ColoredMap, place: TilePlace) -> bytes:
     int16 (c), ``share`` and ``cell_doubt`` uint8 (c), ``doubt`` and ``is_labeled`` uint8 (n), and
     the names in UTF-8. Colors are places in the list of classes, -1 for none.
     """
-    found = colored.map.tile(place.zoom, place.column, place.line)
+    points = colored.map.tile(place.zoom, place.column, place.line)
     least = int(np.ceil(255 * place.min_doubt))
-    cells = _counted(colored, found, place, least)
+    cells = _cells(colored, points, place, least)
     if cells.n_nodes > TILE_POINTS:
-        return _encoded(colored, place, _marked(colored, found, least) + found.start, cells)
-    is_in = (colored.colors.color[found] > HIDDEN) & (colored.colors.doubt[found] >= least)
-    listed = np.flatnonzero(is_in) + found.start
-    return _encoded(colored, place, listed, Cells.none(listed.size))
+        return _encode(colored, place, _places_beside(colored, points, least) + points.start, cells)
+    is_in = (colored.colors.color[points] > HIDDEN) & (colored.colors.doubt[points] >= least)
+    listed = np.flatnonzero(is_in) + points.start
+    return _encode(colored, place, listed, Cells.none(listed.size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,17 +90,17 @@ class Cells:
         )
 
 
-def _counted(colored: ColoredMap, found: slice, place: TilePlace, least: int) -> Cells:
+def _cells(colored: ColoredMap, points: slice, place: TilePlace, least: int) -> Cells:
     """Cells of a tile; none where its nodes are so few that they are listed."""
-    if found.stop - found.start <= TILE_POINTS:
+    if points.stop - points.start <= TILE_POINTS:
         return Cells.none(0)
     n_cells = CELLS_PER_SIDE**2
     count, winner = np.zeros(n_cells, np.uint32), np.full(n_cells, -1, np.int16)
     share, doubt = np.zeros(n_cells, np.uint8), np.zeros(n_cells, np.uint8)
     n_nodes = count_cells(
-        colored.map.cells(place.zoom, place.column, place.line) - found.start,
-        colored.colors.color[found],
-        colored.colors.doubt[found],
+        colored.map.cells(place.zoom, place.column, place.line) - points.start,
+        colored.colors.color[points],
+        colored.colors.doubt[points],
         least,
         np.zeros(len(colored.class_names) + 2, np.int64),
         count,
@@ -111,11 +111,11 @@ def _counted(colored: ColoredMap, found: slice, place: TilePlace, least: int) ->
     return Cells(n_nodes=n_nodes, count=count, winner=winner, share=share, doubt=doubt)
 
 
-def _marked(colored: ColoredMap, found: slice, least: int) -> Int64Array:
+def _places_beside(colored: ColoredMap, points: slice, least: int) -> Int64Array:
     """Places in a tile of the nodes that it lists beside its cells."""
-    color, doubt = colored.colors.color[found], colored.colors.doubt[found]
-    first, stop = np.searchsorted(colored.labeled, (found.start, found.stop))
-    labeled = colored.labeled[first:stop] - found.start
+    color, doubt = colored.colors.color[points], colored.colors.doubt[points]
+    first, stop = np.searchsorted(colored.labeled, (points.start, points.stop))
+    labeled = colored.labeled[first:stop] - points.start
     labeled = labeled[(color[labeled] > HIDDEN) & (doubt[labeled] >= least)]
     step = -(-labeled.size // LABELED_SHOWN) or 1
     doubtful = np.zeros(DOUBTFUL_SHOWN, np.int64)
@@ -123,7 +123,7 @@ def _marked(colored: ColoredMap, found: slice, least: int) -> Int64Array:
     return np.union1d(labeled[::step], doubtful[:n_doubtful])
 
 
-def _encoded(
+def _encode(
     colored: ColoredMap,
     place: TilePlace,
     listed: Int64Array,
@@ -150,7 +150,7 @@ def _encoded(
         colored.colors.doubt[listed],
         is_labeled.astype(np.uint8),
     ]
-    return b"".join([each.tobytes() for each in arrays] + names)
+    return b"".join([array.tobytes() for array in arrays] + names)
 
 
 def _within(coordinate: npt.NDArray[np.uint32], zoom: int) -> npt.NDArray[np.uint64]:

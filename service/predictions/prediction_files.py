@@ -209,12 +209,12 @@ def write_predictions(
                 some = scores[rows]
                 if meta.score == "probability":
                     some = np.clip(some, 0.0, 1.0)
-                told = (
+                of_scores = (
                     _number_columns(some[:, 0], reachable[rows])
                     if labels is None
                     else list(class_columns(labels, some, reachable[rows], score).values())
                 )
-                columns = [_one_chunk(nodes[rows]), *told]
+                columns = [_one_chunk(nodes[rows]), *of_scores]
                 for name, values in further.items():
                     column = pa.array(values[rows], pa.float32(), mask=~reachable[rows])
                     columns.insert(schema.get_field_index(name), column)
@@ -363,10 +363,10 @@ class PredictionFile:
         self.meta = PredictionMeta.from_schema(self.schema)
         # views are made once: making one costs more than a lookup in it
         batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
-        blanked = list(_blanked(batches, hidden))
+        blanked = list(_blank_batches(batches, hidden))
         self.is_whole = not any(batch.column("node").null_count for batch in blanked)
         self._aligned = _with_nodes(reader.schema, nullable=not self.is_whole)
-        self._batches = [pa.record_batch(each.columns, schema=self._aligned) for each in blanked]
+        self._batches = [pa.record_batch(batch.columns, schema=self._aligned) for batch in blanked]
         status = path.stat()
         self.key = path, status.st_ino, status.st_mtime_ns, hidden.tobytes()
         self._columns = [batch.columns for batch in self._batches]
@@ -385,8 +385,8 @@ class PredictionFile:
         """The rows that have a node, by dense id, in batches."""
         for batch in self._batches:
             nodes = batch.column("node")
-            kept = batch.filter(nodes.is_valid()) if nodes.null_count else batch
-            yield pa.record_batch(kept.columns, schema=self.schema)
+            named = batch.filter(nodes.is_valid()) if nodes.null_count else batch
+            yield pa.record_batch(named.columns, schema=self.schema)
 
     def erase(self, nodes: IntArray) -> None:
         """Rewrite the file without some dense ids, unless it has nothing of them."""
@@ -400,7 +400,7 @@ class PredictionFile:
 
         def write(path: Path) -> None:
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-                for batch in _blanked(self._batches, np.unique(mine)):
+                for batch in _blank_batches(self._batches, np.unique(mine)):
                     writer.write_batch(pa.record_batch(batch.columns, schema=schema))
 
         publish_file(self.path, write)
@@ -449,12 +449,12 @@ class PredictionFile:
             return self._predictions(
                 [column[row : row + 1] for column in self._columns[batch_of[0]]]
             )
-        found: dict[int, Prediction] = {}
+        by_place: dict[int, Prediction] = {}
         for batch in np.unique(batch_of).tolist():
             places = np.flatnonzero(batch_of == batch)
             rows = self._batches[batch].take(pa.array(row_of[places]))
-            found |= zip(places.tolist(), self._predictions(rows.columns), strict=True)
-        return [found[place] for place in range(len(nodes))]
+            by_place |= zip(places.tolist(), self._predictions(rows.columns), strict=True)
+        return [by_place[place] for place in range(len(nodes))]
 
     def _predictions(self, columns: list[pa.Array]) -> list[Prediction]:
         values = {
@@ -506,17 +506,17 @@ class PredictionFile:
 
 def _by_class(values: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """Values of the columns of a prefix, for each row by class; empty without such columns."""
-    found = {
+    columns = {
         name.removeprefix(prefix): each for name, each in values.items() if name.startswith(prefix)
     }
-    return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _with_nodes(schema: pa.Schema, *, nullable: bool) -> pa.Schema:
     return schema.set(0, schema.field("node").with_nullable(nullable))
 
 
-def _blanked(batches: Sequence[pa.RecordBatch], nodes: IntArray) -> Iterator[pa.RecordBatch]:
+def _blank_batches(batches: Sequence[pa.RecordBatch], nodes: IntArray) -> Iterator[pa.RecordBatch]:
     """Batches with the rows of some dense ids, which increase, blanked."""
     first = 0
     for batch in batches:

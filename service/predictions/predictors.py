@@ -168,14 +168,14 @@ class Joining:
     Arguments of `peewit.solvers.models.linear.filtered_ridge.joined_scores`.
     """
 
-    given: Float32Array  # (n_nodes, n_classes) what nodes give by edges; memory-mapped
+    edge_scores: Float32Array  # (n_nodes, n_classes) what nodes give by edges; memory-mapped
     teleport: float
     constant: FloatArray  # (n_classes,)
 
     def scores(self, own: FloatArray, edges: PointEdges) -> FloatArray:
         """(n_points, n_classes) scores of points whose features alone give the scores ``own``."""
-        given = self.given[edges.nodes].astype(np.float64)
-        return joined_scores(own, edges.weights, given, self.teleport, self.constant)
+        edge_scores = self.edge_scores[edges.nodes].astype(np.float64)
+        return joined_scores(own, edges.weights, edge_scores, self.teleport, self.constant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,7 +201,7 @@ class Predictor:
         """Nodes that points may have edges to; None where they may have none."""
         if self.joining is None:
             return None
-        n_nodes = len(self.joining.given)
+        n_nodes = len(self.joining.edge_scores)
         return Neighbors(graph=graph, nodes=nodes, snapshot=self.meta.snapshot, n_nodes=n_nodes)
 
     def batches(self, blocks: Iterable[PointBlock]) -> Iterator[pa.RecordBatch]:
@@ -214,8 +214,8 @@ class Predictor:
             if self.meta.calibration is not None:
                 scores = Calibration.restored(self.meta.calibration).probabilities(scores)
             is_reached, score = np.ones(len(scores), bool), own_score(self.schema.names)
-            told = class_columns(labels, scores, is_reached, score)
-            columns = [each for name, each in told.items() if name in self.schema.names]
+            of_scores = class_columns(labels, scores, is_reached, score)
+            columns = [column for name, column in of_scores.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)
 
 
@@ -227,10 +227,10 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
     """
     inductive = ", ".join(inductive_models())
     if job.kind != "solve" or job.model not in inductive_models():
-        asked = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
+        description = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
         raise NotInductive(
             f"job must be a solve by one of {inductive}, which predict new points; got job "
-            f"{job.id}, which is {asked}"
+            f"{job.id}, which is {description}"
         )
     if job.status is not JobStatus.SUCCEEDED or job.result is None:
         raise JobNotSucceeded(
@@ -264,7 +264,7 @@ def _joining(file: PredictionFile, functions: Functions) -> Joining | None:
     if not isinstance(functions, LinearFunctions) or not path.exists():
         return None
     return Joining(
-        given=np.asanyarray(np.load(path, mmap_mode="r")),
+        edge_scores=np.asanyarray(np.load(path, mmap_mode="r")),
         teleport=float(file.meta.stats["teleport"]),
         constant=functions.weights[-1],
     )
@@ -284,9 +284,9 @@ def inductive_models() -> list[str]:
 
 
 def _schema(file: PredictionFile) -> pa.Schema:
-    kept = [
+    fields = [
         field
         for field in file.schema
         if field.name not in _OF_NODES and not field.name.startswith(P_VALUE_PREFIX)
     ]
-    return pa.schema(kept, metadata=file.schema.metadata)
+    return pa.schema(fields, metadata=file.schema.metadata)

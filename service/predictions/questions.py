@@ -94,25 +94,25 @@ class Questions:
         for tried in range(_TRIES):
             # nodes may have been labeled since, so each further try chooses more
             spare = n_nodes * (2**tried - 1)
-            found = choose(len(held) + spare)
+            suggestions = choose(len(held) + spare)
             if of_column is None:
-                of_column = "" if found.file is None else found.file.meta.label_column
+                of_column = "" if suggestions.file is None else suggestions.file.meta.label_column
                 held = self.reservations.of_others(graph.id, holder, column=of_column)
-                found = choose(len(held) + spare) if held else found
+                suggestions = choose(len(held) + spare) if held else suggestions
             reserved = self.reserve(
                 graph,
-                [str(node) for node in found.nodes],
+                [str(node) for node in suggestions.nodes],
                 holder=holder,
                 strategy=strategy,
                 n_nodes=n_nodes,
                 column=of_column,
                 still=partial(self.unlabeled, graph, column=of_column),
             )
-            is_all = len(found.nodes) < min(n_nodes + len(held) + spare, MAX_SUGGESTIONS)
+            is_all = len(suggestions.nodes) < min(n_nodes + len(held) + spare, MAX_SUGGESTIONS)
             if is_all or len(reserved.nodes) == n_nodes:
                 break
             held = self.reservations.of_others(graph.id, holder, column=of_column)
-        return suggester.of_nodes(graph, found, reserved.nodes), reserved
+        return suggester.of_nodes(graph, suggestions, reserved.nodes), reserved
 
     def second_opinions(
         self,
@@ -157,10 +157,10 @@ class Questions:
             nodes = self._doubtful(graph, annotator, column, file)
         else:
             nodes = self.due(graph, annotator, column=column, share=share)
-        wanted = [each for each in self._known(graph, nodes) if each not in skipped]
+        wanted = [node for node in self._known(graph, nodes) if node not in skipped]
         if not is_reserving:
             held = self.reservations.of_others(graph.id, holder, column=column)
-            return Reserved([each for each in wanted if each not in held][:n_nodes], None)
+            return Reserved([node for node in wanted if node not in held][:n_nodes], None)
         return self.reserve(
             graph,
             wanted,
@@ -169,9 +169,9 @@ class Questions:
             n_nodes=n_nodes,
             column=column,
             still=lambda nodes: [
-                each
-                for each in self.opinions.unanswered(graph.id, nodes, annotator, column=column)
-                if each not in skipped
+                node
+                for node in self.opinions.unanswered(graph.id, nodes, annotator, column=column)
+                if node not in skipped
             ],
         )
 
@@ -186,7 +186,7 @@ class Questions:
             return []
         part = part_of(graph, column)
         waiting = self.opinions.awaiting(graph.id, annotator, column=column)
-        return sorted((each for each in waiting if part(each) < share), key=part)
+        return sorted((node for node in waiting if part(node) < share), key=part)
 
     def is_due(self, graph: GraphRecord, annotator: str, *, column: str = "") -> bool:
         """Whether the annotator's next question should be for a second opinion.
@@ -201,7 +201,7 @@ class Questions:
     def unlabeled(self, graph: GraphRecord, nodes: Sequence[str], column: str) -> list[str]:
         """Those of some nodes that have no label, in order."""
         labeled = self.labels.of_nodes(graph.id, nodes, column=column)
-        return [each for each in nodes if each not in labeled]
+        return [node for node in nodes if node not in labeled]
 
     def reserve(
         self,
@@ -220,10 +220,10 @@ class Questions:
         """
         own = self.reservations.own(graph.id, holder, column=column)
         place = {node: row for row, node in enumerate(nodes)}
-        kept = still([each.node for each in own if each.strategy == strategy])
-        kept = sorted(kept, key=lambda node: place.get(node, -1))[:n_nodes]
+        own_nodes = still([each.node for each in own if each.strategy == strategy])
+        own_nodes = sorted(own_nodes, key=lambda node: place.get(node, -1))[:n_nodes]
         held: list[Reservation] = []
-        rest = [*kept, *(each for each in nodes if each not in set(kept))]
+        rest = [*own_nodes, *(each for each in nodes if each not in set(own_nodes))]
         for _ in range(_TRIES):
             others = self.reservations.of_others(graph.id, holder, column=column)
             free = [each for each in rest if each not in others]
@@ -239,10 +239,10 @@ class Questions:
                 seconds=self.seconds,
             )
             # the last holder may have labeled a node since it was chosen
-            asked = set(still([each.node for each in got]))
-            gone = [each.node for each in got if each.node not in asked]
+            open_nodes = set(still([each.node for each in got]))
+            gone = [each.node for each in got if each.node not in open_nodes]
             self.reservations.give_back(graph.id, gone, holder, column=column)
-            held += [each for each in got if each.node in asked]
+            held += [each for each in got if each.node in open_nodes]
             rest = free[len(wanted) :]
         until = min((each.expires_at for each in held), default=None)
         return Reserved([each.node for each in held], until)
@@ -254,7 +254,7 @@ class Questions:
         if file is None:
             raise BadArgument("by", "must be second-opinion before anything is predicted")
         ranked = doubtful_labels(file, k=MAX_DOUBTFUL).labels
-        names = [str(each.node) for each in ranked if each.behind > 0.0]
+        names = [str(label.node) for label in ranked if label.behind > 0.0]
         return self.opinions.unanswered(graph.id, names, annotator, column=column)
 
     def _known(self, graph: GraphRecord, nodes: Sequence[str]) -> list[str]:
@@ -262,6 +262,6 @@ class Questions:
         if not nodes:
             return []
         kind = graph.settings.node_ids
-        ids = node_array([node_id(each, kind) for each in nodes], kind)
+        ids = node_array([node_id(node, kind) for node in nodes], kind)
         dense = self.nodes.lookup(graph, ids)
         return [nodes[row] for row in np.flatnonzero(dense >= 0).tolist()]

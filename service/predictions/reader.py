@@ -133,15 +133,15 @@ class PredictionReader:
 
     def one(self, graph: GraphRecord, file: PredictionFile, node: NodeId) -> Prediction:
         """The prediction of one node; raises `NodeNotFound` or `NodeNotPredicted`."""
-        found = self.lookup(graph, file, [node])
-        if found.unknown:
+        answer = self.lookup(graph, file, [node])
+        if answer.unknown:
             raise NodeNotFound(f"graph {graph.settings.name} has no node {node!r}")
-        if found.newer:
+        if answer.newer:
             raise NodeNotPredicted(
                 f"node {node!r} is newer than snapshot {file.meta.snapshot}; solve again once a "
                 "newer snapshot is there"
             )
-        return found.predictions[0]
+        return answer.predictions[0]
 
 
 def of_column(column: str) -> str:

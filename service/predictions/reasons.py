@@ -54,44 +54,46 @@ def node_reasons(
         raise BadArgument("model", "must predict classes for reasons to be told, not numbers")
     prediction = reader.one(graph, file, node)
     dense = int(reader.nodes.lookup(graph, node_array([node], graph.settings.node_ids))[0])
-    kept = _kept_labels(file)
-    nodes, classes, shares = kept.nodes, kept.classes, kept.shares
+    solve_labels = _kept_labels(file)
+    nodes, classes, shares = solve_labels.nodes, solve_labels.classes, solve_labels.shares
     rows = walk_rows(snapshots, file.meta.snapshot)
     names, is_whole = file.meta.class_names, True
     if shares is not None:
-        found = shared_reasons(shares[dense, kept.places], classes, n_classes=len(names))
+        evidence = shared_reasons(shares[dense, solve_labels.places], classes, n_classes=len(names))
     else:
-        densities = kept.densities
+        densities = solve_labels.densities
         is_whole = densities is not None
-        found = reasons(rows, dense, nodes, classes, n_classes=len(names), densities=densities)
+        evidence = reasons(rows, dense, nodes, classes, n_classes=len(names), densities=densities)
     predicted = next(
         (place for place, name in enumerate(names) if str(name) == str(prediction["label"])), -1
     )
-    is_for = classes[found.places] == predicted
-    told = _Told(file=file, rows=rows, node=dense, nodes=nodes, classes=classes, found=found)
-    rivals = np.flatnonzero(~is_for & (found.added > 0.0))
-    labels, against = told.reasons([np.flatnonzero(is_for), rivals], k)
-    largest = np.argsort(-found.support, kind="stable")[:_CLASSES_SHOWN]
+    is_for = classes[evidence.places] == predicted
+    named_reasons = _NamedReasons(
+        file=file, rows=rows, node=dense, nodes=nodes, classes=classes, evidence=evidence
+    )
+    rivals = np.flatnonzero(~is_for & (evidence.added > 0.0))
+    labels, against = named_reasons.reasons([np.flatnonzero(is_for), rivals], k)
+    largest = np.argsort(-evidence.support, kind="stable")[:_CLASSES_SHOWN]
     return NodeReasons(
         node=prediction["node"],
         label=prediction["label"],
         score=float(prediction["score"]),
         by="walks" if shares is None else "shares",
         classes=tuple(
-            ClassSupport(label=names[place], support=float(found.support[place]))
+            ClassSupport(label=names[place], support=float(evidence.support[place]))
             for place in largest.tolist()
         ),
         labels=labels,
-        carried=sum(each.part for each in labels),
+        carried=sum(reason.part for reason in labels),
         against=against,
-        followed=found.followed,
+        followed=evidence.followed,
         is_whole=is_whole,
-        note=_note(file, found, predicted, kept),
+        note=_note(file, evidence, predicted, solve_labels),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Told:
+class _NamedReasons:
     """Reasons expressed in external ids."""
 
     file: PredictionFile
@@ -99,35 +101,35 @@ class _Told:
     node: int
     nodes: Int64Array
     classes: Int64Array
-    found: Reasons
+    evidence: Reasons
 
     def reasons(self, kinds: list[Int64Array], k: int) -> list[tuple[LabelReason, ...]]:
         """The first ``k`` of each kind whose node is not erased, by one search for all ways."""
-        shown = [self._shown(which)[:k] for which in kinds]
-        targets = self.nodes[self.found.places[np.concatenate(shown)]].tolist()
+        shown = [self._readable(which)[:k] for which in kinds]
+        targets = self.nodes[self.evidence.places[np.concatenate(shown)]].tolist()
         ways = iter(likeliest_ways(self.rows, self.node, targets))
-        return [tuple(self._reason(place, next(ways)) for place in each) for each in shown]
+        return [tuple(self._reason(place, next(ways)) for place in kind) for kind in shown]
 
-    def _shown(self, which: Int64Array) -> Int64Array:
+    def _readable(self, which: Int64Array) -> Int64Array:
         """Those of some reasons whose node is not erased."""
-        nodes = self.nodes[self.found.places[which]]
+        nodes = self.nodes[self.evidence.places[which]]
         is_shown: BoolArray = self.file.take(nodes)["node"].is_valid().to_numpy()
         return which[is_shown]
 
     def _reason(self, place: int, way: list[int] | None) -> LabelReason:
-        label = self.found.places[place]
+        label = self.evidence.places[place]
         code = self.classes[label]
         named = None if way is None else self._names(way)
         return LabelReason(
             node=self._names([self.nodes[label]])[0],
             label=self.file.meta.class_names[code],
-            part=float(self.found.added[place] / self.found.whole[code]),
+            part=float(self.evidence.added[place] / self.evidence.whole[code]),
             way=None if named is None or None in named else tuple(named),
         )
 
     def _names(self, nodes: list[int]) -> list[NodeId]:
         """External ids; None for erased nodes."""
-        return [each["node"] for each in self.file.lookup(np.array(nodes))]
+        return [prediction["node"] for prediction in self.file.lookup(np.array(nodes))]
 
 
 def _kept_labels(file: PredictionFile) -> KeptLabels:
@@ -139,34 +141,36 @@ def _kept_labels(file: PredictionFile) -> KeptLabels:
         ) from None
 
 
-def _note(file: PredictionFile, found: Reasons, predicted: int, kept: KeptLabels) -> str | None:
+def _note(
+    file: PredictionFile, evidence: Reasons, predicted: int, solve_labels: KeptLabels
+) -> str | None:
     if predicted < 0:
         return "no label reaches the node"
-    told, is_walked = [], kept.shares is None
-    if kept.has_lost_nodes:
-        told.append(
+    sentences, is_walked = [], solve_labels.shares is None
+    if solve_labels.has_lost_nodes:
+        sentences.append(
             "nodes were erased since the solve, without which this is told; solve again for an "
             "answer that does without them, too"
         )
     model, names = file.meta.model, file.meta.class_names
-    favoured = int(found.support.argmax())
-    differs = favoured != predicted and found.support[favoured] > 0.0
+    favoured = int(evidence.support.argmax())
+    differs = favoured != predicted and evidence.support[favoured] > 0.0
     if is_walked and model != DEFAULT_MODEL:
         is_linear = issubclass(CATALOGUE.get(model, Model), LinearModel)
         instead = "; solve with label_shares=true for what they add to its scores"
-        told.append(
+        sentences.append(
             f"{model} weighs labels in its own way; these are the ones that walks from the node "
             f"find{instead if is_linear else ''}"
         )
     if differs and is_walked:
         others = "other parts of auto" if model == DEFAULT_MODEL else "the model"
-        told.append(
+        sentences.append(
             f"walks from the node speak for {names[favoured]!r}: {others} decided for "
             f"{names[predicted]!r}"
         )
     if differs and not is_walked:
-        told.append(
+        sentences.append(
             f"the labels of {names[favoured]!r} add most: what puts classes right, such as "
             f"class_mass or class_balance, decided for {names[predicted]!r}"
         )
-    return "; ".join(told) or None
+    return "; ".join(sentences) or None

@@ -277,5 +277,5 @@ def _files(directory: Path) -> dict[Path, float]:
 
 
 def _is_job_of(files: Collection[Path]) -> ColumnElement[bool]:
-    found = (_FILE_NAME.fullmatch(path.name) for path in files)
-    return jobs.c.id.in_({match["job_id"] for match in found if match is not None})
+    matches = (_FILE_NAME.fullmatch(path.name) for path in files)
+    return jobs.c.id.in_({match["job_id"] for match in matches if match is not None})

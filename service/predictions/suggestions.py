@@ -221,15 +221,17 @@ class Suggester:
             predictions=_predictions_of(file, chosen),
         )
 
-    def of_nodes(self, graph: GraphRecord, found: Suggestions, names: Sequence[str]) -> Suggestions:
+    def of_nodes(
+        self, graph: GraphRecord, suggestions: Suggestions, names: Sequence[str]
+    ) -> Suggestions:
         """The same suggestions with other nodes, given by external ids as text."""
         kind = graph.settings.node_ids
-        dense = self._nodes.lookup(graph, node_array([node_id(each, kind) for each in names], kind))
+        dense = self._nodes.lookup(graph, node_array([node_id(name, kind) for name in names], kind))
         known = dense[dense >= 0].astype(np.int64)
         return replace(
-            found,
+            suggestions,
             nodes=self._external(graph, known),
-            predictions=_predictions_of(found.file, known),
+            predictions=_predictions_of(suggestions.file, known),
         )
 
     def submit_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job:
@@ -301,14 +303,14 @@ class Suggester:
         current = self._labels.current(graph.id, column=column)
         ids = current.nodes.cast(id_type(graph.settings.node_ids))
         dense = self._nodes.lookup(graph, ids)
-        found = _LabeledNodes(
+        nodes = _LabeledNodes(
             labels_seq=current.labels_seq, nodes=np.sort(dense[dense >= 0]).astype(np.int64)
         )
         with self._lock:
-            self._labeled[graph.id, column] = found
+            self._labeled[graph.id, column] = nodes
             while len(self._labeled) > _KEPT:
                 self._labeled.popitem(last=False)
-        return found
+        return nodes
 
     def _least_sure(self, file: PredictionFile, labeled: Int64Array, n_nodes: int) -> Int64Array:
         """Unlabeled nodes of least margin, from the remembered ones while they suffice."""
@@ -356,24 +358,24 @@ class Suggester:
                 "and wait for it"
             )
         nodes = _sample_nodes(embedding, graph.settings.seed or 0)
-        found = _Candidates(
+        candidates = _Candidates(
             embedding=embedding,
             version=version,
             nodes=nodes,
             points=np.ascontiguousarray(embedding.points[nodes]),
         )
         with self._lock:
-            self._candidates[graph.id] = found
+            self._candidates[graph.id] = candidates
             while len(self._candidates) > _KEPT:
                 self._candidates.popitem(last=False)
-        return found
+        return candidates
 
     def _external(self, graph: GraphRecord, nodes: Int64Array) -> list[NodeId]:
         if nodes.size == 0:
             return []
         ids = self._nodes.external_ids(graph, int(nodes.max()) + 1)
-        found: list[NodeId] = ids.take(pa.array(nodes)).to_pylist()
-        return [json_integer(each) if isinstance(each, int) else each for each in found]
+        names: list[NodeId] = ids.take(pa.array(nodes)).to_pylist()
+        return [json_integer(name) if isinstance(name, int) else name for name in names]
 
 
 def random_places(nodes: Int64Array, seed: int) -> UInt64Array:
@@ -470,5 +472,5 @@ def _predictions_of(file: PredictionFile | None, nodes: Int64Array) -> list[Pred
     if file is None:
         return [None] * nodes.size
     is_old: BoolArray = nodes < file.n_nodes
-    found = iter(file.lookup(nodes[is_old]))
-    return [next(found) if each else None for each in is_old.tolist()]
+    predictions = iter(file.lookup(nodes[is_old]))
+    return [next(predictions) if each else None for each in is_old.tolist()]

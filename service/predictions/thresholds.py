@@ -47,8 +47,8 @@ class ClassThreshold:
         largest.
         """
         n_nodes, n_positive = is_positive.size, int(is_positive.sum())
-        asked = self.goal.positive_share
-        share = n_positive / max(1, n_nodes) if asked is None else asked
+        goal = self.goal.positive_share
+        share = n_positive / max(1, n_nodes) if goal is None else goal
         return ThresholdEvaluation(
             positive=self.positive,
             threshold=self.threshold,
@@ -89,10 +89,10 @@ def asked_threshold(
 
     Raises the errors of `class_threshold`, and ValueError for other arguments without a class.
     """
-    given = [name for name, each in {"threshold": threshold, **goal}.items() if each is not None]
+    names = [name for name, value in {"threshold": threshold, **goal}.items() if value is not None]
     if positive is None:
-        if given:
-            raise BadArgument("positive", f"must name the class that {given[0]} speaks of")
+        if names:
+            raise BadArgument("positive", f"must name the class that {names[0]} speaks of")
         return None
     return class_threshold(file, positive, threshold=threshold, **goal)
 
@@ -106,16 +106,16 @@ def class_threshold(
     where an argument breaks its rule or the goal cannot be met, and `NotCrossValidated` where a
     goal is given and the job left no labels out.
     """
-    asked = ThresholdGoal(**goal)
+    target = ThresholdGoal(**goal)
     place = _place(file.meta, positive)
     if threshold is None:
-        threshold = _chosen(file, place, asked)
+        threshold = _choose(file, place, target)
     elif not np.isfinite(threshold):
         raise BadArgument("threshold", f"must be finite, got {threshold}")
-    elif asked.goals and not asked.has_costs:
-        raise BadArgument("threshold", f"must stand without {asked.goals[0]}, which chooses it")
+    elif target.goals and not target.has_costs:
+        raise BadArgument("threshold", f"must stand without {target.goals[0]}, which chooses it")
     return ClassThreshold(
-        place=place, positive=file.meta.class_names[place], threshold=threshold, goal=asked
+        place=place, positive=file.meta.class_names[place], threshold=threshold, goal=target
     )
 
 
@@ -124,23 +124,23 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     left_out = read_left_out(file)
     scores = left_out.scores[:, chosen.place]
     is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
-    found = chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
+    result = chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
     doubts = [] if file.meta.judged_by is None else [file.meta.judged_by]
-    if found.n_positive < _FEW_POSITIVE:
+    if result.n_positive < _FEW_POSITIVE:
         doubts.append(
-            f"only {found.n_positive:,} of the labels left out are {chosen.positive!r}, so recall "
+            f"only {result.n_positive:,} of the labels left out are {chosen.positive!r}, so recall "
             f"and precision may be far from what is told: label more nodes that are "
             f"{chosen.positive!r}"
         )
     p_value = sample_p_value(file)
     if chosen.goal.positive_share is not None or p_value is None:
-        return replace(found, warning="; ".join(doubts) or None)
+        return replace(result, warning="; ".join(doubts) or None)
     doubts.append(
         f"the labels are no random sample of the nodes (p = {p_value:.0e}), so {chosen.positive!r} "
-        f"is hardly {found.positive_share:.0%} of them, as precision and cost take it to be, and "
+        f"is hardly {result.positive_share:.0%} of them, as precision and cost take it to be, and "
         "the threshold may be far off: give its share of all nodes, positive_share"
     )
-    return replace(found, warning="; ".join(doubts))
+    return replace(result, warning="; ".join(doubts))
 
 
 def with_threshold(
@@ -194,7 +194,7 @@ def _place(meta: PredictionMeta, positive: str) -> int:
     return names.index(positive)
 
 
-def _chosen(file: PredictionFile, place: int, goal: ThresholdGoal) -> float:
+def _choose(file: PredictionFile, place: int, goal: ThresholdGoal) -> float:
     left_out = read_left_out(file)
     curve = ScoreCurve.of(left_out.classes == place, left_out.scores[:, place])
     return choose_threshold(curve, goal)

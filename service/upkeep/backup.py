@@ -152,8 +152,8 @@ def back_up(
 
 def abandoned_stagings(graphs_directory: Path) -> list[Path]:
     """Directories of second names left by a killed backup; removing them loses nothing."""
-    found = graphs_directory.glob(f"{STAGING_PREFIX}*")
-    return [staging for staging in sorted(found) if _is_abandoned(staging)]
+    stagings = graphs_directory.glob(f"{STAGING_PREFIX}*")
+    return [staging for staging in sorted(stagings) if _is_abandoned(staging)]
 
 
 def _is_abandoned(staging: Path) -> bool:
@@ -290,12 +290,12 @@ def _copy_rows(reader: Connection, path: Path, progress: Progress) -> dict[str, 
 
 def _copy_files(staging: Path, target: Path, progress: Progress) -> list[BackupFile]:
     """Copy the linked files; those with two names, as checkpoints share them, only once."""
-    found = list(files_below(staging / GRAPHS))
-    total, done = sum(path.stat().st_size for path in found), 0
+    files = list(files_below(staging / GRAPHS))
+    total, done = sum(path.stat().st_size for path in files), 0
     first: dict[tuple[int, int], BackupFile] = {}
     copied = []
     (target / GRAPHS).mkdir()
-    for path in found:
+    for path in files:
         place = target / path.relative_to(staging)
         place.parent.mkdir(parents=True, exist_ok=True)
         status = path.stat()

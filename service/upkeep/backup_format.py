@@ -94,8 +94,8 @@ def copy_rows(source: Connection, target: Connection, progress: Progress) -> dic
     rows = count_rows(source)
     total, done = sum(rows.values()), 0
     for table in carried_tables():
-        found = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(_carried(table))
-        for some in found.mappings().partitions():
+        result = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(_selection(table))
+        for some in result.mappings().partitions():
             target.execute(insert(table), [dict(row) for row in some])
             done += len(some)
             progress("rows", done, total)
@@ -107,22 +107,22 @@ def count_rows(connection: Connection) -> dict[str, int]:
     return {
         f"{table.name}": int(
             connection.execute(
-                select(func.count()).select_from(_carried(table).subquery())
+                select(func.count()).select_from(_selection(table).subquery())
             ).scalar_one()
         )
         for table in carried_tables()
     }
 
 
-def _carried(table: Table) -> Select[Any]:
+def _selection(table: Table) -> Select[Any]:
     active = select(graphs.c.id).where(graphs.c.state == "active")
     if table is graphs:
         return select(table).where(graphs.c.state == "active")
     if "graph_id" in table.c:
         return select(table).where(table.c.graph_id.in_(active))
     if "job_id" in table.c:
-        kept = select(jobs.c.id).where(jobs.c.graph_id.in_(active))
-        return select(table).where(table.c.job_id.in_(kept))
+        job_ids = select(jobs.c.id).where(jobs.c.graph_id.in_(active))
+        return select(table).where(table.c.job_id.in_(job_ids))
     return select(table)
 
 

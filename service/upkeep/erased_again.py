@@ -47,17 +47,17 @@ def erase_again(database: Database, settings: Settings) -> int:
     for graph in catalog.list():
         if graph.id not in wanted:
             continue
-        found = ledger.found(_ids(database, graph, nodes), wanted[graph.id])
+        by_hash = ledger.nodes_by_hash(_ids(database, graph, nodes), wanted[graph.id])
         for entry in missing:
             if entry.graph == graph.id:
-                named = [found[each] for each in entry.nodes if each in found]
+                named = [by_hash[each] for each in entry.nodes if each in by_hash]
                 ids = [node_id(each, graph.settings.node_ids) for each in named]
                 n_erased += forgetting.erase(graph, ids, erasure_id=entry.erasure).n_nodes
-    if refused := [each for each in catalog.outdated() if each.graph_id in wanted]:
-        names = ", ".join(each.name for each in refused)
+    if outdated := [each for each in catalog.outdated() if each.graph_id in wanted]:
+        names = ", ".join(each.name for each in outdated)
         raise NotErasedAgain(
             f"everything is restored, but erased nodes are in files of {names} again; delete "
-            "these graphs, then run `peewit restore` again: " + "; ".join(map(str, refused))
+            "these graphs, then run `peewit restore` again: " + "; ".join(map(str, outdated))
         )
     return n_erased
 
@@ -66,7 +66,7 @@ def _ids(database: Database, graph: GraphRecord, nodes: KnownNodes) -> Iterator[
     """External ids, as text, of all nodes that a graph has or that wait for it."""
     seen: set[str] = set()
     for ids in nodes.all_ids(graph):
-        new = {str(each) for each in ids.to_pylist() if each is not None} - seen
+        new = {str(node) for node in ids.to_pylist() if node is not None} - seen
         seen |= new
         yield from new
     mine = select(label_events.c.node).where(label_events.c.graph_id == graph.id).distinct()

@@ -279,10 +279,10 @@ def _copy_checked(
     if there:
         raise HomeNotEmpty(f"the database must be empty, rows came into {next(iter(there))}")
     copy_rows(source, target, progress)
-    found = count_rows(target)
+    counts = count_rows(target)
     for name, n_rows in manifest.rows.items():
-        if found[name] != n_rows:
-            raise DamagedBackup(f"{name} must have {n_rows} rows, {found[name]} came in")
+        if counts[name] != n_rows:
+            raise DamagedBackup(f"{name} must have {n_rows} rows, {counts[name]} came in")
     if target.dialect.name == "postgresql":  # explicit ids do not advance sequences
         target.execute(
             text(

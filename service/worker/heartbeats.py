@@ -49,8 +49,8 @@ def heartbeats(
                     see_cancels()
                     continue
                 last = present
-                for each in beats:
-                    each()
+                for beat_once in beats:
+                    beat_once()
             except DBAPIError as error:
                 _log.warning("heartbeat not stored", worker=worker_id, error=str(error))
 

@@ -68,7 +68,7 @@ class WarmChild:
 
     def start(self) -> None:
         """Start the process unless it runs; it loads its libraries while it waits for a task."""
-        self._started()
+        self._ensure_started()
 
     def run(
         self,
@@ -82,7 +82,7 @@ class WarmChild:
         ``interrupted`` is asked often; once true the child is told to stop, and killed if it has
         not stopped `KILL_AFTER_SECONDS` later.
         """
-        running = self._started()
+        running = self._ensure_started()
         try:
             running.connection.send(task)
             return self._answer(running.connection, progress, interrupted)
@@ -98,7 +98,7 @@ class WarmChild:
         if running is not None:
             running.kill()
 
-    def _started(self) -> _Running:
+    def _ensure_started(self) -> _Running:
         if self._running is not None and self._running.process.is_alive():
             return self._running
         self.stop()
@@ -108,7 +108,7 @@ class WarmChild:
             args=(theirs, self._settings, log_choice()),
             name=f"peewit-{self._name}",
         )
-        with _held_back():
+        with _block_signals():
             process.start()
         theirs.close()  # so that the pipe breaks when the child dies
         self._running = _Running(process=process, connection=ours)
@@ -152,7 +152,7 @@ class WarmChild:
 
 
 @contextmanager
-def _held_back() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     """Start a process with signals to its group blocked.
 
     Otherwise it would die of one, with a traceback, in the second before it can ignore them.

@@ -170,8 +170,8 @@ class Worker:
         has_ended = Event()  # of a lane, which never ends by itself unless it is broken
         with ThreadPoolExecutor(len(LANES), thread_name_prefix="lane") as pool:
             lanes = [pool.submit(self._run_lane, lane) for lane in LANES]
-            for each in lanes:
-                each.add_done_callback(lambda _: has_ended.set())
+            for future in lanes:
+                future.add_done_callback(lambda _: has_ended.set())
             try:
                 self._ring_bells(lambda: should_stop() or has_ended.is_set(), has_ended.wait)
             finally:
@@ -180,8 +180,8 @@ class Worker:
                     bell.set()
                 wait(lanes, timeout=GRACE_SECONDS)
                 self._gives_up.set()
-        for lane in lanes:
-            lane.result()
+        for future in lanes:
+            future.result()
 
     def _ring_bells(
         self, should_stop: Callable[[], bool], pause: Callable[[float], object]

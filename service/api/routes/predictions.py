@@ -202,7 +202,7 @@ def get_prediction_rows(
     job = home.predictions.find(graph, model=model, job_id=job_id, column=label_column)
     file = home.predictions.open(job)
     with refusing():
-        wanted = RowFilter.asked(
+        wanted = RowFilter.of_arguments(
             file, label=label, margin_below=margin_below, score_from=score_from
         )
     found, next_row = rows(file, wanted, first=first, limit=limit)

@@ -49,13 +49,13 @@ def upgrade(read: Transaction, write: Transaction) -> None:
     with write() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-        found = _known_revision(connection)
-        if found is None:
+        revision = _known_revision(connection)
+        if revision is None:
             metadata.create_all(connection, checkfirst=False)  # tables of others are not ours
             connection.execute(text(_VERSION_TABLE))
             insert = text("INSERT INTO alembic_version VALUES (:newest)")
             connection.execute(insert, {"newest": NEWEST})
-        elif found != NEWEST:
+        elif revision != NEWEST:
             from alembic import command  # noqa: PLC0415 - slow; other databases need none
 
             config = _config()
@@ -66,10 +66,10 @@ def upgrade(read: Transaction, write: Transaction) -> None:
 def require_present(read: Transaction) -> None:
     """Raise `DatabaseVersionError` unless the database has the present schema; changes nothing."""
     with read() as connection:
-        found = _known_revision(connection)
-        if found != NEWEST:
+        revision = _known_revision(connection)
+        if revision != NEWEST:
             raise DatabaseVersionError(
-                f"{_name_of(connection)} must be at schema {NEWEST}, got {found or 'none'}; "
+                f"{_name_of(connection)} must be at schema {NEWEST}, got {revision or 'none'}; "
                 "restart a service, which makes it"
             )
 
@@ -93,10 +93,10 @@ def _known_revision(connection: Connection) -> str | None:
     """The revision that a database is at, None where nothing was created; raises for others."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    if found is not None:
-        require_known(found, of=_name_of(connection))
-    return found
+    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if revision is not None:
+        require_known(revision, of=_name_of(connection))
+    return revision
 
 
 def _name_of(connection: Connection) -> str:

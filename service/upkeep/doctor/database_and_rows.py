@@ -49,7 +49,7 @@ def check_jobs(patient: Patient) -> Iterator[Finding]:
     lapsed = select(jobs.c.id, jobs.c.worker_id, jobs.c.lane).where(
         jobs.c.status == "running", jobs.c.lease_expires_at < now()
     )
-    alive = {lane for each in WorkerRegistry(patient.database).alive() for lane in each.lanes}
+    alive = {lane for worker in WorkerRegistry(patient.database).alive() for lane in worker.lanes}
     for row in patient.rows(lapsed):
         if row.lane not in alive:
             yield fault(

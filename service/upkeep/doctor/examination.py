@@ -44,19 +44,19 @@ def examine(patient: Patient, *, repair: bool = False) -> Sequence[Finding]:
 
     The installation may be in use. With ``repair``, what can be repaired is, and findings say how.
     """
-    findings = [each for name, check in CHECKS.items() for each in _run(name, check, patient)]
-    return [_repair(each) for each in findings] if repair else findings
+    findings = [finding for name, check in CHECKS.items() for finding in _run(name, check, patient)]
+    return [_repair(finding) for finding in findings] if repair else findings
 
 
 def _run(name: str, check: Check, patient: Patient) -> Iterator[Finding]:
     try:
-        found = list(check(patient))
+        findings = list(check(patient))
     except (OSError, DBAPIError, ValueError, RuntimeError, LookupError) as error:
-        found = [fault(f"could not be looked at: {error}")]
-    if all(each.level is Level.INFORMATION for each in found):
-        found = [Finding(level=Level.OK, text=""), *found]
-    for each in found:
-        yield replace(each, check=name)
+        findings = [fault(f"could not be looked at: {error}")]
+    if all(finding.level is Level.INFORMATION for finding in findings):
+        findings = [Finding(level=Level.OK, text=""), *findings]
+    for finding in findings:
+        yield replace(finding, check=name)
 
 
 def _repair(finding: Finding) -> Finding:

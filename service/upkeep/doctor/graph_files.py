@@ -69,7 +69,7 @@ def check_node_index(patient: Patient) -> Iterator[Finding]:
             yield _fault(graph, damage)
             continue
         n_nodes = store.n_nodes()
-        n_published = max((each.stop for each in list_segments(paths.nodes)), default=0)
+        n_published = max((segment.stop for segment in list_segments(paths.nodes)), default=0)
         if n_published > n_nodes:
             yield information(
                 f"graph {graph.settings.name}: {n_published - n_nodes} ids beyond the "
@@ -83,13 +83,13 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
     store_of = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
         store = SnapshotStore(patient.paths(graph).snapshots)
-        named = {job.snapshot for job in store_of.kept(graph.id)} - {None}
+        in_use = {job.snapshot for job in store_of.kept(graph.id)} - {None}
         present = graph.progress.snapshot
-        for number in sorted({*store.numbers(), *filter(None, (*named, present))}):
+        for number in sorted({*store.numbers(), *filter(None, (*in_use, present))}):
             try:
                 if number == present:
                     store.load(number)
-                n_rows, kept = store.edges(number).num_rows, store.meta(number).edges_kept
+                n_rows, n_edges = store.edges(number).num_rows, store.meta(number).edges_kept
             except SnapshotNotFound as error:
                 if _names(patient, graph, store_of, number):
                     text = f"{error}, though rows name it; restore a backup"
@@ -104,8 +104,8 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
                     text = f"snapshot {number} cannot be read ({error}); restore a backup"
                     yield _fault(graph, text)
             else:
-                if n_rows != kept:
-                    text = f"snapshot {number} must have {kept} edges, it has {n_rows}"
+                if n_rows != n_edges:
+                    text = f"snapshot {number} must have {n_edges} edges, it has {n_rows}"
                     yield _fault(graph, text)
 
 
@@ -117,11 +117,11 @@ def check_predictions(patient: Patient) -> Iterator[Finding]:
             jobs.c.graph_id == graph.id, jobs.c.kind == "solve", jobs.c.status == "succeeded"
         )
         rows = patient.rows(solved)
-        asked = sorted({(row.model, row.parameters.get(LABEL_COLUMN, "")) for row in rows})
-        found = (store.latest(graph.id, model, column=column) for model, column in asked)
-        latest = [job for job in found if job is not None]
+        answers = sorted({(row.model, row.parameters.get(LABEL_COLUMN, "")) for row in rows})
+        freshest = (store.latest(graph.id, model, column=column) for model, column in answers)
+        latest = [job for job in freshest if job is not None]
         erasures = ErasureLog(patient.database).list(graph.id)
-        first = max((each.snapshot or 0 for each in erasures), default=0)
+        first = max((erasure.snapshot or 0 for erasure in erasures), default=0)
         for job in {job.id: job for job in [*latest, *store.kept(graph.id)]}.values():
             try:
                 file = store.read(job)
@@ -150,7 +150,7 @@ def check_pushes(patient: Patient) -> Iterator[Finding]:
     def missing() -> set[tuple[str, str]]:
         with patient.database.read() as connection:
             needed = list(needed_files(connection, with_raw=True))
-        return {each for each in needed if not (root / each.graph_id / each.path).exists()}
+        return {file for file in needed if not (root / file.graph_id / file.path).exists()}
 
     gone = missing()
     if gone:
@@ -194,7 +194,7 @@ def _damage_of(patient: Patient, graph: GraphRecord, load: Callable[[], object])
 def _names(patient: Patient, graph: GraphRecord, store: PredictionStore, number: int) -> bool:
     """Whether rows still name a snapshot, which may have been replaced meanwhile."""
     with suppress(LookupError):
-        present = next(each for each in patient.graphs() if each.id == graph.id)
+        present = next(record for record in patient.graphs() if record.id == graph.id)
         return number == present.progress.snapshot or number in store.kept_snapshots(graph.id)
     return False
 

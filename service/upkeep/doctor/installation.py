@@ -29,16 +29,16 @@ def check_packages(patient: Patient) -> Iterator[Finding]:
     """Installed versions that this program does not support."""
     del patient
     for line in requires("peewit") or ():
-        asked = Requirement(line)
-        if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
+        requirement = Requirement(line)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = version(asked.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
-            yield fault(f"{asked} is needed, it is not installed")
+            yield fault(f"{requirement} is needed, it is not installed")
             continue
-        if not asked.specifier.contains(found, prereleases=True):
-            yield fault(f"{asked} is needed, {found} is installed")
+        if not requirement.specifier.contains(installed, prereleases=True):
+            yield fault(f"{requirement} is needed, {installed} is installed")
 
 
 def check_compiled_code(patient: Patient) -> Iterator[Finding]:
@@ -71,7 +71,7 @@ def check_home(patient: Patient) -> Iterator[Finding]:
 def check_disk(patient: Patient) -> Iterator[Finding]:
     """Whether there is room for the next checkpoints."""
     usage = shutil.disk_usage(patient.settings.home)
-    sizes = [_checkpoint_bytes(patient.paths(each).checkpoints) for each in patient.graphs()]
+    sizes = [_checkpoint_bytes(patient.paths(graph).checkpoints) for graph in patient.graphs()]
     largest = max(sizes, default=0)
     shown = f"{usage.free / 2**30:.1f} GiB of {usage.total / 2**30:.1f} GiB are free"
     if usage.free < 2 * largest:
@@ -120,8 +120,8 @@ def _checkpoint_bytes(directory: Path) -> int:
     if not directory.exists():
         return 0
     sizes = [
-        sum(path.stat().st_size for path in each.iterdir())
-        for each in directory.iterdir()
-        if each.is_dir()
+        sum(path.stat().st_size for path in checkpoint.iterdir())
+        for checkpoint in directory.iterdir()
+        if checkpoint.is_dir()
     ]
     return max(sizes, default=0)

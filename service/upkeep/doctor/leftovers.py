@@ -37,9 +37,9 @@ def check_deleted_graphs(patient: Patient) -> Iterator[Finding]:
 
 def check_orphan_directories(patient: Patient) -> Iterator[Finding]:
     """Directories below ``graphs`` that belong to no graph."""
-    found = patient.old_below(patient.settings.graphs_directory)
+    directories = patient.old_below(patient.settings.graphs_directory)
     known = {row.id for row in patient.rows(select(graphs.c.id))}
-    for path in found:
+    for path in directories:
         if path.name not in known:
             yield fault(f"{path} belongs to no graph", repair=partial(patient.put_aside, path))
 
@@ -48,19 +48,19 @@ def check_orphan_pushes(patient: Patient) -> Iterator[Finding]:
     """Pushed blocks and features that no row names."""
     for graph in patient.graphs():
         paths = patient.paths(graph)
-        found = patient.old_below(paths.pushes) + patient.old_below(paths.feature_sets)
-        if not found:
+        old = patient.old_below(paths.pushes) + patient.old_below(paths.feature_sets)
+        if not old:
             continue
         with patient.database.read() as connection:
-            named = {
+            in_use = {
                 Path(path).name  # by name: names are unique, and the home may have moved
                 for table in (pushes, files, feature_sets)
                 for path in connection.execute(
                     select(table.c.path).where(table.c.graph_id == graph.id)
                 ).scalars()
             }
-        for path in found:
-            if path.name not in named:
+        for path in old:
+            if path.name not in in_use:
                 yield warning(
                     f"graph {graph.settings.name}: {path} is named by no row: it was never "
                     "acknowledged, or its graph was restored",
@@ -72,18 +72,18 @@ def check_orphan_predictions(patient: Patient) -> Iterator[Finding]:
     """Predictions that no job names."""
     store = PredictionStore(patient.database, patient.settings.graphs_directory)
     for graph in patient.graphs():
-        paths = patient.old_below(patient.paths(graph).predictions)
-        found = [path for path in paths if _PREDICTION.fullmatch(path.stem)]
-        if not found:
+        old = patient.old_below(patient.paths(graph).predictions)
+        paths = [path for path in old if _PREDICTION.fullmatch(path.stem)]
+        if not paths:
             continue
         mine = select(jobs.c.id, jobs.c.attempt, jobs.c.status, jobs.c.result).where(
             jobs.c.graph_id == graph.id
         )
         rows = patient.rows(mine)
-        named = {row.result["file"] for row in rows if row.result and "file" in row.result}
-        named |= {file_name(row.id, row.attempt) for row in rows if row.status == "running"}
-        for path in found:
-            if path.with_suffix(".arrow").name not in named:
+        in_use = {row.result["file"] for row in rows if row.result and "file" in row.result}
+        in_use |= {file_name(row.id, row.attempt) for row in rows if row.status == "running"}
+        for path in paths:
+            if path.with_suffix(".arrow").name not in in_use:
                 yield warning(
                     f"graph {graph.settings.name}: {path.name} belongs to no job; an idle "
                     "worker removes such files",

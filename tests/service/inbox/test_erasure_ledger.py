@@ -26,7 +26,7 @@ def test_what_a_crash_has_cut_takes_nothing_else_along(path: Path) -> None:
     assert [entry.erasure for entry in ledger.entries()] == ["first", "last"]
     (entry, _) = ledger.entries()
     assert "ann" not in path.read_text()
-    assert ledger.found(["ann", "cay"], entry.nodes) == {entry.nodes[0]: "ann"}
+    assert ledger.nodes_by_hash(["ann", "cay"], entry.nodes) == {entry.nodes[0]: "ann"}
 
 
 def test_a_line_that_was_damaged_is_told(path: Path) -> None:

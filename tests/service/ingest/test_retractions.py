@@ -471,7 +471,7 @@ def test_the_daemon_replaces_files_once_their_source_says_so(place: Place) -> No
             daemon._rests_until.clear()
             daemon.serve_once(lambda: False)
             assert daemon.lister.wait(DEADLINE_SECONDS)
-            for each in daemon.lister._watched.values():
+            for each in daemon.lister._watches.values():
                 each.list_at = 0.0
 
     serve()

@@ -489,8 +489,8 @@ def test_a_time_is_asked_of_the_brokers_in_milliseconds_of_utc(
             return [TopicPartition(topic, 0, 2), TopicPartition(topic, 1, OFFSET_END)]
 
     source = opened(url)
-    consumer = Told(source._connected())
-    monkeypatch.setattr(source, "_connected", lambda: consumer)
+    consumer = Told(source._connect())
+    monkeypatch.setattr(source, "_connect", lambda: consumer)
     first, rest = chunks(source, KafkaSource.start(start))
     moment = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
     assert asked == {0: moment, 1: moment}
