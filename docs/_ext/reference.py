@@ -25,7 +25,7 @@ from peewit.service.api.app import create_app
 from peewit.service.cli import _app as commands_app
 from peewit.service.dashboard.routes.models import accepted
 from peewit.service.settings import Settings
-from peewit.service.tasks.solve_options import SolveOptions, options_schema
+from peewit.service.tasks.solving.solve_options import SolveOptions, options_schema
 from peewit.solvers.hyperparameters import fields_schema
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.contract.model import parameter_schema

@@ -21,9 +21,9 @@ from docs.benchmarks.streams import newest_meta, opened
 from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.job_kind import Child
-from peewit.service.tasks.solve import SolveKind, SolveTask
+from peewit.service.tasks.solving.solve import SolveKind, SolveTask
+from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Done
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.edges.sources import EdgeFiles

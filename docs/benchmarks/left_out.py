@@ -21,9 +21,9 @@ import numpy as np
 from docs.benchmarks.default_model import SETS
 from docs.benchmarks.frame import CONSOLE, options, show
 from docs.benchmarks.fraud import labeled
-from peewit.service.tasks.assessment import Answered, Assessment, JudgedLabels
-from peewit.service.tasks.judgement import judged
 from peewit.service.tasks.labels_task import Origins
+from peewit.service.tasks.solving.assessment import Answered, Assessment, JudgedLabels
+from peewit.service.tasks.solving.judgement import judged
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
 from peewit.solvers.graph import Graph

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from docs.benchmarks.default_model import SETS, Made, drawn, unit_graph
 from docs.benchmarks.frame import CONSOLE, Figures, cpu_of, folder, options, share_right
 from docs.benchmarks.streams import ingested, store_of, write_graph
-from peewit.service.tasks.thinning import CORRECTED_RTOL, MOST_PASSES, share_of_thinning
+from peewit.service.tasks.solving.thinning import CORRECTED_RTOL, MOST_PASSES, share_of_thinning
 from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels

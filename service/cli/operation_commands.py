@@ -30,9 +30,9 @@ from peewit.service.operations.here import Here
 from peewit.service.wire.predictions import NodeId
 from peewit.solvers.late_modules import LateModule
 
-submission: Final = LateModule("peewit.service.cli.submission")
-ingest_until: Final = LateModule("peewit.service.cli.ingest_until")
-table_files: Final = LateModule("peewit.service.cli.table_files")
+submission: Final = LateModule("peewit.service.cli.solving.submission")
+ingest_until: Final = LateModule("peewit.service.cli.edges.ingest_until")
+table_files: Final = LateModule("peewit.service.cli.labels.table_files")
 column_names: Final = LateModule("peewit.service.tables.column_names")
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY

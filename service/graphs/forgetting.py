@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
-from peewit.service.inbox.erasures import ErasureLog, ErasureRecord
+from peewit.service.inbox.leaving.erasure_ledger import LEDGER, Ledger
+from peewit.service.inbox.leaving.erasures import ErasureLog, ErasureRecord
 from peewit.service.tables.uploads import NodeId, node_array
 from peewit.solvers.arrays import Int32Array
 

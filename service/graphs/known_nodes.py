@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.erasures import NOTHING, Hidden
+from peewit.service.inbox.leaving.erasures import NOTHING, Hidden
 from peewit.service.inbox.manifest import Manifest
 from peewit.solvers.arrays import BoolArray, Int32Array, Int64Array, frozen
 from peewit.streaming.features.feature_files import set_owners

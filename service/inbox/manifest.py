@@ -33,7 +33,6 @@ from peewit.service.catalog import Catalog, GraphProgress, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import erasures, feature_sets, files, graphs, pushes, sources
-from peewit.service.inbox.erasures import ErasureLog, HiddenNodes
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
 from peewit.service.inbox.file_outcomes import (
     insert_files,
@@ -41,7 +40,6 @@ from peewit.service.inbox.file_outcomes import (
     offer_again,
     store_outcome,
 )
-from peewit.service.inbox.horizons import Horizons
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     FILE_STATUSES,
@@ -53,10 +51,12 @@ from peewit.service.inbox.inbox_records import (
     FileStatus,
     ListedFile,
 )
+from peewit.service.inbox.leaving.erasures import ErasureLog, HiddenNodes
+from peewit.service.inbox.leaving.horizons import Horizons
+from peewit.service.inbox.leaving.repairs import Repairs
+from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
 from peewit.service.inbox.live_positions import LivePositions
 from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
-from peewit.service.inbox.repairs import Repairs
-from peewit.service.inbox.retractions import Retractions, is_leaving
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
 
 _PATHS_AT_ONCE: Final = 500

@@ -35,9 +35,9 @@ from peewit.service.database.tables import (
     sources,
 )
 from peewit.service.database.timestamps import now
-from peewit.service.inbox.erased_rows import erase_from_block, erase_from_set, without_nodes
-from peewit.service.inbox.erasures import ErasureRecord, Sources, WaitingNode
 from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.leaving.erased_rows import erase_from_block, erase_from_set, without_nodes
+from peewit.service.inbox.leaving.erasures import ErasureRecord, Sources, WaitingNode
 from peewit.service.inbox.live_reader import access_to
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import path_below

@@ -19,7 +19,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper
 from peewit.service.database.leases import confirm
 from peewit.service.database.tables import jobs
-from peewit.service.inbox.erasures import ErasureRecord, Sources, WaitingNode
+from peewit.service.inbox.leaving.erasures import ErasureRecord, Sources, WaitingNode
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.erased_traces import Traces
 from peewit.service.jobs.job import JobStatus

@@ -22,11 +22,11 @@ from peewit.service.database.leases import Lease
 from peewit.service.inbox.confinement import is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord
+from peewit.service.inbox.leaving.repairs import WantedRepair
 from peewit.service.inbox.made_edges import is_made
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.inbox.push_gatherer import gather_pushes
-from peewit.service.inbox.repairs import WantedRepair
 from peewit.service.inbox.source_store import Reading
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.erased_traces import Traces

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.erasures import ErasureNotFound, ErasureRecord
+from peewit.service.inbox.leaving.erasures import ErasureNotFound, ErasureRecord
 from peewit.service.operations.answers import answer_of
 from peewit.service.operations.declaration import Body, Path, operation
 from peewit.service.operations.here import Here

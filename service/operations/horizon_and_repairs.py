@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import AwareDatetime
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.horizons import HorizonRefused
-from peewit.service.inbox.repairs import RepairRefused
+from peewit.service.inbox.leaving.horizons import HorizonRefused
+from peewit.service.inbox.leaving.repairs import RepairRefused
 from peewit.service.operations.answers import answer_of
 from peewit.service.operations.declaration import Body, operation
 from peewit.service.operations.here import Here

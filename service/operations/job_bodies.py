@@ -18,7 +18,7 @@ from peewit.service.jobs.job import MAX_PRIORITY, JobSpec
 from peewit.service.operations.bodies import Body
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS
-from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.solving.solve_options import validate_solve
 
 Priority = Annotated[
     int,

@@ -15,7 +15,7 @@ from peewit.solvers.late_modules import LateModule
 OF_PREDICTIONS: Final = (UnknownJob, PredictionsNotFound)
 """Errors of whoever opens predictions."""
 
-solve_options: Final = LateModule("peewit.service.tasks.solve_options")
+solve_options: Final = LateModule("peewit.service.tasks.solving.solve_options")
 
 LabelColumn = Annotated[
     str | None,

@@ -22,7 +22,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
-from peewit.service.inbox.erasures import Hidden, HiddenNodes
+from peewit.service.inbox.leaving.erasures import Hidden, HiddenNodes
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.jobs.queue import job_from_row
 from peewit.service.predictions.kept_labels import erase_labels

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
 from peewit.service.tasks.progress import Reporter
+from peewit.service.tasks.solving.estimate import newest_snapshot
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths

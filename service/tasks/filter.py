@@ -12,10 +12,10 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.filtered_feature_files import KIND, FilteredFeatureFiles, file_name
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
 from peewit.service.tasks.knn import require_features
 from peewit.service.tasks.progress import Phases, StoppedEarly
+from peewit.service.tasks.solving.estimate import newest_snapshot
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.iteration_loop import Stopped as IterationStopped

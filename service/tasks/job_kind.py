@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobSpec, Lane
-from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.solving.estimate import newest_snapshot
+from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arguments import BadArgument
 
 TaskT = TypeVar("TaskT", bound=Task)

@@ -8,7 +8,7 @@ from peewit.service.tasks.filter import FilterKind
 from peewit.service.tasks.job_kind import Kind
 from peewit.service.tasks.knn import KnnKind
 from peewit.service.tasks.map import MapKind
-from peewit.service.tasks.solve import SolveKind
+from peewit.service.tasks.solving.solve import SolveKind
 from peewit.service.tasks.tune import TuneKind
 from peewit.solvers.arguments import BadArgument
 

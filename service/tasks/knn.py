@@ -17,9 +17,9 @@ from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import REPLACED, FileRecord, ListedFile
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
-from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
 from peewit.service.tasks.progress import Reporter
+from peewit.service.tasks.solving.estimate import newest_snapshot
 from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch

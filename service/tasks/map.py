@@ -11,10 +11,10 @@ from typing import ClassVar
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import JobSpec
-from peewit.service.tasks.estimate import newest_snapshot
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.snapshot_task import SnapshotKind, SnapshotTask
+from peewit.service.tasks.solving.estimate import newest_snapshot
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.iteration_loop import Stopped as IterationStopped
 from peewit.solvers.iteration_loop import Watch

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, JobSpec
-from peewit.service.tasks.estimate import Estimator
 from peewit.service.tasks.job_kind import Child, ModelKind
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Phases, StoppedEarly
-from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.solving.estimate import Estimator
+from peewit.service.tasks.solving.solve_options import validate_solve
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.plausibility import label_warnings, left_out_warnings

@@ -9,7 +9,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import erasures, label_events
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
+from peewit.service.inbox.leaving.erasure_ledger import LEDGER, Ledger
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import node_id

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 from peewit.service.database.engine import SERVE_LOCK, Database, open_private_database
 from peewit.service.database.migrations import require_known
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
-from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
+from peewit.service.inbox.leaving.erasure_ledger import LEDGER, Ledger
 from peewit.service.inbox.needed_files import GRAPHS, relocated
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.worker_registry import WorkerRegistry
@@ -90,8 +90,7 @@ def restore(
     Parameters
     ----------
     ledger : Path, optional
-        Ledger of erasures (`peewit.service.inbox.erasure_ledger`); by default that of the home,
-        where one is left.
+        Ledger of erasures; by default that of the home, where one is left.
 
     Raises
     ------
@@ -99,7 +98,7 @@ def restore(
         The home or the database holds something.
     NotABackup
         ``directory`` holds no backup, or one of a newer format.
-    peewit.service.inbox.erasure_ledger.BadLedger
+    peewit.service.inbox.leaving.erasure_ledger.BadLedger
         The ledger is none; nothing is restored.
     peewit.service.upkeep.erased_again.NotErasedAgain
         The ledger names nodes of outdated graphs; everything is restored, and the other graphs hide

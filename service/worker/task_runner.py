@@ -12,8 +12,8 @@ from peewit.service.database.disk_full_errors import is_disk_full
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.kind_list import kind_of
 from peewit.service.tasks.progress import Cancelled, Report
+from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Task
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.features.store import FeaturesNotFound

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
-from peewit.service.inbox.horizons import Horizons
+from peewit.service.inbox.leaving.horizons import Horizons
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 from tests.end_to_end.processes import Home, eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from peewit.service.cli.first_run_kernels import INGEST
+from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels
 from peewit.service.jobs.queue import JobQueue

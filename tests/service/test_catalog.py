@@ -25,8 +25,8 @@ from peewit.service.database.tables import files, graphs, jobs, label_events, so
 from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import AutoSolve, GraphConflict, GraphSettings, SnapshotEvery
 from peewit.service.inbox.inbox_records import NewPush
+from peewit.service.inbox.leaving.repairs import Repairs
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.repairs import Repairs
 from peewit.service.labels.store import LabelStore
 from tests.fresh_databases import fresh
 from tests.service.pushing import pushed

@@ -14,7 +14,7 @@ from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs
 from peewit.service.graph_settings import GraphSettings
-from peewit.service.inbox.erasure_ledger import LEDGER, Ledger
+from peewit.service.inbox.leaving.erasure_ledger import LEDGER, Ledger
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.settings import Settings

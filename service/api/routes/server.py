@@ -12,7 +12,7 @@ from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, ingest_faults, require_ready
 from peewit.service.api.served_home import HomeHere
 from peewit.service.jobs.ingest_steps import IngestFault
-from peewit.service.tasks.solve_options import options_schema
+from peewit.service.tasks.solving.solve_options import options_schema
 from peewit.service.wire.server import (
     Degraded,
     Health,

@@ -12,7 +12,7 @@ from peewit.service.database.lease_holders import is_dead
 from peewit.service.database.migrations import DatabaseVersionError, require_present
 from peewit.service.database.tables import files, graphs, jobs, leases, sources
 from peewit.service.database.timestamps import now
-from peewit.service.inbox.erasures import ErasureLog
+from peewit.service.inbox.leaving.erasures import ErasureLog
 from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.worker_registry import WorkerRegistry

@@ -11,7 +11,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.database.lease_holders import holder_name
 from peewit.service.database.leases import LeaseStore
 from peewit.service.database.tables import jobs
-from peewit.service.inbox.erasures import ErasureLog
+from peewit.service.inbox.leaving.erasures import ErasureLog
 from peewit.service.inbox.needed_files import needed_files
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.predictions.prediction_files import predictor_path

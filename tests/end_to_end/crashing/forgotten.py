@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import metadata
-from peewit.service.inbox.erasures import ErasureLog
+from peewit.service.inbox.leaving.erasures import ErasureLog
 from tests.end_to_end.crashing.checks import History
 from tests.end_to_end.crashing.record import Record
 

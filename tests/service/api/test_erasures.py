@@ -12,7 +12,7 @@ import pytest
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.database.tables import jobs
 from peewit.service.database.timestamps import now
-from peewit.service.inbox.erasures import ErasureLog, ErasureRecord
+from peewit.service.inbox.leaving.erasures import ErasureLog, ErasureRecord
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from tests.service.api.conftest import ARROW, CSV, NDJSON, Api, serving

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from peewit.service.api.app import create_app
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.settings import Settings
-from peewit.service.tasks.solve_options import options_schema
+from peewit.service.tasks.solving.solve_options import options_schema
 from peewit.solvers.models.catalogue import CATALOGUE
 from tests.service.api.conftest import CSV, Api, serving
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from peewit.service.cli import main, submission
+from peewit.service.cli import main
+from peewit.service.cli.solving import submission
 from peewit.service.database.engine import Database
 from peewit.service.jobs.job import Job
 from peewit.service.settings import Settings

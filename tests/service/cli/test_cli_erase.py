@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from peewit.service.inbox.erasure_ledger import LEDGER, BadLedger, Ledger
+from peewit.service.inbox.leaving.erasure_ledger import LEDGER, BadLedger, Ledger
 from tests.service.api.test_erasures import WHO, files_with
 from tests.service.cli.conftest import Peewit
 

@@ -8,7 +8,7 @@ import httpx
 import psutil
 import pytest
 
-from peewit.service.cli.version_and_health import role_fault
+from peewit.service.cli.machine.version_and_health import role_fault
 from tests.end_to_end.processes import eventually, free_port
 from tests.service.cli.conftest import Peewit
 

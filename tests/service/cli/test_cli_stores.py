@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.service.cli import _MEMBERS
-from peewit.service.cli.absolute_urls import absolute_url
+from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue

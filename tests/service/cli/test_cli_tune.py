@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.cli.table_files import parsed_settings
+from peewit.service.cli.labels.table_files import parsed_settings
 from tests.service.cli.conftest import Peewit
 from tests.service.featured import clusters, feature_table
 

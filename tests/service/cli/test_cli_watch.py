@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from peewit.service.cli.watch import sparkline
+from peewit.service.cli.graphs.watch import sparkline
 from tests.end_to_end.processes import Home
 from tests.service.cli.conftest import Peewit
 from tests.service.solvable import two_communities

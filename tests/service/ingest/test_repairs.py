@@ -13,8 +13,8 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.notes import graph_note
+from peewit.service.inbox.leaving.repairs import RepairRefused, Repairs
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.repairs import RepairRefused, Repairs
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings

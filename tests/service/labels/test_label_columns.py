@@ -27,7 +27,7 @@ from peewit.service.labels.store import (
 )
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadedLabels
-from peewit.service.tasks.solve_columns import submit_columns
+from peewit.service.tasks.solving.solve_columns import submit_columns
 from tests.service.solvable import Solvable, two_communities
 
 

@@ -37,7 +37,7 @@ from tests.service.solvable import (
     publish_snapshot,
     two_communities,
 )
-from tests.service.tasks.test_solve import MEMORY_BYTES, solved, task
+from tests.service.tasks.solving.test_solve import MEMORY_BYTES, solved, task
 
 N_NODES = 60
 THREE: dict[str, str | int] = {"n4": 10, "n36": 10, "n7": 20, "n33": 20, "n8": 30, "n10": 30}

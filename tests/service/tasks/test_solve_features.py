@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.tasks.solve import SolveTask
+from peewit.service.tasks.solving.solve import SolveTask
+from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Done, Failed
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.task_runner import answer_of
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
@@ -23,7 +23,7 @@ from tests.service.solvable import (
     publish_features,
     publish_snapshot,
 )
-from tests.service.tasks.test_solve import (
+from tests.service.tasks.solving.test_solve import (
     MEMORY_BYTES,
     child_with,
     run,

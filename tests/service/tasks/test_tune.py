@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peewit.service.tasks.solve_options import validate_solve
+from peewit.service.tasks.solving.solve_options import validate_solve
+from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Done, Failed, Stopped
 from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
-from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.task_runner import answer_of
 from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.machines.lapsvm import LapSVM
@@ -20,7 +20,7 @@ from tests.service.solvable import (
     publish_features,
     publish_snapshot,
 )
-from tests.service.tasks.test_solve import MEMORY_BYTES, child_with, task, two_communities
+from tests.service.tasks.solving.test_solve import MEMORY_BYTES, child_with, task, two_communities
 
 LABELS: dict[str, str | int] = {
     f"n{node}": "even" if node % 2 == 0 else "odd" for node in range(24)

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from peewit.service.catalog import Catalog
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobStatus
-from peewit.service.tasks import solve
 from peewit.service.tasks.kind_list import KINDS
+from peewit.service.tasks.solving import solve
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.service.worker.worker import Worker
 from peewit.streaming.graph_paths import GraphPaths

@@ -18,7 +18,7 @@ import pytest
 
 from peewit.service.settings import Settings
 from peewit.service.tasks.certify import CertifyTask
-from peewit.service.tasks.solve import SolveTask
+from peewit.service.tasks.solving.solve import SolveTask
 from peewit.service.tasks.tasks_and_messages import (
     Advanced,
     Answer,

@@ -1,0 +1,1 @@
+"""Commands that bring edges and features in, and take them out."""

@@ -1,0 +1,159 @@
+"""`peewit features`: numbers that describe nodes."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, renewer_for
+from peewit.service.cli.labels.table_files import NodeOption, ZeroBased
+from peewit.service.cli.progress import RowProgress
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    open_home,
+    print_json,
+    say,
+    stderr_console,
+)
+from peewit.service.database.lease_keeper import LeaseHeld
+from peewit.service.home import Home
+from peewit.service.inbox.feature_log import FeatureSetRecord
+from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.process_lifetime import StopSignal, exit_after_signal
+from peewit.streaming.edges.table_formats import format_of_file
+from peewit.streaming.features.checked_tables import NODE, FeatureBlock
+from peewit.streaming.graph_stream import Interrupted
+
+app = command_group()
+
+_WATCH_SECONDS = 1.0
+
+
+@app.command()
+def features(
+    name: GraphName,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Column node, and features (lists of equal length) or indices and values: "
+            ".parquet, .arrow, .ndjson; .csv or .tsv with node and a column for each number; all "
+            "also .gz or .zst; or one .npz of scipy.sparse.save_npz, row i being node i.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    from_libsvm: Annotated[
+        bool,
+        typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i."),
+    ] = False,
+    zero_based: ZeroBased = False,
+    node: NodeOption = None,
+    add: Annotated[
+        bool,
+        typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Give nodes features; nodes that the graph does not know are created.
+
+    All files together replace what there is, unless --add is given. The set is taken whole or not
+    at all.
+    """
+    if zero_based and not from_libsvm:
+        raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
+    for path in () if from_libsvm else paths:
+        if path.suffix != MATRIX_SUFFIX:
+            try:
+                format_of_file(path.name)
+            except ValueError as error:
+                raise typer.BadParameter(str(error), param_hint="PATH") from error
+    started = time.monotonic()
+    with open_home() as home:
+        graph = home.graph(name)
+        with StopSignal() as stop, exit_after_signal(STOP_SECONDS):
+            with ended_when_stopped("nothing was taken"):
+                blocks = path_blocks(
+                    graph,
+                    paths,
+                    is_libsvm=from_libsvm,
+                    zero_based=zero_based,
+                    node=node or graph.settings.columns.get(NODE, NODE),
+                    n_threads=home.settings.n_threads,
+                )
+                n_rows = None if from_libsvm else n_rows_known(paths)
+                progress = RowProgress(stderr_console(), n_rows)
+                with nullcontext() if json else progress:
+                    taken = home.features.add(
+                        graph,
+                        _watch_blocks(blocks, stop, progress, is_quiet=json),
+                        mode="add" if add else "replace",
+                    )
+            with ended_when_stopped(
+                f"the features are on disk, `peewit ingest {name}` takes them in"
+            ):
+                ended = _commit(home, graph, taken, stop)
+        _tell(home, name, ended, time.monotonic() - started, as_json=json)
+    if ended.status == "refused":
+        say(f"peewit: {ended.fault}")
+        raise typer.Exit(1)
+
+
+def _watch_blocks(
+    blocks: Iterable[FeatureBlock], stop: StopSignal, progress: RowProgress, *, is_quiet: bool
+) -> Iterator[FeatureBlock]:
+    """The blocks, with progress shown; raises `Interrupted` at a signal."""
+    for block in blocks:
+        if stop():
+            raise Interrupted
+        if not is_quiet:
+            progress.advance(block.n_rows)
+        yield block
+
+
+def _commit(
+    home: Home, graph: GraphRecord, taken: FeatureSetRecord, stop: StopSignal
+) -> FeatureSetRecord:
+    """The set once it has ended, brought into the graph here or by another process."""
+    is_told = False
+    while True:
+        try:
+            with (
+                renewer_for(home, graph.id) as renewer,
+                Ingestor(home.database, home.settings, renewer=renewer).open_graph(
+                    graph.id, should_stop=stop
+                ) as opened,
+            ):
+                opened.commit_features()
+        except LeaseHeld:
+            if not is_told:
+                say("another process ingests this graph; waiting for it to take the features")
+                is_told = True
+        ended = home.manifest.features.get(graph.id, taken.id)
+        if ended.status != "pending":
+            return ended
+        if stop.wait(_WATCH_SECONDS):
+            raise Interrupted
+
+
+def _tell(home: Home, name: str, ended: FeatureSetRecord, seconds: float, *, as_json: bool) -> None:
+    """Print what the graph has now."""
+    status = home.features.status(home.graph(name))
+    if as_json:
+        print_json({"graph": name, "set": ended, "features": status, "seconds": round(seconds, 3)})
+    elif ended.status == "committed":
+        kind = "sparse " if ended.is_sparse else ""
+        typer.echo(
+            f"{name}: {ended.n_rows:,} {kind}rows of {ended.n_columns:,}, "
+            f"{ended.n_new_nodes:,} new nodes, {seconds:.1f} s"
+        )
+        typer.echo(
+            f"features_version {ended.features_version}: {status.n_missing:,} nodes without a row"
+        )

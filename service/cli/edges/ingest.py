@@ -1,0 +1,421 @@
+"""`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic
+from typing import Annotated, Final
+
+import typer
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.edges.absolute_urls import absolute_url
+from peewit.service.cli.edges.dry_run import dry_run
+from peewit.service.cli.edges.edge_files import listed
+from peewit.service.cli.labels.table_files import (
+    BadRowsOption,
+    DstOption,
+    OpOption,
+    ReplaceOption,
+    SrcOption,
+    TimeOption,
+    WeightOption,
+)
+from peewit.service.cli.machine.first_run_kernels import INGEST
+from peewit.service.cli.machine.version_and_health import role_fault
+from peewit.service.cli.progress import IngestProgress, fault_text
+from peewit.service.cli.session import (
+    INTERRUPTED,
+    AsJson,
+    as_text,
+    command_group,
+    given,
+    keep_columns,
+    open_home,
+    print_json,
+    say,
+    stderr_console,
+)
+from peewit.service.database.lease_keeper import LeaseHeld
+from peewit.service.graphs.notes import graph_note, kept_text
+from peewit.service.home import Home
+from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
+from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
+from peewit.service.logs import configure_logging
+from peewit.service.process_lifetime import (
+    StopSignal,
+    end_now,
+    exit_after_signal,
+    stop_when_stdin_ends,
+)
+from peewit.service.redaction import shown_url
+from peewit.service.settings import Settings
+from peewit.service.tables.column_names import edge_columns
+from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
+from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.graph_stream import Interrupted
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
+
+app = command_group()
+
+STOP_SECONDS: Final = 3.5
+"""Time that a signal leaves for the work in hand; what is left then is replayed."""
+
+RENEWER_DELAY_SECONDS: Final = 3.0
+"""An ingest that ends sooner, and needs no long factorization, goes without a renewer."""
+
+_WATCH_SECONDS = 1.0
+_LARGE = 100_000
+"""Edges, or bytes, below which no factorization takes long."""
+
+_PAGE = 1000
+
+
+@app.command()
+def ingest(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the graph.")] = None,
+    locations: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH|URL|GLOB...",
+            help="Files with src, dst and weight: .parquet, .csv, .tsv, .ndjson, .arrow, also .gz "
+            "and .zst. None: what waits already.",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Run as daemon over all graphs; takes no NAME.")
+    ] = False,
+    src: SrcOption = None,
+    dst: DstOption = None,
+    weight: WeightOption = None,
+    op: OpOption = None,
+    time: TimeOption = None,
+    skip_bad_rows: BadRowsOption = None,
+    replace: ReplaceOption = None,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Read and check the files, and keep nothing.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads to read and score with; all by default.", min=1)
+    ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="Most resident memory, as 2.5GiB; buffer and blocks are sized for it.",
+        ),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            help="With --follow: show metrics on this port of loopback.", min=1, max=65535
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of a dask scheduler, tcp://HOST:PORT, whose workers sparsify the files; "
+            "threads without it.",
+        ),
+    ] = None,
+    until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
+    json: AsJson = False,
+) -> None:
+    """Bring edges into a graph.
+
+    Run again, it goes on where it stopped. Exit code 1 when a file was refused, 130 when it was
+    told to stop, 75 when another process took the graph over. While a daemon ingests the graph,
+    this adds the sources and waits for it. Columns that are named are kept with the sources, and
+    with the graph where it names none yet.
+    """
+    chosen = given(
+        threads=threads, memory_limit=memory_limit, metrics_port=metrics_port, scheduler=scheduler
+    )
+    settings = Settings(**chosen)
+    if follow:
+        if name is not None:
+            raise typer.BadParameter("--follow serves all graphs and takes no NAME")
+        _follow(settings, until_stdin_ends=until_stdin_ends)
+        return
+    if metrics_port is not None:
+        raise typer.BadParameter("--metrics-port needs --follow")
+    if name is None:
+        raise typer.BadParameter("give the NAME of a graph, or --follow")
+    started = monotonic()
+    with open_home(settings) as home:
+        graph = home.graph(name)
+        graph_id = graph.id
+        named = given(src=src, dst=dst, weight=weight, op=op, time=time)
+        has_options = named or dry or skip_bad_rows is not None or replace is not None
+        if not locations and has_options:
+            raise typer.BadParameter(
+                "--src, --dst, --weight, --op, --time, --skip-bad-rows, --replace and --dry-run "
+                "need a PATH"
+            )
+        edge_columns(graph.settings.columns_of_edges, named)
+        if dry:
+            urls = [absolute_url(location) for location in locations or ()]
+            dry_run(home, graph, urls, named, skip_bad_rows or 0, as_json=json)
+            return
+        n_bad_before = home.manifest.n_bad_rows(graph_id)
+        before = {source.id for source in home.manifest.sources.list(graph_id)}
+        sources, paths = _add_sources(
+            home, graph_id, locations or (), named or None, skip_bad_rows, replace
+        )
+        with (
+            StopSignal() as stop,
+            exit_after_signal(STOP_SECONDS),
+            ended_when_stopped("the same command goes on from here"),
+        ):
+            told = read_all(home, graph_id, sources, stop, is_quiet=json)
+        refused = _refused_files(home, graph_id, paths)
+        has_read = home.graph(name).progress.edges_seen > graph.progress.edges_seen
+        if has_read and len(refused) < len(paths):
+            said = next((dict(each.columns) for each in sources if each.columns), {})
+            keep_columns(home, graph, named or said)
+        _remove_spent(home, graph_id, [each for each in sources if each.id not in before])
+        n_bad = home.manifest.n_bad_rows(graph_id) - n_bad_before
+        _tell_outcome(home, graph, refused, monotonic() - started, n_bad_rows=n_bad, as_json=json)
+    for file in () if json else refused:
+        if file.path not in told:
+            fault = fault_text(file.reason, file.row, file.value)
+            say(f"quarantined {shown_url(file.path)}: {fault}")
+    if refused:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def ended_when_stopped(what_now: str) -> Iterator[None]:
+    """End the command when a signal stops the block, and say what becomes of the work."""
+    try:
+        yield
+    except Interrupted:
+        say(f"stopped; {what_now}")
+        end_now(INTERRUPTED)
+
+
+def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
+    from peewit.service.ingest.daemon import IngestDaemon  # noqa: PLC0415 - one pass needs none
+
+    configure_logging(settings.log_level, settings.log_format)
+    with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_home(settings) as home:
+        if until_stdin_ends:
+            stop_when_stdin_ends()
+        with Renewer(home.database, delay_seconds=None) as renewer:
+            IngestDaemon(home.database, settings, renewer=renewer).run(
+                stop, partial(role_fault, "ingest")
+            )
+    end_now(0)
+
+
+def _add_sources(
+    home: Home,
+    graph_id: str,
+    locations: Sequence[str],
+    columns: Mapping[str, str] | None,
+    max_bad_rows: int | None,
+    replaces: bool | None,
+) -> tuple[list[SourceRecord], set[str]]:
+    """The sources of these places, and their files; none is added if one of them is missing."""
+    urls = [absolute_url(location) for location in locations]
+    paths: set[str] = set()
+    for url in urls:
+        files = listed(EdgeFiles(url))
+        paths.update(file.path for file in files)
+        if not files:
+            raise FileNotFoundError(
+                f"PATH must name tables (of a directory those whose names end like one), none is "
+                f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
+            )
+    add = home.manifest.sources.add
+    sources = [
+        add(graph_id, url, columns=columns, max_bad_rows=max_bad_rows, replaces=replaces)
+        for url in urls
+    ]
+    return sources, paths
+
+
+def _remove_spent(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> None:
+    """Remove sources of one pass whose files another source has given: daemons would go on.
+
+    A source of an earlier command is somebody's, and stays.
+    """
+    for source in sources:
+        if not home.manifest.has_files(source.id):
+            home.manifest.sources.remove(graph_id, source.id)
+
+
+def read_all(
+    home: Home,
+    graph_id: str,
+    sources: Sequence[SourceRecord],
+    stop: StopSignal,
+    *,
+    is_quiet: bool,
+    is_done: Callable[[], bool] | None = None,
+) -> set[str]:
+    """Ingest the graph here, or wait while another process does; refused files already told.
+
+    It waits until ``is_done``, or until none of the files waits any more.
+    """
+
+    def none_waits() -> bool:
+        return all(
+            file.status not in {"pending", "retracting"} for file in _files(home, graph_id, sources)
+        )
+
+    with Renewer(home.database, delay_seconds=RENEWER_DELAY_SECONDS) as renewer:
+        ingestor = Ingestor(home.database, home.settings, renewer=renewer)
+        for source in sources:
+            ingestor.list_source(graph_id, source, is_asked_for=True)
+        pending = home.manifest.pending(graph_id)
+        if _is_large(home, graph_id, sum(file.size for file in pending)):
+            renewer.start()
+        return _read_pending(
+            home,
+            ingestor,
+            graph_id,
+            pending,
+            stop,
+            is_quiet=is_quiet,
+            is_done=is_done or none_waits,
+        )
+
+
+@contextmanager
+def renewer_for(home: Home, graph_id: str) -> Iterator[Renewer]:
+    """A renewer of leases, started at once if the graph may need long factorizations."""
+    delay_seconds = 0.0 if _is_large(home, graph_id) else RENEWER_DELAY_SECONDS
+    with Renewer(home.database, delay_seconds=delay_seconds) as renewer:
+        yield renewer
+
+
+def _is_large(home: Home, graph_id: str, n_bytes: int = 0) -> bool:
+    """Whether the graph, or what comes to it, may need long factorizations."""
+    return max(home.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
+
+
+def _n_late(snapshots: SnapshotStore, before: GraphRecord, meta: SnapshotMeta | None) -> int:
+    """Rows that came too late for the window, since a graph was looked at."""
+    if meta is None or not meta.n_late:
+        return 0
+    try:
+        last = before.progress.snapshot
+        return meta.n_late - (0 if last is None else snapshots.meta(last).n_late)
+    except SnapshotNotFound:  # replaced since
+        return 0
+
+
+def _read_pending(
+    home: Home,
+    ingestor: Ingestor,
+    graph_id: str,
+    pending: Sequence[FileRecord],
+    stop: StopSignal,
+    *,
+    is_quiet: bool,
+    is_done: Callable[[], bool],
+) -> set[str]:
+    sources = home.manifest.sources.list(graph_id)
+    may_give = any(each.is_live or each.listed_at is None for each in sources)
+    has_window = home.catalog.get_by_id(graph_id).settings.window is not None  # may be shorter
+    is_wish = home.manifest.repairs.wanted(graph_id) is not None
+    is_wish |= home.manifest.retractions.are_wanted(graph_id)
+    may_change = may_give or has_window or is_wish
+    is_idle = not (pending or may_change)
+    if is_idle and not is_quiet:
+        say("no new files; the graph stays as it is")
+    progress = IngestProgress(stderr_console(), pending, expected=lambda: not_kept(INGEST))
+    is_told = False
+    while True:
+        try:
+            if is_quiet:
+                ingestor.ingest_graph(graph_id, should_stop=stop)
+            else:
+                with progress, told_of_compilations(progress.compiling):
+                    ingestor.ingest_graph(graph_id, should_stop=stop, on_event=progress)
+            return progress.told_refused
+        except LeaseHeld:
+            if not is_told:
+                say("another process ingests this graph; waiting for it to read the files")
+                is_told = True
+        if is_done():
+            return progress.told_refused
+        if stop.wait(_WATCH_SECONDS):
+            raise Interrupted
+
+
+def _tell_outcome(
+    home: Home,
+    before: GraphRecord,
+    refused: Sequence[FileRecord],
+    seconds: float,
+    *,
+    n_bad_rows: int,
+    as_json: bool,
+) -> None:
+    """Print what the graph is now, and what became of the rows since ``before``."""
+    name = before.settings.name
+    graph = home.graph(name)
+    n_self_loops = graph.progress.self_loops - before.progress.self_loops
+    progress, paths = graph.progress, home.paths(graph)
+    snapshots = SnapshotStore(paths.snapshots)
+    meta = None if progress.snapshot is None else snapshots.meta(progress.snapshot)
+    n_late = _n_late(snapshots, before, meta)
+    if as_json:
+        counts = home.manifest.counts(graph.id)
+        print_json(
+            {
+                "graph": name,
+                "progress": graph.progress,
+                "files": dict(counts),
+                "quarantined": refused,
+                "new_nodes": graph.progress.n_nodes - before.progress.n_nodes,
+                "self_loops": n_self_loops,
+                "bad_rows": n_bad_rows,
+                "late_rows": n_late,
+                "seconds": round(seconds, 3),
+            }
+        )
+    else:
+        typer.echo(
+            f"{name}: {progress.edges_seen:,} rows in, {progress.n_nodes:,} nodes, {seconds:.1f} s"
+        )
+        typer.echo(f"snapshot {as_text(progress.snapshot)}: {kept_text(graph, meta)}")
+        if n_self_loops or n_bad_rows or n_late:
+            n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
+            where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
+            late = f"{n_late:,} too late for the window, " if n_late else ""
+            typer.echo(
+                f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
+                f"{n_bad_rows:,} bad rows left out{where}"
+            )
+        repair_fault = home.manifest.repairs.fault(graph.id)
+        if note := graph_note(meta, repair_fault=repair_fault):
+            say(f"note: {note}")
+
+
+def _refused_files(home: Home, graph_id: str, paths: Collection[str]) -> list[FileRecord]:
+    """Files whose newest version is quarantined, of these paths or of all if none is named."""
+    if not home.manifest.counts(graph_id)["quarantined"]:
+        return []
+    newest = {file.path: file for file in _files(home, graph_id, ())}
+    return [
+        file
+        for file in newest.values()
+        if file.status == "quarantined" and (not paths or file.path in paths)
+    ]
+
+
+def _files(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> Iterator[FileRecord]:
+    """Files of some sources, oldest first; of the whole graph if none is named."""
+    source_ids: list[str | None] = [source.id for source in sources]
+    for source_id in source_ids or [None]:
+        after_id = 0
+        while page := home.manifest.list_files(
+            graph_id, source_id=source_id, after_id=after_id, limit=_PAGE
+        ):
+            yield from page
+            after_id = page[-1].id

@@ -1,0 +1,239 @@
+"""`peewit source`: what the ingest daemon reads, and what became of the files."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.cli.edges.absolute_urls import absolute_url
+from peewit.service.cli.edges.edge_files import listed
+from peewit.service.cli.labels.table_files import (
+    BadRowsOption,
+    DstOption,
+    LabelColumnOption,
+    LabelOption,
+    NodeOption,
+    OpOption,
+    ReplaceOption,
+    SrcOption,
+    TimeOption,
+    WeightOption,
+)
+from peewit.service.cli.operation_commands import here_of
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    given,
+    keep_columns,
+    open_home,
+    print_json,
+    print_rows,
+    say,
+    tell,
+)
+from peewit.service.home import Home
+from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
+from peewit.service.inbox.source_lister import explained
+from peewit.service.live_sources.contract import shown_position
+from peewit.service.live_sources.kinds import FILES, KINDS, require_holding
+from peewit.service.live_sources.node_columns import Holds, shown_holding
+from peewit.service.operations.sources_and_files import (
+    add_source,
+    list_sources,
+    remove_source,
+    retry_source,
+)
+from peewit.service.redaction import shown_url
+from peewit.service.wire.sources_and_pushes import FileStatus
+from peewit.streaming.edges.sources import EdgeFiles
+
+app = command_group("What the ingest daemon reads.")
+
+_STATUSES: Final[tuple[FileStatus, ...]] = (
+    "committed",
+    "pending",
+    "quarantined",
+    "duplicate",
+    "retracted",
+)
+
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Its id or its URL.")]
+
+
+@app.command()
+def add(
+    name: GraphName,
+    url: Annotated[
+        str, typer.Argument(help="File, directory, glob or fsspec URL; the place of a live source.")
+    ],
+    kind: Annotated[str, typer.Option(help=f"What is read: {', '.join((FILES, *KINDS))}.")] = FILES,
+    holds: Annotated[Holds, typer.Option(help="What the rows of a live source are.")] = "edges",
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="After what a live source begins: a version; of a topic earliest, latest or a "
+            "time; by default with all there is.",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Look for new files and changes for ever.")
+    ] = False,
+    src: SrcOption = None,
+    dst: DstOption = None,
+    weight: WeightOption = None,
+    op: OpOption = None,
+    time: TimeOption = None,
+    node: NodeOption = None,
+    label: LabelOption = None,
+    label_column: LabelColumnOption = None,
+    skip_bad_rows: BadRowsOption = None,
+    replace_changed: ReplaceOption = None,
+    json: AsJson = False,
+) -> None:
+    """Have the daemon read a source: files, or a live one: a Delta table, a topic of Kafka.
+
+    One that is followed need not answer now: the daemon tries again, and `source list` shows how.
+    """
+    location = absolute_url(url)
+    require_holding(kind, holds, label_column)
+    if kind == FILES:
+        _look_at_files(location, follow=follow)
+    with open_home() as home:
+        graph = home.graph(name)
+        named = given(src=src, dst=dst, weight=weight, op=op, time=time, node=node, label=label)
+        source = add_source(
+            here_of(home),
+            graph,
+            url=location,
+            kind=kind,
+            holds=holds,
+            label_column=label_column,
+            start=start,
+            follow=follow,
+            columns=named or None,
+            max_bad_rows=skip_bad_rows,
+            replaces=replace_changed,
+        )
+        if holds == "edges":
+            keep_columns(home, graph, named)
+    text = f"added {source.url} as {source.id}; `peewit ingest --follow` or `serve` reads it"
+    tell(text, source, as_json=json)
+
+
+@app.command("list")
+def list_(name: GraphName, json: AsJson = False) -> None:
+    """List sources with their files by status, their errors, and the quarantined files."""
+    with open_home() as home:
+        graph = home.graph(name)
+        answer = list_sources(here_of(home), graph, status="quarantined", limit=1000)
+    if json:
+        print_json(answer)
+        return
+    print_rows(
+        ("source", "kind", "url", "follow", "listed", *_STATUSES),
+        (
+            (
+                each.id,
+                each.kind,
+                each.url,
+                each.follow,
+                each.listed_at,
+                *(each.files[status] for status in _STATUSES),
+            )
+            for each in answer.sources
+        ),
+    )
+    _print_more(
+        ("source", "holds", "read up to", "lag", "refused"),
+        (
+            (
+                each.id,
+                shown_holding(each.holds, each.label_column),
+                shown_position(each.position),
+                each.lag,
+                each.n_refused,
+            )
+            for each in answer.sources
+            if each.kind != FILES
+        ),
+    )
+    _print_more(
+        ("source", "failed at", "failures", "error"),
+        (
+            (each.id, each.error_at, each.n_failures, each.error)
+            for each in answer.sources
+            if each.error is not None
+        ),
+    )
+    _print_more(
+        ("quarantined", "reason", "row (from 0)", "value"),
+        ((each.path, each.reason, each.row, each.value) for each in answer.files),
+    )
+    _print_more(
+        ("source", "not taken", "reason"),
+        ((each.source_id, each.place, each.reason) for each in answer.refusals),
+    )
+
+
+@app.command()
+def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
+    """Read nothing more from a source; its committed files stay in the graph."""
+    with open_home() as home:
+        graph = home.graph(name)
+        found = _find_source(home, graph, source)
+        remove_source(here_of(home), graph, source_id=found.id)
+    tell(f"removed {shown_url(found.url)}", {"removed": found.id}, as_json=json)
+
+
+@app.command()
+def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
+    """Offer the quarantined files of a source again; try it at once if it could not be read."""
+    with open_home() as home:
+        graph = home.graph(name)
+        found = _find_source(home, graph, source)
+        answer = retry_source(here_of(home), graph, source_id=found.id)
+    files = "1 file waits" if answer.n_files == 1 else f"{answer.n_files} files wait"
+    tell(f"{files} to be read again", answer, as_json=json)
+
+
+def _print_more(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A further table, if it has rows."""
+    if listed_rows := list(rows):
+        typer.echo()
+        print_rows(columns, listed_rows)
+
+
+def _look_at_files(location: str, *, follow: bool) -> None:
+    """Raise what is wrong with a source of files; only say what may mend itself or is doubtful."""
+    scheme = location.partition("://")[0]
+    if scheme in KINDS:
+        raise typer.BadParameter(
+            f"must be {scheme} for {scheme}://, got files", param_hint="--kind"
+        )
+    signs = {
+        "delta": (Path(location) / "_delta_log").is_dir(),
+        "iceberg": any((Path(location) / "metadata").glob("*.metadata.json")),
+    }
+    for kind in (kind for kind, is_there in signs.items() if is_there):
+        say(f"this is a table, whose files hold removed rows, too; --kind {kind} follows it")
+    try:
+        listed(EdgeFiles(location))
+    except ValueError:
+        raise
+    except Exception as error:  # file systems raise what they like
+        if not follow:
+            raise
+        say(f"not listed yet, will be tried again: {explained(error)}")
+
+
+def _find_source(home: Home, graph: GraphRecord, source: str) -> SourceRecord:
+    for each in home.manifest.sources.list(graph.id):
+        if source in {each.id, each.url} or absolute_url(source) == each.url:
+            return each
+    name = graph.settings.name
+    raise SourceNotFound(f"no source {source!r}; `peewit source list {name}` shows what there is")

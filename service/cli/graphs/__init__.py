@@ -1,0 +1,1 @@
+"""Commands on graphs and what they hold."""

@@ -1,0 +1,343 @@
+"""`peewit graph create`, `set` and `show`: settings and state of a graph."""
+
+from dataclasses import asdict, fields, replace
+from typing import Annotated
+
+import typer
+
+from peewit.service.cli.graphs.options import (
+    AllowedAhead,
+    AutoModel,
+    AutoParameters,
+    Buckets,
+    Columns,
+    DeletionsOf,
+    Epsilon,
+    KeepRaw,
+    MaxEdges,
+    ParallelEdges,
+    SettingOptions,
+    SnapshotEdges,
+    SnapshotSeconds,
+    TimeUnitOf,
+    WindowByOf,
+    WindowOf,
+)
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    as_text,
+    command_group,
+    given,
+    open_home,
+    print_fields,
+    print_json,
+    say,
+    tell,
+)
+from peewit.service.graph_settings import GraphSettings
+from peewit.service.graphs.all_edges import require_all_edges
+from peewit.service.graphs.notes import graph_note, kept_text
+from peewit.service.inbox.feature_sets import FeaturesStatus
+from peewit.service.jobs.auto_solve import request_auto_solve
+from peewit.service.jobs.ingest_steps import duration
+from peewit.service.labels.store import LabelColumn
+from peewit.service.tables.uploads import LabelValue
+from peewit.service.wire.graphs import DeletedEdges, WindowState
+from peewit.streaming.edges.node_kinds import NODE_KINDS
+from peewit.streaming.edges.time_units import SECOND
+from peewit.streaming.edges.times import moment
+from peewit.streaming.edges.windows import Window
+from peewit.streaming.passes.certificate_store import CertificateStore
+from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+
+app = command_group()
+
+
+@app.command()
+def create(
+    name: GraphName,
+    node_ids: Annotated[
+        str | None, typer.Option(help=f"Kind of the node ids: {', '.join(NODE_KINDS)}.")
+    ] = None,
+    epsilon: Epsilon = None,
+    max_edges: MaxEdges = None,
+    expected_nodes: Annotated[int | None, typer.Option(help="Nodes to be ready for.")] = None,
+    max_nodes: Annotated[int | None, typer.Option(help="Most nodes the graph may have.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random choices.")] = None,
+    keep_raw: KeepRaw = None,
+    deletions: DeletionsOf = None,
+    parallel: ParallelEdges = None,
+    window: WindowOf = None,
+    window_by: WindowByOf = None,
+    buckets: Buckets = None,
+    allowed_ahead: AllowedAhead = None,
+    time_unit: TimeUnitOf = None,
+    snapshot_edges: SnapshotEdges = None,
+    snapshot_seconds: SnapshotSeconds = None,
+    auto_solve: AutoModel = None,
+    parameters: AutoParameters = None,
+    columns: Columns = None,
+    json: AsJson = False,
+) -> None:
+    """Create an empty graph."""
+    fixed = given(node_ids=node_ids, expected_nodes=expected_nodes, max_nodes=max_nodes, seed=seed)
+    try:
+        options = SettingOptions(
+            epsilon=epsilon,
+            max_edges=max_edges,
+            keep_raw=keep_raw,
+            deletions=deletions,
+            parallel=parallel,
+            window=window,
+            window_by=window_by,
+            buckets=buckets,
+            allowed_ahead=allowed_ahead,
+            time_unit=time_unit,
+            snapshot_edges=snapshot_edges,
+            snapshot_seconds=snapshot_seconds,
+            auto_solve=auto_solve,
+            parameters=parameters,
+            columns=columns,
+        )
+        settings = options.applied(GraphSettings(name=name, **fixed))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with open_home() as home:
+        record = home.catalog.create(settings)
+    tell(f"created {name}; bring edges with `peewit ingest {name} PATH`", record, as_json=json)
+
+
+@app.command("set")
+def set_settings(
+    name: GraphName,
+    epsilon: Epsilon = None,
+    max_edges: MaxEdges = None,
+    keep_raw: KeepRaw = None,
+    parallel: ParallelEdges = None,
+    window: WindowOf = None,
+    allowed_ahead: AllowedAhead = None,
+    snapshot_edges: SnapshotEdges = None,
+    snapshot_seconds: SnapshotSeconds = None,
+    auto_solve: AutoModel = None,
+    parameters: AutoParameters = None,
+    columns: Columns = None,
+    rename: Annotated[str | None, typer.Option(help="New name.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Change settings of a graph; they hold from the next block on."""
+    options = SettingOptions(
+        epsilon=epsilon,
+        max_edges=max_edges,
+        keep_raw=keep_raw,
+        parallel=parallel,
+        window=window,
+        allowed_ahead=allowed_ahead,
+        snapshot_edges=snapshot_edges,
+        snapshot_seconds=snapshot_seconds,
+        auto_solve=auto_solve,
+        parameters=parameters,
+        columns=columns,
+    )
+
+    def change(settings: GraphSettings) -> GraphSettings:
+        try:
+            changed = options.applied(settings)
+            return changed if rename is None else replace(changed, name=rename)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    with open_home() as home:
+        record = home.catalog.update(
+            home.graph(name).id,
+            change,
+            request_solve=request_auto_solve,
+            require_edges=lambda graph, setting: require_all_edges(
+                graph, home.settings.graphs_directory, setting=setting
+            ),
+        )
+        is_read_again = home.manifest.repairs.wanted(record.id) == "all"
+    if json:
+        print_json(record)
+    else:
+        print_fields(_setting_fields(record.settings))
+    if is_read_again:
+        say(f"all edges will be read again; `peewit ingest {record.settings.name}` does it now")
+
+
+@app.command()
+def show(name: GraphName, json: AsJson = False) -> None:
+    """Show one graph: settings, what came in, what was kept, what waits."""
+    with open_home() as home:
+        record = home.graph(name)
+        backlog = home.manifest.backlog(record.id)
+        counts = home.manifest.counts(record.id)
+        labels = home.labels
+        classes = labels.class_counts(record.id)
+        named = [each for each in labels.described_columns(record.id) if each.name]
+        paths = home.paths(record)
+        meta = SnapshotStore(paths.snapshots).newest()
+        certificate = CertificateStore(paths.snapshots).newest()
+        features = home.features.status(record)
+        repair_fault = home.manifest.repairs.fault(record.id)
+    note = graph_note(meta, repair_fault=repair_fault)
+    if json:
+        print_json(
+            {
+                **asdict(record),
+                "backlog": backlog,
+                "files": dict(counts),
+                "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
+                "label_columns": named,
+                "note": note,
+                "repair_fault": repair_fault,
+                "certificate": certificate,
+                "features": features,
+                "deleted": None if meta is None else _deleted(record.settings, meta),
+                "window": None if meta is None else _window_state(record.settings, meta),
+            }
+        )
+        return
+    progress = record.progress
+    print_fields(
+        {
+            **_setting_fields(record.settings, meta),
+            "nodes": progress.n_nodes,
+            "edges": kept_text(record, meta),
+            "rows seen": progress.edges_seen,
+            "self-loops dropped": progress.self_loops,
+            **({} if meta is None else _deletes(record.settings, meta)),
+            **({} if meta is None else _passed(record.settings, meta)),
+            "epsilon certified": certificate
+            and f"{as_text(certificate.epsilon_certified)} (snapshot {certificate.snapshot})",
+            "snapshot": progress.snapshot,
+            "files": {status: count for status, count in counts.items() if count} or None,
+            "backlog": f"{backlog.n_files:,} files, {backlog.n_bytes:,} bytes",
+            "labels": _labels_text(classes),
+            **{f"labels, {each.name}": _column_text(each) for each in named},
+            "labels_seq": record.labels_seq,
+            "features_version": record.features_version,
+            "features": _features_text(features),
+            "created": record.created_at,
+        }
+    )
+    if note:
+        say(f"note: {note}")
+
+
+def _deleted(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
+    """Figures of deletions; None where these are off."""
+    if settings.deletions == "off":
+        return None
+    return {each.name: getattr(meta, each.name) for each in fields(DeletedEdges)}
+
+
+def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
+    """Figures of deletions in words, as far as there are any."""
+    told: dict[str, object] = {}
+    if settings.deletions == "off":
+        return told
+    if meta.n_deletes:
+        told["rows that delete"] = meta.n_deletes
+    told["live edges"] = meta.n_live
+    told["deleted edges"] = meta.n_deleted
+    if meta.n_unmatched:
+        told["deleted pairs without edges"] = meta.n_unmatched
+    if meta.damage is not None and meta.damage.n_nodes:
+        told["damage"] = (
+            f"{meta.damage.largest:.0%} of a node's weight at most; {meta.damage.n_nodes:,} nodes "
+            f"that hold {meta.damage.weight_share:.1%} of all weight lost some"
+        )
+    if meta.n_repairs or meta.n_rebuilds:
+        told["sampled anew"] = f"{meta.n_repairs:,} times in part, {meta.n_rebuilds:,} times whole"
+    if (last := meta.last_repair) is not None:
+        told["last repair"] = (
+            f"{last.kind} of the edges before snapshot {last.snapshot}: "
+            f"{last.n_edges:,} in {last.seconds:.1f} s"
+        )
+    told["log"] = f"{as_text(meta.log_bytes)} bytes"
+    return told
+
+
+def _window_state(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
+    """Figures of the window; None in graphs without one."""
+    if settings.window is None:
+        return None
+    return {each.name: getattr(meta, each.name) for each in fields(WindowState)}
+
+
+def _passed(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
+    """Figures of the window in words."""
+    if settings.window is None or meta.horizon is None or meta.watermark is None:
+        return {}
+    since, until = (moment(round(each * SECOND)) for each in (meta.horizon, meta.watermark))
+    return {
+        "edges live": f"since {since}, the latest is of {until}",
+        "expired edges": meta.n_expired,
+        "edges that came too late": meta.n_late,
+    }
+
+
+def _features_text(features: FeaturesStatus) -> str | None:
+    """Nodes with a row, its length, and sets that wait or were refused."""
+    parts = []
+    if features.present is not None:
+        kind = "sparse " if features.present.is_sparse else ""
+        rows, columns = features.present.n_rows, features.present.n_columns
+        parts.append(f"{rows:,} {kind}rows of {columns:,}, {features.n_missing:,} nodes without")
+    if features.n_pending:
+        parts.append(f"{features.n_pending:,} sets wait")
+    if features.refused is not None:
+        parts.append(f"the last set was refused: {features.refused.fault}")
+    return "; ".join(parts) or None
+
+
+def _column_text(column: LabelColumn) -> str:
+    return f"{column.n_labeled:,} nodes with {column.n_labels:,} different labels"
+
+
+def _labels_text(counts: dict[LabelValue, int]) -> str:
+    """Numbers of labeled nodes and of their classes or values."""
+    n_nodes = f"{sum(counts.values()):,} nodes"
+    if any(isinstance(label, float) for label in counts):
+        return f"{n_nodes} with {len(counts):,} different values"
+    return f"{n_nodes} in {len(counts)} classes"
+
+
+def _window_text(window: Window | None) -> str | None:
+    if window is None:
+        return None
+    what = "their time" if window.by == "time" else "when they arrived"
+    return (
+        f"{duration(window.length)} by {what}, leaving by {duration(window.width)}; "
+        f"{duration(window.allowed_ahead)} ahead allowed"
+    )
+
+
+def _setting_fields(
+    settings: GraphSettings, newest: SnapshotMeta | None = None
+) -> dict[str, object]:
+    """The settings, and those of the newest snapshot where they have changed since."""
+    every, auto = settings.snapshot_every, settings.auto_solve
+    epsilon, max_edges = as_text(settings.epsilon), as_text(settings.max_edges)
+    if newest is not None and newest.epsilon_asked != settings.epsilon:
+        epsilon += f" (snapshot {newest.number}: {as_text(newest.epsilon_asked)})"
+    if newest is not None and newest.max_edges != settings.max_edges:
+        max_edges += f" (snapshot {newest.number}: {as_text(newest.max_edges)})"
+    return {
+        "name": settings.name,
+        "node_ids": settings.node_ids,
+        "epsilon asked": epsilon,
+        "max_edges": max_edges,
+        "expected_nodes": settings.expected_nodes,
+        "max_nodes": settings.max_nodes,
+        "seed": str(settings.seed),
+        "keep_raw": settings.keep_raw,
+        "deletions": settings.deletions,
+        "parallel": settings.parallel,
+        "window": _window_text(settings.window),
+        "snapshot_every": every
+        and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
+        "columns": ", ".join(f"{name}={each}" for name, each in settings.columns.items()) or None,
+        "auto_solve": auto and f"{auto.model} {as_text(auto.parameters)}".rstrip(),
+    }

@@ -1,0 +1,1 @@
+"""Commands on labels and those who give them."""

@@ -1,0 +1,232 @@
+"""`peewit labels put`, `list`, `export` and others: the labels that people give."""
+
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Literal
+
+import typer
+
+from peewit.service.cli.labels.table_files import (
+    LabelColumnOption,
+    LabelOption,
+    NodeOption,
+    OutputFile,
+    labels_of_file,
+    print_bytes,
+    table_format,
+    write_bytes,
+)
+from peewit.service.cli.operation_commands import add_command
+from peewit.service.cli.option_names import as_options
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    given,
+    keep_columns,
+    open_home,
+    print_json,
+    print_rows,
+    say,
+    tell,
+)
+from peewit.service.labels.annotators import annotator_name
+from peewit.service.labels.label_entry import LabelsRefused, encode_labels
+from peewit.service.operations.label_columns import list_label_columns
+from peewit.service.tables.column_names import label_columns
+from peewit.service.tables.uploads.givers import left_to_rows
+from peewit.service.wire.labels import LabelColumnList, LabelOrigin
+from peewit.streaming.edges.node_ids import node_id
+from peewit.streaming.edges.table_formats import Format
+
+app = command_group()
+
+_SHOWN = 10
+
+
+@app.command()
+def put(
+    name: GraphName,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Columns node and label: .parquet, .csv, .tsv, .ndjson or .arrow, .gz or .zst",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    unknown: Annotated[
+        Literal["refuse", "keep"],
+        typer.Option(help="Nodes that the graph does not know: refuse all, or keep their labels."),
+    ] = "refuse",
+    node: NodeOption = None,
+    label: LabelOption = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label-column",
+            metavar="NAME",
+            help="Put a column of the file into that of the same name of the graph, instead of "
+            "into the one without a name; repeatable. Empty cells say nothing.",
+        ),
+    ] = None,
+    origin: Annotated[
+        LabelOrigin | None,
+        typer.Option(
+            help="Where the labels come from: nodes were chosen by somebody (given), drawn at "
+            "random, suggested by `peewit suggest`, or nobody knows (imported). Answers are not "
+            "judged by suggested ones. By default each row's column origin says it, else imported."
+        ),
+    ] = None,
+    annotator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who has given them; by default each row's column annotator says it, else nobody.",
+        ),
+    ] = None,
+    as_opinions: Annotated[
+        bool,
+        typer.Option(
+            "--as-opinions",
+            help="Keep them beside the labels of others, as second opinions of --annotator.",
+        ),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Put labels; the latest of a node wins.
+
+    Columns that are named are kept with the graph where it names none yet. Of several label columns
+    all labels are put, or none.
+    """
+    if names and label is not None:
+        raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")
+    if names and as_opinions:
+        raise typer.BadParameter(
+            "must be left out beside --label-column", param_hint="--as-opinions"
+        )
+    who = None if annotator is None else annotator_name(annotator)
+    with open_home() as home:
+        graph = home.graph(name)
+        named = given(node=node, label=label)
+        givers = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
+        columns = label_columns(
+            graph.settings.columns, named, names=tuple(names or ()), givers=givers
+        )
+        labeling = home.labeling
+        rows = labels_of_file(file, labeling, graph, columns)
+        if as_opinions:
+            receipt = home.second_opinions.answer(graph, rows[""], annotator=who)
+            tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
+            return
+        try:
+            receipt = labeling.put(
+                graph, rows, unknown=unknown, origin=origin or "imported", annotator=who
+            )
+            keep_columns(home, graph, named)
+        except LabelsRefused as error:
+            if json:
+                raise
+            say(f"peewit: {as_options(str(error))}")
+            for refused in error.receipt.refused[:_SHOWN]:
+                say(f"  unknown node {refused}")
+            raise typer.Exit(1) from error
+    text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
+    tell(text if receipt.accepted else f"{text}; {file} has no labels", receipt, as_json=json)
+
+
+def show_columns(answer: LabelColumnList, **_: object) -> None:
+    """A line for each."""
+    print_rows(
+        ("column", "nodes", "labels"),
+        (
+            (each.name or "(without a name)", each.n_labeled, each.n_labels)
+            for each in answer.label_columns
+        ),
+    )
+
+
+add_command(app, list_label_columns, "columns", show=show_columns)
+
+
+@app.command("list")
+def list_labels(
+    name: GraphName,
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="LABEL", help="Only this label.")
+    ] = None,
+    annotator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those that this person has given.")
+    ] = None,
+    label_column: LabelColumnOption = None,
+    n_labels: Annotated[int, typer.Option("-n", min=1, help="Most nodes.")] = 50,
+    json: AsJson = False,
+) -> None:
+    """List labeled nodes, their labels, where these come from and who gave them, by their ids."""
+    with open_home() as home:
+        store, graph = home.labels, home.graph(name)
+        current = store.current(graph.id, column=label_column or "")
+    names = ("node", "label", "origin", "annotator")
+    columns = (current.nodes, current.origins, current.annotators)
+    nodes, origins, annotators = (each.to_pylist() for each in columns)
+    found = sorted(
+        zip(nodes, current.labels, origins, annotators, strict=True), key=lambda each: each[0]
+    )
+    wanted = [
+        each for each in found if label in {None, str(each[1])} and annotator in {None, each[3]}
+    ]
+    if json:
+        print_json([dict(zip(names, each, strict=True)) for each in wanted[:n_labels]])
+        return
+    print_rows(names, wanted[:n_labels])
+    if len(wanted) > n_labels:
+        of_column = f" --label-column {quote(label_column)}" if label_column else ""
+        more = len(wanted) - n_labels
+        say(f"and {more:,} more; `peewit labels export {name}{of_column}` writes them all")
+
+
+@app.command()
+def remove(
+    name: GraphName,
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Their ids.")],
+    label_column: LabelColumnOption = None,
+    json: AsJson = False,
+) -> None:
+    """Take the labels of some nodes back."""
+    with open_home() as home:
+        graph = home.graph(name)
+        ids = [node_id(node, graph.settings.node_ids) for node in nodes]
+        receipt = home.labeling.delete(graph, ids, column=label_column or "")
+    text = f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
+    tell(text, receipt, as_json=json)
+
+
+@app.command()
+def export(
+    name: GraphName,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The same as --output.")
+    ] = None,
+    output: OutputFile = None,
+    label_column: LabelColumnOption = None,
+    json: AsJson = False,
+) -> None:
+    """Write the present label of every labeled node, ready to be put again."""
+    if file is not None and output is not None:
+        raise typer.BadParameter("give FILE or --output, not both", param_hint="--output")
+    output = output or file
+    labels_format = Format.CSV if output is None else table_format(output, "--output")
+    if json and output is None:
+        labels_format = Format.NDJSON
+    with open_home() as home:
+        graph = home.graph(name)
+        current = home.labels.current(graph.id, column=label_column or "")
+    columns = label_columns(graph.settings.columns, given(label=label_column))
+    pieces = encode_labels(current, graph.settings.node_ids, labels_format, columns)
+    if output is None:
+        print_bytes(pieces)
+        return
+    write_bytes(output, pieces)
+    n_labels = len(current.labels)
+    value = {"path": output, "n_labels": n_labels, "labels_seq": current.labels_seq}
+    tell(f"wrote {n_labels:,} labels to {output}", value, as_json=json)

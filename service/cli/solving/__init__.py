@@ -1,0 +1,1 @@
+"""Commands that run jobs and read what came out."""

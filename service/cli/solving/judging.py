@@ -1,0 +1,423 @@
+"""How far predictions can be trusted: `evaluate`, and how answers about trust are printed."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Final
+
+import typer
+
+from peewit.service.cli.labels.table_files import (
+    LabelColumnOption,
+    LabelOption,
+    NodeOption,
+    labels_of_file,
+)
+from peewit.service.cli.operation_commands import add_command, here_of
+from peewit.service.cli.option_names import as_options
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    JobOption,
+    ModelName,
+    command_group,
+    given,
+    open_home,
+    print_fields,
+    print_json,
+    print_rows,
+    say,
+)
+from peewit.service.cli.solving.predictions import Positive, ThresholdValue
+from peewit.service.operations.judging import (
+    get_abstention,
+    get_doubtful_labels,
+    get_reasons,
+    get_sets,
+    get_threshold,
+)
+from peewit.service.operations.which import Which
+from peewit.service.predictions.evaluation import evaluate as compare
+from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
+from peewit.service.predictions.thresholds import asked_threshold
+from peewit.service.tables.column_names import label_columns
+from peewit.service.wire.evaluations import (
+    Decision,
+    Evaluation,
+    PredictionAbstention,
+    RealEvaluation,
+    Threshold,
+    ThresholdEvaluation,
+)
+from peewit.service.wire.predictions import (
+    DoubtfulLabels,
+    LabelReason,
+    PredictionReasons,
+    PredictionSets,
+)
+
+app = command_group()
+
+_CURVE_SHOWN = 10
+
+MAX_LEFT: Final = 0.005
+"""Share of the walks whose end nobody needs to hear of."""
+
+MinRecall = Annotated[
+    float | None,
+    typer.Option(help="Choose the threshold: find this part of CLASS, as precisely as can be."),
+]
+
+MinPrecision = Annotated[
+    float | None,
+    typer.Option(help="Choose it: this part of what is found is CLASS; find as many as can be."),
+]
+
+CostFn = Annotated[
+    float | None, typer.Option(help="Choose it by least cost; this for a CLASS that is missed.")
+]
+
+CostFp = Annotated[
+    float | None, typer.Option(help="And this for another node taken for CLASS; 1 when left out.")
+]
+
+PositiveShare = Annotated[
+    float | None,
+    typer.Option(help="Part of all nodes that is CLASS; as among those judged when left out."),
+]
+
+
+@app.command()
+def evaluate(
+    name: GraphName,
+    truth: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TRUTH", help="Columns node and label.", exists=True, dir_okay=False
+        ),
+    ],
+    model: ModelName = None,
+    label_column: LabelColumnOption = None,
+    job: JobOption = None,
+    node: NodeOption = None,
+    label: LabelOption = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="A class counts as found among so many; 3 by default.")
+    ] = None,
+    positive: Positive = None,
+    threshold: ThresholdValue = None,
+    min_recall: MinRecall = None,
+    min_precision: MinPrecision = None,
+    cost_fn: CostFn = None,
+    cost_fp: CostFp = None,
+    positive_share: PositiveShare = None,
+    json: AsJson = False,
+) -> None:
+    """Compare predictions with true labels.
+
+    Only nodes that carry no label are judged: by figures of each class and of all, or where labels
+    are real numbers by the size of the misses. With --positive CLASS also a threshold on its score,
+    given or chosen on labels left out, beside the largest score.
+    """
+    with open_home() as home:
+        graph = home.graph(name)
+        which = Which(model=model, job=job, label_column=label_column)
+        file = which.open(here_of(home), graph)
+        of_truth = given(node=node, label=label_column if label is None else label)
+        column = file.meta.label_column
+        columns = label_columns(graph.settings.columns, of_truth, into=column)
+        rows = labels_of_file(truth, home.labeling, graph, columns)[column]
+        labels = home.labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
+        chosen = asked_threshold(
+            file,
+            positive=positive,
+            threshold=threshold,
+            min_recall=min_recall,
+            min_precision=min_precision,
+            cost_fn=cost_fn,
+            cost_fp=cost_fp,
+            positive_share=positive_share,
+        )
+    predicted = file.table()
+    result: Evaluation | RealEvaluation = (
+        compare_numbers(predicted, rows, labels)
+        if file.meta.score == "value"
+        else compare(predicted, rows, labels, top_k=top_k, threshold=chosen)
+    )
+    if json:
+        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(result)})
+        return
+    print_fields({"model": file.meta.model, **_figures(result)})
+    if isinstance(result, Evaluation):
+        _print_classes(result)
+        if result.threshold is not None:
+            typer.echo()
+            _print_threshold(result.threshold)
+
+
+def show_sets(answer: PredictionSets, *, coverage: float, **_: object) -> None:
+    """What sets promise to which classes, then their sizes."""
+    found = answer.sets
+    print_rows(
+        ("sets hold the true label of", "by labels", "asked", "guaranteed"),
+        (
+            (
+                "nodes of " + ", ".join(map(str, each.labels)),
+                each.n_labels,
+                f"{100 * coverage:.4g}%",
+                f"{each.guaranteed:.1%}" if each.excludes else "too few labels: in every set",
+            )
+            for each in found.groups
+        ),
+    )
+    typer.echo("about what was asked is to be expected, and never less than what is guaranteed")
+    if any(len(each.labels) > 1 for each in found.groups):
+        typer.echo(
+            "for the nodes of several classes together: of one of them more sets may miss, or "
+            "fewer; --set sets=by-class promises it for each"
+        )
+    typer.echo()
+    if found.unpromised:
+        one = ", ".join(map(str, found.unpromised))
+        say(f"nothing is promised to nodes of classes of which no label could be left out: {one}")
+    if found.mean_size is not None and found.certain_share is not None:
+        typer.echo(
+            f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "
+            f"labels in the mean, and one alone at {found.certain_share:.1%}"
+        )
+    _warn(found.warning)
+
+
+def show_abstention(
+    answer: PredictionAbstention, *, max_error: float, confidence: float, **_: object
+) -> None:
+    """The curve of errors, then the score to answer from."""
+    found = answer.abstention
+    print_rows(
+        ("answer from score", "labels answered", "wrong", f"at most, by {confidence:.0%}"),
+        (
+            (
+                f"{each.score:.4f}",
+                f"{each.answered:.1%}",
+                f"{each.error:.1%}",
+                f"{each.greatest_error:.1%}",
+            )
+            for each in found.curve[:: max(1, len(found.curve) // _CURVE_SHOWN)]
+        ),
+    )
+    typer.echo()
+    if found.chosen is None or found.answered_nodes is None:
+        typer.echo(
+            f"{found.n_left_out:,} labels left out are too few, or too often wrong, to know of any "
+            f"score from which on at most {max_error:.1%} are wrong"
+        )
+    else:
+        typer.echo(
+            f"from score {found.chosen.score:.9g} on at most {max_error:.1%} are wrong, by "
+            f"{confidence:.0%}: {found.answered_nodes:.1%} of the nodes"
+        )
+    _warn(found.warning)
+
+
+def show_threshold(
+    answer: Threshold,
+    *,
+    name: str,
+    positive: str,
+    label_column: str | None,
+    job: str | None,
+    **_: object,
+) -> None:
+    """What the threshold finds, and the command that decides by it."""
+    _print_threshold(answer.chosen)
+    _warn(answer.chosen.warning)
+    of_column = f"--label-column {quote(label_column)} " if label_column else ""
+    of_job = f"--job {job} " if job else ""
+    decided = (
+        f"{of_column}{of_job}--positive {quote(positive)} --threshold {answer.chosen.threshold:.9g}"
+    )
+    say(f"`peewit predictions {quote(name)} {decided}` decides by it")
+
+
+def show_reasons(answer: PredictionReasons, *, node: str, **_: object) -> None:
+    """What speaks for the prediction of a node, and what against it."""
+    found = answer.reasons
+    predicted = found.label
+    if predicted is None:
+        typer.echo(f"{node}: no label reaches it")
+        return
+    typer.echo(f"{node}: {predicted} ({answer.score} {found.score:.4f})")
+    support = ", ".join(f"{each.label} {each.support:.4g}" for each in found.classes)
+    by = {"walks": "walks find, for what those from anywhere do", "shares": "labels add up to"}
+    typer.echo(f"{by[found.by]}: {support}")
+    typer.echo()
+    _print_labels(f"for {predicted}", found.labels)
+    if found.labels:
+        typer.echo(f"these carry {found.carried:.1%} of what speaks for {predicted}")
+    if found.against:
+        typer.echo()
+        _print_labels("against it", found.against)
+    if not found.is_whole and found.followed < 1.0 - MAX_LEFT:
+        say(f"walks were followed as far as {found.followed:.1%}; there may be more labels")
+    if found.note is not None:
+        say(found.note)
+
+
+def show_doubtful(answer: DoubtfulLabels, **_: object) -> None:
+    """The labels, the most doubtful first, and how many are contradicted."""
+    found = answer.doubtful
+    print_rows(
+        ("node", "label", "the others say", "probability of the label", "behind", "dropped"),
+        (
+            (
+                each.node,
+                str(each.label),
+                str(each.predicted),
+                None if each.probability is None else f"{each.probability:.3f}",
+                f"{each.behind:.3g}",
+                each.dropped,
+            )
+            for each in found.labels
+        ),
+    )
+    say(f"of {found.n_left_out:,} labels left out the others contradict {found.n_contradicted:,}")
+
+
+add_command(app, get_sets, "sets", show=show_sets)
+add_command(app, get_abstention, "abstain", show=show_abstention)
+add_command(app, get_threshold, "threshold", show=show_threshold)
+add_command(app, get_reasons, "why", show=show_reasons)
+add_command(app, get_doubtful_labels, "doubtful", show=show_doubtful)
+
+
+def _warn(warning: str | None) -> None:
+    if warning is not None:
+        say(f"warning: {as_options(warning)}")
+
+
+def _print_classes(result: Evaluation) -> None:
+    """A line for each class, and the commonest mistakes."""
+    typer.echo()
+    print_rows(
+        (
+            "class",
+            "judged",
+            "right",
+            "precision",
+            "recall",
+            "F1",
+            "AP",
+            "ROC AUC",
+            "of truth",
+            "predicted",
+            "of labels",
+        ),
+        (
+            (
+                str(each.label),
+                each.n_judged,
+                each.n_right,
+                *map(
+                    _decimals,
+                    (
+                        each.precision,
+                        each.recall,
+                        each.f1,
+                        each.average_precision,
+                        each.roc_auc,
+                        each.true_share,
+                        each.predicted_share,
+                        each.label_share,
+                    ),
+                ),
+            )
+            for each in result.classes
+        ),
+    )
+    if result.n_classes > len(result.classes):
+        say(f"and {result.n_classes - len(result.classes)} classes more, with fewer nodes")
+    if result.most_confused:
+        typer.echo()
+        print_rows(
+            ("true", "predicted", "nodes"),
+            ((str(each.true), str(each.predicted), each.n_nodes) for each in result.most_confused),
+        )
+
+
+def _print_threshold(found: ThresholdEvaluation) -> None:
+    """What a threshold finds, beside the largest score."""
+    print_fields(
+        {
+            "class": str(found.positive),
+            "threshold": f"{found.threshold:.9g}",
+            "judged by": f"{found.n_nodes:,} nodes, {found.n_positive:,} of the class",
+            "share of the class": f"{found.positive_share:.4f}",
+        }
+    )
+    typer.echo()
+    decisions = {"threshold": found.by_threshold, "largest score": found.by_largest_score}
+    print_rows(
+        ("decided by", "found", "precision", "recall", "F1", "cost"),
+        ((name, each.n_found, *_decision(each)) for name, each in decisions.items()),
+    )
+
+
+def _decision(each: Decision) -> tuple[str | None, ...]:
+    return tuple(map(_decimals, (each.precision, each.recall, each.f1, each.cost)))
+
+
+def _decimals(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
+
+
+def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
+    """What people are told first."""
+    if isinstance(result, Evaluation):
+        told: dict[str, object] = {
+            "accuracy": _decimals(result.accuracy),
+            "always the commonest class": _decimals(result.majority_accuracy),
+            "mean recall (balanced)": _decimals(result.balanced_accuracy),
+            "macro F1": _decimals(result.macro_f1),
+            "macro average precision": _decimals(result.macro_average_precision),
+            "macro ROC AUC": _decimals(result.macro_roc_auc),
+        }
+        if result.top_k is not None:
+            told[f"among the {result.top_k} best"] = _decimals(result.top_k_accuracy)
+        told |= {"nodes judged": result.n_judged, "right": result.n_right}
+    else:
+        told = {
+            "RMSE": None if result.rmse is None else f"{result.rmse:.6g}",
+            "MAE": None if result.mae is None else f"{result.mae:.6g}",
+            "R^2": None if result.r2 is None else f"{result.r2:.4f}",
+            "nodes judged": result.n_judged,
+        }
+    return told | {
+        "left out, labeled": result.n_labeled,
+        "left out, not in the graph": result.n_absent,
+        "not reached by any label": result.n_unreachable,
+    }
+
+
+def _way(each: LabelReason) -> str:
+    """What lies between the node and a label."""
+    if each.way is None:
+        return "too far to look for"
+    if len(each.way) < 3:
+        return "the node itself" if len(each.way) == 1 else "a neighbor"
+    return " > ".join(map(str, each.way[1:-1]))
+
+
+def _print_labels(title: str, labels: Sequence[LabelReason]) -> None:
+    print_rows(
+        (title, "label", "part", "on the way"),
+        (
+            (
+                str(each.node),
+                str(each.label),
+                f"{each.part:.1%}",
+                _way(each),
+            )
+            for each in labels
+        ),
+    )

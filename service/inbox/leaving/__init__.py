@@ -1,0 +1,1 @@
+"""What is to leave a graph: erasures, horizons, repairs, retractions."""

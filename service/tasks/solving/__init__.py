@@ -1,0 +1,1 @@
+"""What a solve does, from its options to its answer."""

@@ -1,0 +1,180 @@
+"""Effect of thinning on an answer: estimated after solves of thinned snapshots, and corrected.
+
+The estimate reads the snapshot alone (`peewit.solvers.assessment.thinning_share`). Where it is
+large and a person asked for the solve, a `Refinable` model makes a few passes over all edges, if
+they cost no more than the solve did. Their residual tells whether they were enough.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+import numpy as np
+
+from peewit.service.tasks.labels_task import LabelsTask
+from peewit.service.tasks.progress import StoppedEarly
+from peewit.service.tasks.solving.refine import refined
+from peewit.solvers.assessment.thinning_share import ThinnedEdges, ThinningShare, thinning_share
+from peewit.solvers.iteration_loop import Progress
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.refinable_model import Refinable
+from peewit.solvers.solution import Solution
+from peewit.solvers.status import Status
+from peewit.streaming.cluster.cluster_error import ClusterError
+from peewit.streaming.passes.edge_passes import PassStopped
+from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
+from peewit.streaming.snapshots.variances import VARIANCES
+
+MOST_PASSES: Final = 12
+_LEAST_PASSES: Final = 3
+"""Each takes about three quarters of the error of a column where the spectral error is below .5,
+and little where nothing is promised."""
+
+CORRECTED_RTOL: Final = 0.01
+"""Relative residual to which a correction solves; below it no label differed from the exact
+solve."""
+
+_SETTLED: Final = 0.03
+"""Largest residual at which dropped edges do no harm: at .028 no label differed, at .042 a tenth
+did."""
+
+_WORTH_SECONDS: Final = 10.0
+_SECONDS_A_PRODUCT: Final = 2e-8
+"""Of an edge and a column in a pass, on one core."""
+_SECONDS_A_ROW: Final = 5e-7
+
+
+def share_of_thinning(
+    store: SnapshotStore,
+    snapshot: Snapshot,
+    solution: Solution,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> ThinningShare | None:
+    """What other samples would have decided otherwise; None if nothing was dropped or unknown.
+
+    It is unknown for models whose classes no linear system decides, and for snapshots that do not
+    say how far their weights may be off, as nodes were erased since.
+    """
+    meta, decisive = snapshot.meta, solution.decisive
+    if meta.is_whole or decisive is None:
+        return None
+    try:
+        path = store.companion(meta.number, VARIANCES)
+        relative = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    edges = store.edges(meta.number)
+    if edges.num_rows != relative.size:
+        return None
+
+    def parts() -> Iterator[ThinnedEdges]:
+        first = 0
+        for batch in edges.to_batches():
+            u, v, weight = (batch.column(name).to_numpy() for name in ("u", "v", "weight"))
+            yield ThinnedEdges(u, v, weight, relative[first : first + u.size])
+            first += u.size
+
+    found = thinning_share(decisive, snapshot.graph, parts, seed=meta.seed, cancelled=cancelled)
+    if found is None and cancelled():
+        raise StoppedEarly
+    return None if found is None else replace(found, is_least=meta.epsilon_expected >= 1.0)
+
+
+def passes_worth(model: object, snapshot: Snapshot, n_columns: int, *, solve_seconds: float) -> int:
+    """Most passes of a correction that are worth their cost; 0 where these are too few.
+
+    The cost is that of two corrections: of the answer, and of the one without held-out labels.
+    """
+    if not isinstance(model, Refinable) or isinstance(model, Auto):
+        return 0
+    n_edges = _n_edges(snapshot)
+    seconds = max(solve_seconds, _WORTH_SECONDS) / 2 - n_edges * _SECONDS_A_ROW
+    n_passes = min(int(seconds / (n_edges * n_columns * _SECONDS_A_PRODUCT)), MOST_PASSES)
+    return n_passes if n_passes >= _LEAST_PASSES else 0
+
+
+def is_settled(solution: Solution) -> bool:
+    """Whether passes over all edges left too small a residual to change a label."""
+    return float(solution.stats.get("residual", 1.0)) <= _SETTLED
+
+
+def corrected(
+    task: LabelsTask,
+    model: Refinable,
+    prepared: object,
+    labels: object,
+    solution: Solution,
+    snapshot: Snapshot,
+    *,
+    max_passes: int,
+    rtol: float = CORRECTED_RTOL,
+    progress: Progress,
+    cancelled: Callable[[], bool],
+) -> tuple[Solution, str | None]:
+    """The answer after a few passes over all edges, or as it was and why none were made.
+
+    They end once the residual is below ``rtol``. Raises `StoppedEarly` or `PassStopped` if
+    cancelled.
+    """
+    try:
+        found = refined(
+            task,
+            replace(model, rtol=rtol),  # type: ignore[call-arg]
+            prepared,
+            labels,  # type: ignore[arg-type]
+            solution,
+            snapshot.meta,
+            max_passes=max_passes,
+            looks=False,
+            progress=progress,
+            cancelled=cancelled,
+        )
+    except (StoppedEarly, PassStopped):
+        raise
+    except (ValueError, OSError, ClusterError) as error:
+        return solution, str(error)
+    if found.status is Status.CANCELLED:
+        raise StoppedEarly
+    status = solution.status if found.status is Status.MAX_ITER else found.status
+    return replace(found, status=status), None
+
+
+def told_of_thinning(
+    thinning: ThinningShare | None, model: object, snapshot: Snapshot, solution: Solution
+) -> dict[str, Any]:
+    """Effect of thinning and what to do about it, as JSON values.
+
+    ``share`` is None if unknown. ``way_out`` is ``refine`` (the model can read all edges),
+    ``model`` (another can) or None. ``correction`` says what reading all edges came to: None
+    without it, ``settled``, ``unfinished``, or ``part`` where a part of the model follows kept
+    edges alone. ``is_asked`` is whether an epsilon was asked for, ``can_keep`` whether dropped
+    edges can be read again.
+    """
+    meta, way_out, correction = snapshot.meta, None, None
+    can_keep = meta.has_log or not meta.n_erased
+    if "refined" in solution.stats:
+        correction = "settled" if is_settled(solution) else "unfinished"
+        correction = "part" if isinstance(model, Auto) else correction
+    share: dict[str, Any] = {"share": None, "column": None, "is_most": False, "is_least": False}
+    if thinning is not None:
+        share = asdict(thinning) | {"is_unknown": thinning.is_unknown}
+    if isinstance(model, Auto):  # which is right far more often than what thinning decided in it
+        way_out = None if thinning is not None and thinning.is_most else "model"
+    elif isinstance(model, Refinable):
+        way_out = "refine"
+    return share | {
+        "is_much": thinning is not None and thinning.is_much,
+        "is_asked": meta.epsilon_asked is not None,
+        "way_out": way_out if can_keep else None,
+        "can_keep": can_keep,
+        "correction": correction,
+        "n_edges": _n_edges(snapshot),
+        "n_kept": meta.edges_kept,
+    }
+
+
+def _n_edges(snapshot: Snapshot) -> int:
+    """Live edges."""
+    meta = snapshot.meta
+    return meta.edges_seen - meta.self_loops if meta.n_live is None else meta.n_live
