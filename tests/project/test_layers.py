@@ -68,3 +68,18 @@ def test_imports_run_down_and_no_layer_is_crowded(contract: dict) -> None:
         if target in heights:
             rooms.setdefault(room, set()).add(target)
     TopologicalSorter(rooms).prepare()  # raises CycleError: names between ":" may import each other
+
+
+MOST_MODULES = 25
+"""In one folder; more of them are a list that nobody reads."""
+
+
+@pytest.mark.parametrize("package", ["service", "streaming", "solvers"])
+def test_no_folder_holds_more_modules_than_one_can_look_over(package: str) -> None:
+    folders = [path for path in (ROOT / package).rglob("*") if path.is_dir()]
+    crowded = {
+        str(folder.relative_to(ROOT)): n_modules
+        for folder in [ROOT / package, *folders]
+        if (n_modules := len([*folder.glob("*.py")]) - 1) > MOST_MODULES
+    }
+    assert not crowded

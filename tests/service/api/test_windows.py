@@ -114,6 +114,8 @@ def test_the_horizon_moves_by_hand(graph: Api) -> None:
         "wanted": "2026-01-10T00:00:00Z",
         "snapshot": 1,
         "horizon": "2026-01-05T00:00:00Z",
+        "n_live": 1,
+        "n_expired": 1,
     }
     graph.call("POST", "/graphs/g/horizon", 202, json={"before": "2026-01-02T00:00:00Z"})
     graph.ingest()  # the later one holds

@@ -137,7 +137,7 @@ def test_labels_of_a_column_are_all_text_or_all_numbers(
     record = Catalog(database).get("g")
 
     def put(**labels: Any) -> None:
-        labeling.put(record, of(labels), unknown="keep")
+        labeling.put(record, {"": of(labels)}, unknown="keep")
 
     told = "all text or all numbers, and node 'n1' has 'bot', got 3"
     with pytest.raises(BadLabels, match="label of node 'n2' must be text: the") as refused:
