@@ -81,7 +81,7 @@ class _Meter:
         self._collecting = self._collection_began = 0.0
         gc.callbacks.append(self._time_garbage)
         self._compiled = Path(os.environ["NUMBA_CACHE_DIR"]).absolute()
-        self._n_compiled = 0
+        self._has_compiled = False
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -89,9 +89,9 @@ class _Meter:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        before = self._n_kept()
+        before = self._last_compiled()
         yield from self._measured("call")
-        self._n_compiled = self._n_kept() - before
+        self._has_compiled = self._last_compiled() != before
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -107,9 +107,10 @@ class _Meter:
         else:
             self._collecting += time.process_time() - self._collection_began
 
-    def _n_kept(self) -> int:
-        """Files of compiled kernels: who compiles one pays what is not the test's."""
-        return sum(len(files) for _folder, _folders, files in os.walk(self._compiled))
+    def _last_compiled(self) -> int:
+        """When a kernel was last compiled, also anew: who does so pays what is not the test's."""
+        folders = (Path(folder) for folder, _folders, _files in os.walk(self._compiled))
+        return max((folder.stat().st_mtime_ns for folder in folders), default=0)
 
     def _measured(self, phase: str) -> Generator[None, None, None]:
         begin = cpu_seconds() - self._collecting
@@ -126,7 +127,7 @@ class _Meter:
         seconds = self._spent.pop(call.when, 0.0)
         report.cpu_seconds = seconds
         report.is_usual = (
-            call.when == "call" and report.passed and not self._n_compiled and self._is_usual_run
+            call.when == "call" and report.passed and not self._has_compiled and self._is_usual_run
         )
         usual = self._usual_seconds(item)
         if report.is_usual and is_unusual(seconds, usual, self._always_allowed):
