@@ -27,6 +27,8 @@ from peewit.streaming.problems import Conflict
 class NoFirstOpinion(Conflict, ValueError):
     """The node has no label of somebody else to give a second opinion about."""
 
+    title = "No first opinion"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondOpinions:
