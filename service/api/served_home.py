@@ -40,6 +40,9 @@ class ServedHome(Home):
         self.decoding = DecodingBudget(settings.max_decoding_bytes)
         self.label_tables = asyncio.Semaphore(_LABEL_TABLES)
         self.suggestions = asyncio.Semaphore(_SUGGESTIONS)
+        for name, value in vars(Home).items():
+            if isinstance(value, cached_property):
+                getattr(self, name)  # now, as two threads could make two of one later
 
     @cached_property
     def metrics(self) -> CollectorRegistry:

@@ -113,6 +113,8 @@ def add_command(
             show_record(answer)
         else:
             show(answer, name=graph_name, **asked)
+        if waits is not None and wait and not answer.is_done:
+            raise typer.Exit(1)
 
     signature = []
     if operation.has_graph:

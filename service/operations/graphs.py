@@ -87,7 +87,7 @@ def list_snapshots(here: Here, graph: GraphRecord) -> SnapshotList:
 def _listed(here: Here, graph: GraphRecord) -> Graph:
     try:
         return Graph(**_fields(graph, _newest(here, graph)))
-    except (snapshot_store.SnapshotNotFound, FileNotFoundError):  # it is being deleted
+    except (snapshot_store.SnapshotNotFound, OSError, ValueError):  # deleted meanwhile, or damaged
         return Graph(**_fields(graph, None))
 
 

@@ -35,7 +35,7 @@ def move_horizon(
     before: Annotated[
         AwareDatetime,
         Body(
-            "A time with its zone: ISO 8601.",
+            "A time with its zone, ISO 8601; a command also takes seconds since 1970.",
             strict=False,
             examples=["2026-03-01T00:00:00Z"],
             given_as=datetime | str,
@@ -45,7 +45,8 @@ def move_horizon(
     """Let go of all edges before a time, as a window does by itself once newer ones come.
 
     Edges leave by whole buckets; those of the one that holds the time stay. It never goes back, nor
-    beyond the latest edge. Whoever ingests the graph does it, between two files.
+    beyond the latest edge. Whoever ingests the graph does it, between two files; a command ingests
+    what waits itself.
     """
     newest = here.home.snapshots(graph).newest()
     latest = None if newest is None else newest.watermark
@@ -84,15 +85,15 @@ def repair_graph(
 ) -> RepairState:
     """Sample edges anew that deletes have spoiled, or all of them, before the next snapshot.
 
-    Whoever ingests the graph does it, between two files; then the answer says what was made. The
-    whole log is read, with `rebuild` twice. A graph of which every edge is kept stays as it is. One
-    whose deletions are off has no log to be repaired from: with `rebuild` all its files are read
-    again, which must be there. Where that cannot be done `fault` says why, and ingest tries it
-    again.
+    Whoever ingests the graph does it, between two files, as a command does itself; then the answer
+    says what was made. The whole log is read, with `rebuild` twice. A graph of which every edge is
+    kept stays as it is. One whose deletions are off has no log to be repaired from: with `rebuild`
+    all its files are read again, which must be there. Where that cannot be done `fault` says why,
+    and ingest tries it again.
     """
+    before = get_repairs(here, graph)
     here.home.manifest.repairs.want(graph.id, "all" if rebuild else "due")
-    state = get_repairs(here, graph)
-    return state.since(state)
+    return get_repairs(here, graph).since(before)
 
 
 def _time(seconds: float | None) -> datetime | None:

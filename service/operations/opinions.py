@@ -157,7 +157,7 @@ def put_opinions(
     """Say what the caller thinks of nodes that others have labeled; all of it is stored, or none.
 
     The label that was given stands until more people have given another one. Whoever answers again
-    withdraws the answer before.
+    withdraws the answer before; of one call each node has one answer.
     """
     rows = [each.model_dump() for each in opinions]
     given = json_labels(rows, graph.settings.node_ids)[""]

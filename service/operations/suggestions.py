@@ -20,6 +20,7 @@ from peewit.service.predictions.suggestions import (
 )
 from peewit.service.predictions.suggestions import Suggestions as FoundSuggestions
 from peewit.service.wire.predictions import Suggestions
+from peewit.solvers.arguments import BadArgument
 
 
 def _locate(here: Here, graph: GraphRecord, asked: Mapping[str, Any]) -> Job | None:
@@ -72,6 +73,8 @@ def get_suggestions(
     suggested ones. With `reserve` no two callers are given the same node; it is free again when it
     has a label, is given back, or after a while.
     """
+    if here.is_local and annotator is not None and not reserve:
+        raise BadArgument("annotator", "must stand beside reserve; give both, or neither")
     suggester, until = here.home.suggester, None
     job_id = None if which.job is None else here.job_id(which.job)
     asked = {"model": which.model, "job_id": job_id, "column": which.label_column}

@@ -47,7 +47,7 @@ class File(Settling):
     @property
     def refusal(self) -> str | None:
         """Why it is still in the graph, of one that was to be retracted."""
-        return f"file {self.id} stays: {self.reason}" if self.status == "committed" else None
+        return f"{self.path} stays: {self.reason}" if self.status == "committed" else None
 
 
 @record

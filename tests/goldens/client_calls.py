@@ -325,15 +325,11 @@ def _mapping(asked: Sequence[Parameter]) -> str:
 def _sent(each: Parameter) -> str:
     """A value as JSON takes it."""
     kind = kind_name(_given_as(each))
-    if kind.startswith("Mapping"):
-        if get_origin(each.kind) is list:
-            return f'[{{"node": node, "label": label}} for node, label in {each.name}.items()]'
-        return f"dict({each.name} or {{}})"
-    if kind.startswith("Sequence"):
-        sent = f"list({each.name})"
+    if kind.startswith("Mapping") and get_origin(each.kind) is list:
+        return f'[{{"node": node, "label": label}} for node, label in {each.name}.items()]'
+    if kind.startswith(("Mapping", "Sequence")):
+        sent = f"{'dict' if kind.startswith('Mapping') else 'list'}({each.name})"
         return sent if each.is_required else f"None if {each.name} is None else {sent}"
-    if kind.startswith("Mapping"):
-        return f"{each.name} and dict({each.name})"
     return f"plain({each.name})" if "datetime" in kind else each.name
 
 

@@ -47,7 +47,7 @@ def show_horizon(state: HorizonState, *, name: str, **_: object) -> None:
 
 
 def show_repair(state: RepairState, *, name: str, **_: object) -> None:
-    """What was sampled anew, or why it could not be; exit 1 where it is still wanted."""
+    """What was sampled anew, or why it could not be."""
     made = state.repair
     if state.fault is not None:
         say(f"{name}: {fault_text(state.fault)}")
@@ -58,8 +58,6 @@ def show_repair(state: RepairState, *, name: str, **_: object) -> None:
             f"{name}: {made.kind} of the edges sampled anew, {made.n_edges:,} in "
             f"{made.seconds:.1f} s; snapshot {made.snapshot}"
         )
-    if not state.is_done:
-        raise typer.Exit(1)
 
 
 def time_of(text: str) -> datetime:

@@ -11,8 +11,8 @@ from peewit.service.cli.edges.ingest_until import carry_out
 from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import AsJson, command_group, open_home, print_json
 from peewit.service.home import Home
-from peewit.service.inbox.inbox_records import FileNotListed, FileRecord
-from peewit.service.operations.sources_and_files import retract_file
+from peewit.service.inbox.inbox_records import FileNotListed, FileRecord, RetractionRefused
+from peewit.service.operations.sources_and_files import get_file, retract_file
 from peewit.service.redaction import shown_url
 from peewit.service.wire.graphs import epsilon_text
 
@@ -52,12 +52,15 @@ def retract(
                 home,
                 graph.id,
                 each,
-                partial(retract_file.look, here, graph, each),
+                partial(get_file, here, graph, file_id=each.id),
                 when_stopped="the next ingest takes the files out",
             )
             for each in answers
         ]
         progress = home.graph(name).progress
+    for file in ended:
+        if file.refusal is not None:
+            raise RetractionRefused(file.refusal)
     if json:
         print_json({"graph": name, "files": ended, "progress": progress})
         return

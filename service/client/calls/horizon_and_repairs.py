@@ -27,14 +27,15 @@ def expire(graph: str, before: datetime | str, *, wait: float | None = 0.0) -> C
     """Let go of all edges before a time, as a window does by itself once newer ones come.
 
     Edges leave by whole buckets; those of the one that holds the time stay. It never goes back, nor
-    beyond the latest edge. Whoever ingests the graph does it, between two files.
+    beyond the latest edge. Whoever ingests the graph does it, between two files; a command ingests
+    what waits itself.
 
     Parameters
     ----------
     graph : str
         Its name.
     before : datetime or str
-        A time with its zone: ISO 8601.
+        A time with its zone, ISO 8601; a command also takes seconds since 1970.
     wait : float or None
         Longest wait for the end, in seconds; None for ever.
 
@@ -72,11 +73,11 @@ def repair_state(graph: str, *, wait: float | None = 0.0) -> Call[RepairState]:
 def repair(graph: str, rebuild: bool = False, *, wait: float | None = 0.0) -> Call[RepairState]:
     """Sample edges anew that deletes have spoiled, or all of them, before the next snapshot.
 
-    Whoever ingests the graph does it, between two files; then the answer says what was made. The
-    whole log is read, with `rebuild` twice. A graph of which every edge is kept stays as it is. One
-    whose deletions are off has no log to be repaired from: with `rebuild` all its files are read
-    again, which must be there. Where that cannot be done `fault` says why, and ingest tries it
-    again.
+    Whoever ingests the graph does it, between two files, as a command does itself; then the answer
+    says what was made. The whole log is read, with `rebuild` twice. A graph of which every edge is
+    kept stays as it is. One whose deletions are off has no log to be repaired from: with `rebuild`
+    all its files are read again, which must be there. Where that cannot be done `fault` says why,
+    and ingest tries it again.
 
     Parameters
     ----------

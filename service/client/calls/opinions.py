@@ -119,7 +119,7 @@ def put_opinions(
     """Say what the caller thinks of nodes that others have labeled; all of it is stored, or none.
 
     The label that was given stands until more people have given another one. Whoever answers again
-    withdraws the answer before.
+    withdraws the answer before; of one call each node has one answer.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def add_source(
             "label_column": label_column,
             "start": start,
             "follow": follow,
-            "columns": dict(columns or {}),
+            "columns": None if columns is None else dict(columns),
             "max_bad_rows": max_bad_rows,
             "replaces": replaces,
         },

@@ -57,7 +57,7 @@ def submit_solve_columns(
         json={
             "label_columns": list(label_columns),
             "model": model,
-            "parameters": dict(parameters or {}),
+            "parameters": None if parameters is None else dict(parameters),
             "priority": priority,
         },
         is_repeatable=True,

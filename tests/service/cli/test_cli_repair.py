@@ -52,4 +52,5 @@ def test_without_a_log_all_files_are_read_again(peewit: Peewit, folder: Path) ->
     failed = peewit("repair", "g", "--rebuild")
     assert failed.exit_code == 1
     assert "edges could not be read again" in " ".join(failed.err.split())
-    assert "it is missing" in peewit("repair", "g", "--rebuild", "--json").json["fault"]
+    failed = peewit("repair", "g", "--rebuild", "--json")
+    assert (failed.exit_code, "it is missing" in failed.json["fault"]) == (1, True)

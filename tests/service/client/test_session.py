@@ -147,6 +147,8 @@ def test_sources_are_added_and_removed(client: Client, tmp_path: Path) -> None:
     client.create_graph("g")
     source = client.add_source("g", str(tmp_path / "edges.parquet"), follow=True)
     assert client.sources("g") == [source]
+    named = client.add_source("g", str(tmp_path / "edges.parquet"), columns={"src": "from"})
+    assert client.add_source("g", str(tmp_path / "edges.parquet")).columns == named.columns
     assert client.retry_source("g", source.id) == 0
     client.remove_source("g", source.id)
     assert client.sources("g") == []
