@@ -296,7 +296,10 @@ def _request(operation: Operation[Any]) -> str:
     headers = operation.of(Header)
     asked = [each for each in operation.of(Query) if each.key not in operation.hidden]
     if operation.method == "GET" and not verb and not headers:
-        return f"get({', '.join([*parts, *(f'{each.key}={each.name}' for each in asked)])})"
+        named = [f"{each.key}={each.name}" for each in asked]
+        if "limit" in operation.hidden and not operation.is_paged:
+            named.append("limit=1")  # of a page that nobody reads
+        return f"get({', '.join([*parts, *named])})"
     if verb:
         parts.append(f"verb={verb!r}")
     arguments = [f'method="{operation.method}"', f"path=path({', '.join(parts)})"]

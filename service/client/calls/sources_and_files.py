@@ -96,7 +96,7 @@ def add_source(
 
 def sources(graph: str) -> Call[list[Source]]:
     """The sources, each with its files by status and its last error, and a page of the files."""
-    return (yield from read(SourceList, get("graphs", graph, "sources"))).sources
+    return (yield from read(SourceList, get("graphs", graph, "sources", limit=1))).sources
 
 
 def remove_source(graph: str, source_id: str) -> Call[None]:
