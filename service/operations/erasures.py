@@ -39,6 +39,7 @@ def list_erasures(here: Here, graph: GraphRecord) -> ErasureList:
     raises=(BadUpload,),
     client="erase",
     location="/graphs/{graph}/erasures/{answer.id}",
+    status=202,
     follow=get_erasure,
 )
 def erase_nodes(

@@ -50,6 +50,7 @@ _log = structlog.get_logger(__name__)
     ),
     location="/jobs/{answer.id}",
     follow=get_job,
+    status=202,
 )
 def submit_job(
     here: Here,

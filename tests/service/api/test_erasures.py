@@ -1,7 +1,6 @@
 """Nodes that somebody asked to be forgotten: what the API shows of them, and what is left."""
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -443,23 +442,6 @@ def test_a_key_that_may_only_erase_sees_its_own(api: Api) -> None:
     api.call("GET", path, 404, headers=other)
     listed = api.call("GET", "/graphs/g/erasures", 200, headers=other).json()["erasures"]
     assert listed == []
-
-
-def test_what_was_deleted_before_erasures_were_known_is_overwritten_too(full: Api) -> None:
-    """Free pages of an older database hold what nobody overwrote."""
-    path = full.home.settings.home / "peewit.db"
-    older = sqlite3.connect(path)
-    older.execute("PRAGMA secure_delete = OFF")
-    older.execute("CREATE TABLE old (text TEXT)")
-    older.executemany("INSERT INTO old VALUES (?)", [(WHO * 50,)] * 50)
-    older.execute("DROP TABLE old")
-    older.commit()
-    older.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    older.close()
-    assert WHO.encode() in path.read_bytes()
-    erase(full, WHO)
-    full.ingest()
-    assert files_with(full.home.settings.home) == []
 
 
 def test_downloads_of_every_format_leave_hidden_nodes_out(full: Api, tmp_path: Path) -> None:
