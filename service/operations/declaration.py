@@ -289,6 +289,12 @@ def operation(
     return declare
 
 
+def doc_of(group: type[Group], name: str) -> str:
+    """What a field of a group means, for a door that is written by hand."""
+    (found,) = (each for each in _fields_of(group) if each.name == name)
+    return found.mark.doc
+
+
 def _fields_of(group: type[Group]) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [

@@ -1,5 +1,6 @@
 """How far predictions can be trusted: sets, abstention, doubts, reasons, thresholds."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,13 +10,24 @@ from peewit.service.operations.here import Here
 from peewit.service.operations.which import OF_PREDICTIONS, Which, provenance
 from peewit.service.predictions.abstention import abstention
 from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
+from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.reasons import MAX_REASONS, ReasonsNotKept, node_reasons
-from peewit.service.predictions.thresholds import class_threshold, left_out_evaluation
-from peewit.service.tables.uploads import BadUpload, node_id
-from peewit.service.wire.evaluations import PredictionAbstention, Threshold
+from peewit.service.predictions.thresholds import (
+    asked_threshold,
+    class_threshold,
+    left_out_evaluation,
+)
+from peewit.service.tables.column_names import label_columns
+from peewit.service.tables.uploads import BadUpload, UploadedLabels, node_id
+from peewit.service.tables.uploads.label_columns import LabelColumns
+from peewit.service.wire.evaluations import (
+    PredictionAbstention,
+    PredictionEvaluation,
+    Threshold,
+)
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
     DoubtfulLabels,
@@ -44,6 +56,35 @@ class Goal(Group):
         float | None,
         Query("Part of all nodes that is of the class; as among those judged when left out."),
     ] = None
+
+
+def evaluation_of(
+    here: Here,
+    graph: GraphRecord,
+    which: Which,
+    goal: Goal,
+    read: Callable[[LabelColumns], Mapping[str, UploadedLabels]],
+    *,
+    node: str | None,
+    label: str | None,
+    top_k: int | None,
+    positive: str | None,
+    threshold: float | None,
+) -> PredictionEvaluation:
+    """Predictions judged by true labels that ``read`` reads, on nodes that carry no label."""
+    file = which.open(here, graph)
+    column, labels = file.meta.label_column, here.home.labels
+    names = {"node": node, "label": (column or None) if label is None else label}
+    named = {name: each for name, each in names.items() if each is not None}
+    truth = read(label_columns(graph.settings.columns, named, into=column))[column]
+    known = labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
+    chosen = asked_threshold(file, positive=positive, threshold=threshold, **vars(goal))
+    table = file.table()
+    if file.meta.score == "value":
+        of_numbers = evaluate_numbers(table, truth, known)
+        return PredictionEvaluation(**provenance(file), of_classes=None, of_numbers=of_numbers)
+    of_classes = evaluate(table, truth, known, top_k=top_k, threshold=chosen)
+    return PredictionEvaluation(**provenance(file), of_classes=of_classes, of_numbers=None)
 
 
 @operation(

@@ -7,23 +7,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import reduce
+from importlib import import_module
 from operator import or_
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from peewit.service.client.errors import error_class
-from peewit.service.operations import (
-    erasures,
-    graphs,
-    horizon_and_repairs,
-    jobs,
-    judging,
-    label_columns,
-    opinions,
-    sources_and_files,
-    submissions,
-    suggestions,
-)
 from peewit.service.operations.declaration import (
     Body,
     Header,
@@ -33,19 +22,14 @@ from peewit.service.operations.declaration import (
     Query,
     Whole,
 )
+from peewit.service.operations.table import TABLE
 from peewit.service.problems import type_of
 
-SUBJECTS: Final[Sequence[ModuleType]] = (
-    erasures,
-    graphs,
-    horizon_and_repairs,
-    jobs,
-    judging,
-    label_columns,
-    opinions,
-    sources_and_files,
-    submissions,
-    suggestions,
+SUBJECTS: Final[Sequence[ModuleType]] = tuple(
+    import_module(name)
+    for name in sorted(
+        {each.call.__module__ for operations in TABLE.values() for each in operations}
+    )
 )
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -22,7 +23,6 @@ from peewit.service.cli.session import (
     JobOption,
     ModelName,
     command_group,
-    given,
     open_home,
     print_fields,
     print_json,
@@ -30,7 +30,10 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.cli.solving.predictions import Positive, ThresholdValue
+from peewit.service.operations.declaration import doc_of
 from peewit.service.operations.judging import (
+    Goal,
+    evaluation_of,
     get_abstention,
     get_doubtful_labels,
     get_reasons,
@@ -38,10 +41,6 @@ from peewit.service.operations.judging import (
     get_threshold,
 )
 from peewit.service.operations.which import Which
-from peewit.service.predictions.evaluation import evaluate as compare
-from peewit.service.predictions.evaluation import evaluate_numbers as compare_numbers
-from peewit.service.predictions.thresholds import asked_threshold
-from peewit.service.tables.column_names import label_columns
 from peewit.service.wire.evaluations import (
     Decision,
     Evaluation,
@@ -64,28 +63,11 @@ _CURVE_SHOWN = 10
 MAX_LEFT: Final = 0.005
 """Share of the walks whose end nobody needs to hear of."""
 
-MinRecall = Annotated[
-    float | None,
-    typer.Option(help="Choose the threshold: find this part of CLASS, as precisely as can be."),
-]
-
-MinPrecision = Annotated[
-    float | None,
-    typer.Option(help="Choose it: this part of what is found is CLASS; find as many as can be."),
-]
-
-CostFn = Annotated[
-    float | None, typer.Option(help="Choose it by least cost; this for a CLASS that is missed.")
-]
-
-CostFp = Annotated[
-    float | None, typer.Option(help="And this for another node taken for CLASS; 1 when left out.")
-]
-
-PositiveShare = Annotated[
-    float | None,
-    typer.Option(help="Part of all nodes that is CLASS; as among those judged when left out."),
-]
+MinRecall = Annotated[float | None, typer.Option(help=doc_of(Goal, "min_recall"))]
+MinPrecision = Annotated[float | None, typer.Option(help=doc_of(Goal, "min_precision"))]
+CostFn = Annotated[float | None, typer.Option(help=doc_of(Goal, "cost_fn"))]
+CostFp = Annotated[float | None, typer.Option(help=doc_of(Goal, "cost_fp"))]
+PositiveShare = Annotated[float | None, typer.Option(help=doc_of(Goal, "positive_share"))]
 
 
 @app.command()
@@ -120,35 +102,32 @@ def evaluate(
     are real numbers by the size of the misses. With --positive CLASS also a threshold on its score,
     given or chosen on labels left out, beside the largest score.
     """
+    goal = Goal(
+        min_recall=min_recall,
+        min_precision=min_precision,
+        cost_fn=cost_fn,
+        cost_fp=cost_fp,
+        positive_share=positive_share,
+    )
     with open_home() as home:
         graph = home.graph(name)
-        which = Which(model=model, job=job, label_column=label_column)
-        file = which.open(here_of(home), graph)
-        of_truth = given(node=node, label=label_column if label is None else label)
-        column = file.meta.label_column
-        columns = label_columns(graph.settings.columns, of_truth, into=column)
-        rows = labels_of_file(truth, home.labeling, graph, columns)[column]
-        labels = home.labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
-        chosen = asked_threshold(
-            file,
+        found = evaluation_of(
+            here_of(home),
+            graph,
+            Which(model=model, job=job, label_column=label_column),
+            goal,
+            partial(labels_of_file, truth, home.labeling, graph),
+            node=node,
+            label=label,
+            top_k=top_k,
             positive=positive,
             threshold=threshold,
-            min_recall=min_recall,
-            min_precision=min_precision,
-            cost_fn=cost_fn,
-            cost_fp=cost_fp,
-            positive_share=positive_share,
         )
-    predicted = file.table()
-    result: Evaluation | RealEvaluation = (
-        compare_numbers(predicted, rows, labels)
-        if file.meta.score == "value"
-        else compare(predicted, rows, labels, top_k=top_k, threshold=chosen)
-    )
+    result: Any = found.of_numbers if found.of_classes is None else found.of_classes
     if json:
-        print_json({"model": file.meta.model, "snapshot": file.meta.snapshot, **asdict(result)})
+        print_json({"model": found.model, "snapshot": found.snapshot, **asdict(result)})
         return
-    print_fields({"model": file.meta.model, **_figures(result)})
+    print_fields({"model": found.model, **_figures(result)})
     if isinstance(result, Evaluation):
         _print_classes(result)
         if result.threshold is not None:
