@@ -19,7 +19,10 @@ MAX_NODES: Final = 2**31 - 2
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed", "deletions")
-_TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "time", "node", "label")
+_TABLES: Final = (("src", "dst", "weight", "op", "time"), ("node", "label"))
+"""Columns of a table of edges, and of one of nodes; each has names of its own."""
+
+_TABLE_COLUMNS: Final = sum(_TABLES, ())
 _MAX_COLUMN_NAME: Final = 1000
 
 
@@ -113,10 +116,12 @@ class GraphSettings:
     @property
     def columns_of_edges(self) -> Mapping[str, str]:
         """``columns``, with the defaults of op and time where the graph needs them."""
-        is_free = "op" not in self.columns.values()
+        is_free = "op" not in (self.columns.get(name) for name in _TABLES[0])
         usual = {"op": "op"} if self.deletions != "off" and is_free else {}
         if self.window is not None and self.window.by == "time":
-            usual |= {"time": "time", "time_unit": self.window.time_unit}
+            usual["time"] = "time"
+            if self.window.time_unit is not None:
+                usual["time_unit"] = self.window.time_unit
         return {**usual, **self.columns}
 
     def __post_init__(self) -> None:
@@ -169,8 +174,11 @@ class GraphSettings:
                 raise BadArgument(
                     f"columns.{name}", f"must have 1 to {_MAX_COLUMN_NAME} characters"
                 )
-            if column in (other for key, other in self.columns.items() if key != name):
-                raise BadArgument(f"columns.{name}", f"must be of its own, got {column!r} twice")
+        for table in _TABLES:
+            names = [self.columns[name] for name in table if name in self.columns]
+            if twice := next((each for each in names if names.count(each) > 1), None):
+                of_it = next(name for name in table if self.columns.get(name) == twice)
+                raise BadArgument(f"columns.{of_it}", f"must be of its own, got {twice!r} twice")
 
 
 def with_budget(settings: GraphSettings, memory_bytes: int | None = None) -> GraphSettings:

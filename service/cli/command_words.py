@@ -12,7 +12,8 @@ WORDS: Final = {
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
     "ingest": (
-        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --skip-bad-rows= --replace "
+        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --time-unit=s,ms,us,ns "
+        "--time-format= --quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace "
         "--no-replace --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
@@ -41,16 +42,18 @@ WORDS: Final = {
     ),
     "source add": (
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
-        "--op= --time= --node= --label= --label-column= --skip-bad-rows= --replace --no-replace "
-        "--json"
+        "--op= --time= --time-unit=s,ms,us,ns --time-format= --quote=double,none "
+        "--missing-ids=refuse,keep --node= --label= --label-column= --skip-bad-rows= --replace "
+        "--no-replace --json"
     ),
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
     "source retry": "GRAPH SOURCE --json",
     "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
     "labels put": (
-        "GRAPH FILE --unknown=refuse,keep --node= --label= --label-column= "
-        "--origin=given,random,suggested,imported --annotator= --as-opinions --json"
+        "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
+        "--quote=double,none --label-column= --origin=given,random,suggested,imported --annotator= "
+        "--as-opinions --json"
     ),
     "labels columns": "GRAPH --json",
     "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",

@@ -15,6 +15,7 @@ import orjson
 import typer
 
 from peewit.service.home import Home
+from peewit.streaming.edges.reading_options import READING_OPTIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +53,11 @@ def open_home(settings: "Settings | None" = None) -> Iterator[Home]:
 
 def keep_columns(home: Home, graph: "GraphRecord", named: Mapping[str, str]) -> None:
     """Keep names of columns with a graph that has none of its own, and say so."""
-    new = {name: each for name, each in named.items() if name not in graph.settings.columns}
+    new = {
+        name: each
+        for name, each in named.items()
+        if each and name not in graph.settings.columns and name not in READING_OPTIONS
+    }
     if not new:
         return
 

@@ -79,7 +79,7 @@ def files_at(url: str, home: ServedHome) -> Place:
 
 def head_of(file: EdgeFile, home: ServedHome, *, is_data: bool) -> TableHead:
     """Column names and first rows of a file; raises `BadUpload`."""
-    table_format, compression = edge_format(file.path)
+    table_format, compression = edge_format(file.path, file.path)
     if compression is not None and table_format is Format.PARQUET:
         raise BadUpload("a Parquet file must not be compressed as a whole")
     has_names = not is_data

@@ -1,7 +1,13 @@
 """Notes on the edges of a graph, to be known before its labels are trusted."""
 
+from shlex import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from peewit.service.catalog import GraphRecord
 from peewit.service.wire.graphs import edges_text
+from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
 from peewit.streaming.snapshots.store import SnapshotMeta
 
 
@@ -28,6 +34,23 @@ def graph_note(newest: SnapshotMeta | None, *, repair_fault: str | None) -> str:
     if repair_fault is not None:
         sentences.append(fault_text(repair_fault))
     return "; ".join(sentences)
+
+
+def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
+    """That some new nodes are called as if they stood for a missing value; empty where none is."""
+    if graph.settings.node_ids == "string":
+        words = pa.array(sorted(DOUBTFUL_WORDS), ids.type)
+        found = ids.filter(pc.is_in(pc.utf8_lower(ids), value_set=words))
+    else:
+        found = ids.filter(pc.equal(ids, -1))
+    names = [str(each) for each in found.to_pylist()]
+    if not names:
+        return ""
+    name = graph.settings.name
+    return (
+        f"{', '.join(map(repr, names))} became a node; where it stands for a missing value, "
+        f"`peewit erase {name} --node={quote(names[0])}` takes it out with its edges"
+    )
 
 
 def fault_text(repair_fault: str) -> str:

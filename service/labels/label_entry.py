@@ -3,8 +3,9 @@
 REST and the command line both use it, so that they refuse the same labels.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
@@ -167,7 +168,8 @@ class Labeling:
             }
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
-        receipt = _joined(list(receipts.values()))
+        left_out = sum((Counter(rows.left_out) for rows in given.values()), Counter[str]())
+        receipt = replace(_joined(list(receipts.values())), left_out=dict(left_out))
         if receipt.n_refused:
             raise LabelsRefused(receipt)
         return receipt

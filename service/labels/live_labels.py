@@ -26,7 +26,9 @@ from peewit.service.live_sources.chunk_rows import (
     places_of,
 )
 from peewit.service.live_sources.contract import Refused
+from peewit.service.live_sources.node_columns import KEEP_WORD
 from peewit.service.tables.uploads import BadUpload, NodeId, id_type
+from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.service.tables.uploads.labels import require_label
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.operations import DELETE
@@ -58,7 +60,9 @@ class LabelIntake:
     ) -> Taken:
         """The checked rows of a chunk, ready to be stored."""
         places, kind = places_of(table, label), id_type(graph.settings.node_ids)
-        rows, refused = _checked(table, places, kind, node_check(graph, self._nodes))
+        words = LabelWords(keep_word=tuple((source.columns or {}).get(KEEP_WORD, "").split(",")))
+        check = node_check(graph, self._nodes)
+        rows, refused = _checked(table, places, kind, check, words)
 
         def store(connection: Connection) -> Sequence[Refused]:
             require_same_erasures(connection, graph)
@@ -117,15 +121,18 @@ def _checked(
     places: Sequence[str],
     kind: pa.DataType,
     check: Callable[[object], NodeId],
+    words: LabelWords,
 ) -> tuple[list[_Row], list[Refused]]:
     """Rows of a chunk that obey the rules, and the refused others with their places."""
     given = ids_of(table, kind), labels_of(table), operations_of(table), places
     texts: dict[tuple[type, Any], str] = {}
-    rows, refused = [], []
+    rows: list[_Row] = []
+    refused: list[Refused] = []
     for node, label, op, place in zip(*given, strict=True):
         try:
             name = str(check(node))
-            text = None if operation_number(op) == DELETE else _text(label, texts)
+            is_delete = operation_number(op) == DELETE
+            text = None if is_delete else _text(label, texts, words)
         except BadTable as error:
             refused.append(Refused(place=place, reason=str(error)))
         else:
@@ -133,7 +140,7 @@ def _checked(
     return rows, refused
 
 
-def _text(label: Any, known: dict[tuple[type, Any], str]) -> str | None:
+def _text(label: Any, known: dict[tuple[type, Any], str], words: LabelWords) -> str | None:
     """A label as stored; equal labels are checked once."""
     if label is None:
         return None
@@ -141,6 +148,13 @@ def _text(label: Any, known: dict[tuple[type, Any], str]) -> str | None:
         raise BadUpload("'label' must be text or a number", argument="label", value=label)
     key = type(label), label  # 3 and 3.0 are equal but differ as labels
     if key not in known:
+        if words.mean_nothing(str(label)):
+            raise BadUpload(
+                "'label' must not be a word that means no label; say keep_word among the columns "
+                "of the source to take it for one",
+                argument="label",
+                value=label,
+            )
         require_label(label, None, "label")
         known[key] = label_text(None, label)
     return known[key]

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from numbers import Integral, Real
 from typing import Any, Final
@@ -64,6 +64,7 @@ class LabelReceipt:
     accepted: int  # events stored
     refused: tuple[str, ...] = ()  # first unknown nodes; with any, nothing is stored
     n_refused: int = 0  # all unknown nodes
+    left_out: Mapping[str, int] = field(default_factory=dict)  # rows of words that mean no label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

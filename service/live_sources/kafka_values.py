@@ -1,6 +1,7 @@
 """Values of messages as rows: JSON, CSV or Arrow, and tombstones."""
 
 import csv
+from collections.abc import Sequence
 from io import BytesIO, StringIO
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +15,7 @@ from peewit.service.tables.arrow_survey import survey_arrow
 from peewit.service.tables.uploads.labels import parse_labels
 from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import excerpt
+from peewit.streaming.edges.column_mapping import obvious_ends
 from peewit.streaming.edges.columns import string_lengths
 
 MAX_DECODED_BYTES: Final = 1 << 26
@@ -25,6 +27,7 @@ _CONTENT_TYPES: Final = {
     "text/csv": "csv",
     "application/vnd.apache.arrow.stream": "arrow",
 }
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 """Start of an Arrow IPC stream, which no text has."""
 
@@ -63,23 +66,34 @@ def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> li
     """
     if message.value is None:
         return [_tombstone(message.key, access, looks_only=looks_only)]
-    match _format(message):
+    value = bytes(message.value).removeprefix(_BYTE_ORDER_MARK)
+    if not value.strip():
+        raise BadUpload(
+            "the value must be a row; an empty one is neither a row nor a tombstone, whose value "
+            "is null (`kcat -Z` writes it)",
+            value="''",
+        )
+    said = _said(message)
+    match said or _format(value):
         case "json":
-            return _json_rows(message.value)
+            return _json_rows(value)
         case "csv":
-            return _csv_rows(message.value, access)
+            return _csv_rows(value, access, is_said=said is not None)
         case _:
-            return _arrow_rows(message.value, access)
+            return _arrow_rows(value, access)
 
 
-def _format(message: Message) -> str:
-    """Format by the header, else by how the value begins."""
-    if message.content_type is not None:
-        said = message.content_type.partition(";")[0].strip().lower()
-        if said in _CONTENT_TYPES:
-            return _CONTENT_TYPES[said]
-    begin = bytes(message.value or b"")[:64].lstrip()
-    if begin.startswith((b"{", b"[")):
+def _said(message: Message) -> str | None:
+    """Format by the header."""
+    if message.content_type is None:
+        return None
+    return _CONTENT_TYPES.get(message.content_type.partition(";")[0].strip().lower())
+
+
+def _format(value: bytes) -> str:
+    """Format by how a value begins."""
+    begin = value[:64].lstrip()
+    if begin.startswith((b"{", b"[", b'"{', b'"[')):
         return "json"
     return "arrow" if begin.startswith(_CONTINUATION) else "csv"
 
@@ -94,9 +108,8 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
         )
     names = columns.nodes
     text = _text(key or b"", "the key")
-    if text.lstrip().startswith("{"):
-        (row,) = _json_rows(text.encode())
-        values = [row[name] for name in names if name in row]
+    if text.lstrip().startswith(("{", "[")):
+        values = _json_key(text, names)
     elif len(names) == 1 and not text.startswith('"'):
         values = [text] if text else []
     else:
@@ -110,9 +123,23 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
     return {**dict(zip(names, values, strict=True)), str(columns.op): "delete"}
 
 
+def _json_key(text: str, names: Sequence[str]) -> list[Any]:
+    """Nodes of a key: an object by the names of columns, or an array in their order."""
+    try:
+        said = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return []
+    if isinstance(said, dict):
+        return [said[name] for name in names if name in said]
+    return [each for each in said if isinstance(each, str | int)]
+
+
 def _json_rows(value: bytes) -> list[dict[str, Any]]:
+    """Rows of JSON, also of JSON that was written as a JSON string once more."""
     try:
         said = orjson.loads(value)
+        if isinstance(said, str):
+            said = orjson.loads(said)
     except orjson.JSONDecodeError as error:
         rule = f"the value must be JSON ({error.msg})"
         raise BadUpload(rule, value=excerpt(value.decode(errors="replace"))) from None
@@ -124,14 +151,23 @@ def _json_rows(value: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def _csv_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
+def _csv_rows(value: bytes, access: Access, *, is_said: bool) -> list[dict[str, Any]]:
     """Rows of lines in the order of columns, or by a header."""
     columns = access.columns
     if isinstance(columns, NodeColumns) and columns.holds == "features":
         raise BadUpload("features must come as JSON or as an Arrow stream")
-    lines = _fields(_text(value, "the value"))
+    text = _text(value, "the value")
+    lines = _fields(text)
     names = list(columns)
-    if names[0].startswith("#") and lines:
+    by_place = names[0].startswith("#")
+    has_header = set(names[:2]) <= set(lines[0])
+    if not (is_said or has_header or _is_plain(text, lines, by_place=by_place)):
+        raise BadUpload(
+            "the value must be JSON, plain CSV or an Arrow stream; name the columns in a first "
+            "line of CSV, or say Content-Type: text/csv in a header of the message",
+            value=excerpt(text),
+        )
+    if by_place and lines:
         names = [f"#{number}" for number in range(1, 1 + len(lines[0]))]
     elif lines and set(names[:2]) <= set(lines[0]):
         names, lines = lines[0], lines[1:]
@@ -154,6 +190,15 @@ def _csv_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
                 del row[name]
         rows.append(row)
     return rows
+
+
+def _is_plain(text: str, lines: Sequence[Sequence[str]], *, by_place: bool) -> bool:
+    """Whether text without a header is CSV for sure: no log line, other separator, other header.
+
+    Columns that are read ``by_place`` need no header.
+    """
+    is_cut_else = '"' not in text and any(mark in text for mark in " \t;|{}=")
+    return not is_cut_else and (by_place or obvious_ends(lines[0]) is None)
 
 
 def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:

@@ -19,6 +19,9 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "labels": ("node", "label", "op"),
     "features": ("node", "features", "indices", "values", "op"),
 }
+KEEP_WORD: Final = "keep_word"
+"""Option of a source of labels: words, with commas between, that are labels and not nothing."""
+
 _FIXED: Final = ("features", "indices", "values")
 
 
@@ -62,9 +65,12 @@ class NodeColumns:
         Raises ValueError where a column is named that such rows do not have.
         """
         mine = [name for name in _NAMES[holds] if name not in _FIXED]
+        options = [KEEP_WORD] if holds == "labels" else []
         for name in names:
-            if name not in mine:
-                raise BadArgument("columns", f"must name {', '.join(mine)} alone, got {name!r}")
+            if name not in (*mine, *options):
+                known = ", ".join((*mine, *options))
+                raise BadArgument("columns", f"must name {known} alone, got {name!r}")
+        names = {name: each for name, each in names.items() if name != KEEP_WORD}
         usual = {name: graph[name] for name in ("node", "label") if name in graph}
         return cls(holds=holds, needs_op="op" in names, **{**usual, **names})
 

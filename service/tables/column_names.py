@@ -1,12 +1,16 @@
 """Names of the columns of tables: those of the call, else of the graph, else the usual ones."""
 
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from peewit.service.tables.uploads import LabelColumns
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
-from peewit.streaming.edges.time_units import TimeUnit
+from peewit.streaming.edges.column_mapping import (
+    COLUMN_NAMES,
+    NO_COLUMN,
+    EdgeColumns,
+)
+from peewit.streaming.edges.reading_options import READING_OPTIONS
 
 
 def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
@@ -16,9 +20,10 @@ def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = Non
     as 1 then, unless the table has a column of the usual name. The same holds for the column of
     operations, without which every row inserts.
     """
+    known = *COLUMN_NAMES, *READING_OPTIONS
     for name in given or ():
-        if name not in COLUMN_NAMES:
-            raise BadArgument("columns", f"must name {', '.join(COLUMN_NAMES)} alone, got {name!r}")
+        if name not in known:
+            raise BadArgument("columns", f"must name {', '.join(known)} alone, got {name!r}")
     if "time" in (given or {}) and "time" not in graph:
         raise BadArgument("columns.time", "must be left out of a graph without a window by time")
     named = {**graph, **(given or {})}
@@ -27,18 +32,11 @@ def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = Non
         dst=named.get("dst", "dst"),
         weight=named.get("weight", "weight"),
         needs_weight="weight" in (given or {}),
-        op=named.get("op"),
-        needs_op="op" in (given or {}),
+        op=NO_COLUMN if named.get("op") == "" else named.get("op"),
+        needs_op=bool((given or {}).get("op")),
         time=named.get("time"),
-        time_unit=_unit(named.get("time_unit", "s")),
+        **{name: cast("Any", named[name]) for name in READING_OPTIONS if name in named},
     )
-
-
-def _unit(name: str) -> TimeUnit:
-    for unit in get_args(TimeUnit):
-        if name == unit:
-            return cast("TimeUnit", unit)
-    raise BadArgument("time_unit", f"must be one of {', '.join(get_args(TimeUnit))}, got {name!r}")
 
 
 def label_columns(

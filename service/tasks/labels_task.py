@@ -1,6 +1,8 @@
 """Tasks with labels; the labels as dense nodes of a snapshot and their classes or numbers."""
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -78,15 +80,23 @@ def labels_in_snapshot(
     return labels, origins, n_waiting
 
 
+def _is_number(label: str | float) -> bool:
+    """Whether a label is a number, also one that is kept as text, as 1.10."""
+    with suppress(ValueError):
+        return math.isfinite(float(label))
+    return False
+
+
 def _check_target(task: LabelsTask, target: str) -> None:
     """Raise ValueError, with the first node, for labels of another kind than the target."""
-    unfit, rule = (
-        (str, "labels must all be numbers where target is 'real'")
-        if target == "real"
-        else (float, "labels are real numbers; set target=real to predict them")
+    is_real = target == "real"
+    rule = (
+        "labels must all be numbers where target is 'real'"
+        if is_real
+        else "labels are real numbers; set target=real to predict them"
     )
     for row, label in enumerate(task.labels):
-        if isinstance(label, unfit):
+        if not _is_number(label) if is_real else isinstance(label, float):
             if target != "real" and any(isinstance(each, str) for each in task.labels):
                 rule = "labels must all be text or all numbers; give those of one kind anew"
             raise ValueError(f"{rule}: node {task.nodes[row].as_py()!r} has {label!r}")

@@ -25,6 +25,9 @@ class LabelReceipt:
 
     labels_seq: int = described("Number of the graph's last label event, with these.")
     accepted: int
+    left_out: dict[str, int] = described(
+        "Rows that were left out, by their word, which means no label.", default_factory=dict
+    )
 
 
 @record

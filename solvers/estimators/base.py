@@ -14,13 +14,21 @@ from typing import Any, ClassVar, Literal, Self, dataclass_transform
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.graph_of_features import Neighborhood
 from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
-from peewit.solvers.estimators.targets import ClassTargets, Marker, Targets, target_columns
+from peewit.solvers.estimators.targets import (
+    ClassTargets,
+    Marker,
+    Targets,
+    find_markers,
+    target_columns,
+    without_nulls,
+)
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
 from peewit.solvers.late_modules import LateModule
@@ -92,8 +100,13 @@ class ModelEstimator(BaseEstimator):
         formats, dtypes = ("csr", "csc", "coo"), (np.float64, np.float32)
         if y:
             checks["multi_output"] = True
+            y = (self._with_nulls(y[0]),)
         arrays = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
         return (arrays[0], target_columns(arrays[1])) if y else arrays
+
+    def _with_nulls(self, y: Any) -> Any:
+        """``y`` with None where a label may be missing."""
+        return y
 
     def _solve(self, model: Model, prepared: Any, y: AnyArray) -> Self:
         """The estimator with what solves for ``y`` tell; of columns each has one of its own."""
@@ -232,6 +245,28 @@ class Classifier(ClassifierMixin, ModelEstimator):
         default=-1, metadata={"doc": "What marks entries of ``y`` without label."}
     )
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Part of the labeled entries of ``y`` that `predict` finds.
+
+        Entries that are the marker do not count. Of several columns a row counts where all have a
+        label. Raises ValueError where no entry has one.
+        """
+        truth = target_columns(np.asarray(self._with_nulls(y)))
+        markers = find_markers(truth, plain(self.unlabeled))
+        known: BoolArray = ~markers.reshape(len(markers), -1).any(axis=1)
+        if not known.any():
+            raise ValueError(f"y must hold a label to score by, got {self.unlabeled!r} alone")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        found = np.asarray(self.predict(X))[known]
+        if truth.dtype.kind == "O" or found.dtype.kind == "O":
+            truth, found = truth.astype(object), found.astype(object)
+            hits = (truth[known] == found).reshape(found.shape[0], -1).all(axis=1)
+            return float(np.average(hits, weights=weights))
+        return float(accuracy_score(truth[known], found, sample_weight=weights))
+
+    def _with_nulls(self, y: Any) -> Any:
+        return without_nulls(y) if self.unlabeled is None else y
+
     def _targets_in(self, y: AnyArray) -> ClassTargets:
         weights = getattr(self, "_sample_weight", None)  # while a fit with some runs
         return ClassTargets.of_vector(y, plain(self.unlabeled), weights)
@@ -319,6 +354,7 @@ class GraphEstimator(ModelEstimator):
             raise ValueError(
                 f"affinity must be 'precomputed' when a Graph is given, got {self.affinity!r}"
             )
+        y = self._with_nulls(y)
         y = target_columns(validate_data(self, y=y, multi_output=True, **checks))
         if y.shape[0] != graph.n_nodes:
             raise ValueError(

@@ -4,11 +4,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.node_predictions import NodePredictions
-from peewit.solvers.estimators.targets import NumberTargets, are_known
+from peewit.solvers.estimators.targets import NumberTargets, are_known, without_nulls
 from peewit.solvers.models.contract.model import RegressionModel
 from peewit.solvers.solution import Solution
 
@@ -87,6 +88,15 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         values, reached = self._new_scores(X)
         return np.where(reached, values[:, 0], np.nan)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination over the entries of ``y`` that are not nan."""
+        numbers, known = _numbers(y)
+        if numbers is None or not known.any():
+            raise ValueError("y must hold a number to score by, got nan alone")
+        rows = known if known.ndim == 1 else known.all(axis=1)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        return float(r2_score(numbers[rows], self.predict(X)[rows], sample_weight=weights))
+
     def _targets_in(self, y: AnyArray) -> NumberTargets:
         return NumberTargets.of_vector(y)
 
@@ -108,7 +118,7 @@ def _numbers(y: Any) -> tuple[AnyArray | None, BoolArray]:
     """``y`` with 0 in place of nan, and where it was not nan; further checks are the caller's."""
     if y is None:
         return None, np.zeros(0, bool)
-    numbers: AnyArray = np.asarray(y)
+    numbers: AnyArray = np.asarray(without_nulls(y))
     if numbers.dtype.kind == "O":
         numbers = numbers.astype(np.float64)
     known = are_known(numbers)

@@ -43,6 +43,35 @@ def decisions_of_columns(decisions: list[FloatArray]) -> FloatArray | list[Float
     return np.column_stack(decisions) if all(each.ndim == 1 for each in decisions) else decisions
 
 
+def without_nulls(y: Any) -> Any:
+    """``y`` with None where it is missing: nulls of pandas, polars and Arrow, nan and NaT."""
+    if hasattr(y, "to_pylist"):
+        y = y.to_pylist()  # Arrow
+    elif hasattr(y, "null_count") and hasattr(y, "to_list"):
+        y = y.to_list()  # polars
+    if hasattr(y, "isna"):
+        values, is_missing = np.array(y, dtype=object), np.asarray(y.isna(), bool)
+    else:
+        values = np.asarray(y)
+        if values.dtype.kind == "f":
+            is_missing = np.isnan(values)
+        elif values.dtype.kind == "O":
+            is_missing = np.array([_is_null(value) for value in values.flat], bool)
+            is_missing = is_missing.reshape(values.shape)
+        else:
+            return y
+    if not is_missing.any():
+        return y
+    values = values.astype(object)
+    values[is_missing] = None
+    return values
+
+
+def _is_null(value: object) -> bool:
+    is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - nan is not itself
+    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassTargets:
     """The classes in ``y``; build it with `of_vector`.
@@ -91,7 +120,7 @@ class ClassTargets:
         """
         if isinstance(unlabeled, bool) or not isinstance(unlabeled, str | int | None):
             raise TypeError(f"unlabeled must be an integer, a string or None, got {unlabeled!r}")
-        known = ~_find_markers(y, unlabeled)
+        known = ~find_markers(y, unlabeled)
         if weights is not None:
             known &= weights > 0.0
         nodes: IntArray = np.flatnonzero(known)
@@ -152,21 +181,21 @@ def are_known(numbers: AnyArray) -> BoolArray:
     return ~np.isnan(numbers)
 
 
-def _find_markers(y: AnyArray, unlabeled: Marker) -> BoolArray:
-    """Whether each entry is the marker."""
+def find_markers(y: AnyArray, unlabeled: Marker) -> BoolArray:
+    """Whether each entry is the marker, in the shape of ``y``."""
     if y.dtype.kind == "O":
         as_text = None if unlabeled is None else str(unlabeled)
         is_marker = (
             value is None if as_text is None else value in (unlabeled, as_text)
-            for value in y.tolist()
+            for value in y.ravel().tolist()
         )
-        return np.fromiter(is_marker, bool, y.size)
+        return np.fromiter(is_marker, bool, y.size).reshape(y.shape)
     if unlabeled is None:
-        return np.zeros(y.size, bool)
+        return np.zeros(y.shape, bool)
     if y.dtype.kind == "U":
         return np.asarray(y == str(unlabeled))
     if isinstance(unlabeled, str):
-        return np.zeros(y.size, bool)
+        return np.zeros(y.shape, bool)
     return np.asarray(y == unlabeled)
 
 
@@ -180,7 +209,8 @@ def _of_one_kind(values: AnyArray) -> AnyArray:
             kinds = sorted({type(entry).__name__ for entry in entries})
             raise TypeError(
                 "Unknown label type: classes in y must be all strings or all numbers, got "
-                + " and ".join(kinds)
+                f"{' and '.join(kinds)}; say unlabeled=None where missing values mark entries "
+                "without label"
             )
         values = np.asarray(entries)
     if values.dtype.kind not in "biufU":

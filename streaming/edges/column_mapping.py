@@ -7,6 +7,7 @@ from typing import Final, get_args
 
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
 from peewit.streaming.edges.time_units import TimeUnit
 
 _PAIRS: Final = (
@@ -20,8 +21,14 @@ _PAIRS: Final = (
 )
 """Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
 
+_VALUES: Final = {"time_unit": TimeUnit, "quote": Quote, "missing_ids": MissingIds}
+"""What an option may be."""
+
 COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 """What the columns are for."""
+
+CHANGE_COLUMNS: Final = ("op", "__op", "_change_type", "op_type", "__deleted")
+"""Where change feeds say that a row is a delete: Debezium, Delta, Oracle and others."""
 
 NO_COLUMN: Final = "\n(no column)"
 """A name that no table has: for the weight where one that is there is left aside on purpose."""
@@ -46,7 +53,10 @@ class EdgeColumns:
     op: str | None = None
     needs_op: bool = False
     time: str | None = None
-    time_unit: TimeUnit = "s"  # of times that are numbers
+    time_unit: TimeUnit | None = None  # of times that are numbers: seconds where they may be
+    time_format: str | None = None  # of times that are text, as strptime has it
+    quote: Quote | None = None  # of CSV
+    missing_ids: MissingIds = "refuse"  # ids that are words as NULL and NA
 
     def __post_init__(self) -> None:
         if self.needs_weight is None:
@@ -56,9 +66,11 @@ class EdgeColumns:
                 raise BadArgument(argument, "must name a column, got ''")
             if list(self).count(name) > 1:
                 raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
-        if self.time_unit not in get_args(TimeUnit):
-            units = ", ".join(get_args(TimeUnit))
-            raise BadArgument("time_unit", f"must be one of {units}, got {self.time_unit!r}")
+        for name, known in _VALUES.items():
+            value = getattr(self, name)
+            if value is not None and value not in get_args(known):
+                one_of = ", ".join(get_args(known))
+                raise BadArgument(name, f"must be one of {one_of}, got {value!r}")
         names = [name for name in self if name != "weight"]
         if len({name.startswith("#") for name in names}) > 1:
             raise BadArgument(
@@ -84,14 +96,22 @@ class EdgeColumns:
     @property
     def reading(self) -> dict[str, str | bool | None]:
         """All that decides how a table is read; times only where there are some."""
-        read = asdict(self)
-        if self.time is None:
-            del read["time"], read["time_unit"]
-        return read
+        usual = {name: getattr(PLAIN, name) for name in ("time", *READING_OPTIONS)}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in usual or value != usual[name]
+        }
 
     def of(self, names: Sequence[str]) -> list[str]:
-        """Those of the columns that a table has."""
-        return [name for name in self if name in names]
+        """Those of the columns that a table has, and those that may ask for deletes."""
+        return [name for name in self if name in names] + self.watched(names)
+
+    def watched(self, names: Sequence[str]) -> list[str]:
+        """Columns of a table that are not read, but may ask for deletes."""
+        if self.op is not None and (self.op == NO_COLUMN or self.op in names):
+            return []
+        return [name for name in CHANGE_COLUMNS if name in names and name not in list(self)]
 
     def check(self, names: Sequence[str], *, row: int | None = None) -> None:
         """Raise BadEdges unless ``names`` holds every column once; say which ones are meant."""

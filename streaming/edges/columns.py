@@ -5,11 +5,20 @@ It copies nothing that already has the right type. Reading threads run it, so th
 the one thread that maps blocks in order.
 """
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array, Int64Array, frozen
+from peewit.solvers.arrays import (
+    AnyArray,
+    Float32Array,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    frozen,
+)
 from peewit.streaming.edges.blocks import (
     MAX_NODE_BYTES,
     MAX_NODES,
@@ -20,14 +29,26 @@ from peewit.streaming.edges.blocks import (
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.operations import DELETE, read_operations, without_deleted_weights
+from peewit.streaming.edges.operations import (
+    DELETE,
+    read_operations,
+    require_no_deletes,
+    without_deleted_weights,
+)
+from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1
-_DIGITS = 18
-"""Decimal digits that fit into 64 bits."""
+_MAX_EXACT = 2.0**53
+"""Greatest float below which all whole numbers are floats."""
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
+_WORDS = pa.array(sorted(MISSING_WORDS))
+_WORD_LENGTHS = min(map(len, MISSING_WORDS)), max(map(len, MISSING_WORDS))
+_BEGINS_WORD = np.isin(
+    np.arange(256), [ord(c) for w in MISSING_WORDS for c in (w[0], w[0].upper())]
+)
 
 
 def read_columns(
@@ -54,16 +75,27 @@ def read_columns(
         or a time is.
     """
     columns.check(table.schema.names)
-    src = _ids(table.column(columns.src), columns.src, node_kind, first_row)
-    dst = _ids(table.column(columns.dst), columns.dst, node_kind, first_row)
+    keeps = columns.missing_ids == "keep"
+    src, dst = (
+        _ids(table.column(name), name, node_kind, first_row, keeps_missing=keeps)
+        for name in columns.nodes
+    )
     op = None
     if columns.op is not None and columns.op in table.schema.names:
         op = read_operations(table.column(columns.op), columns.op, first_row)
+    for name in columns.watched(table.schema.names):
+        require_no_deletes(table.column(name), name, first_row)
     time = None
     if columns.time is not None:
         is_free = None if op is None else op == DELETE
-        held = table.column(columns.time)
-        time = read_times(held, columns.time, columns.time_unit, first_row, is_free=is_free)
+        time = read_times(
+            table.column(columns.time),
+            columns.time,
+            columns.time_unit,
+            first_row,
+            is_free=is_free,
+            time_format=columns.time_format,
+        )
     exact, weight = None, unit_weights(len(src))
     if columns.weight in table.schema.names:
         weights = table.column(columns.weight)
@@ -110,28 +142,46 @@ def read_columns(
 def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: str) -> pa.Array:
     """One contiguous array of node ids, nulls kept: strings, or integers of any type.
 
-    Dictionaries of these are decoded. Raises TypeError where the type does not fit ``node_kind``.
+    Decimals and floats are integers where they are whole. Raises TypeError where the type does not
+    fit ``node_kind``, and `BadEdges` with the row where a number is not whole.
     """
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    column = plain_column(column)
+    kind = column.type
     if node_kind == "string":
         if kind not in _STRINGS:
             raise TypeError(
                 f"column {name!r} must hold strings in this graph, got type {excerpt(kind)}; "
                 "a graph of integers is created with node_ids='int64'"
             )
-        if column.type not in _STRINGS[:2]:
-            column = pc.cast(column, pa.large_string())
-    else:
-        if pa.types.is_decimal(kind) and kind.scale == 0 and kind.precision <= _DIGITS:
-            return _contiguous(pc.cast(column, pa.int64()))
-        if not pa.types.is_integer(kind):
-            raise TypeError(
-                f"column {name!r} must hold integers in a graph of {node_kind} ids, "
-                f"got type {excerpt(kind)}"
-            )
-        if column.type != kind:
-            column = pc.cast(column, kind)
+        return _contiguous(column)
+    if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+        return _whole(_contiguous(column), name)
+    if not pa.types.is_integer(kind):
+        raise TypeError(
+            f"column {name!r} must hold integers in a graph of {node_kind} ids, "
+            f"got type {excerpt(kind)}"
+        )
     return _contiguous(column)
+
+
+def _whole(column: pa.Array, name: str) -> pa.Array:
+    """Whole numbers of another type as integers; those of floats only where they count exactly."""
+    is_float = pa.types.is_floating(column.type)
+    most = _MAX_EXACT if is_float else _MAX_INT64
+    if not is_float or not pc.any(pc.greater(pc.abs(column.cast(pa.float64())), most)).as_py():
+        with suppress(pa.ArrowInvalid):  # which row it is, is found below
+            return column.cast(pa.int64())
+    row = next(
+        row
+        for row, value in enumerate(column.to_pylist())
+        if value is not None and not (abs(value) <= most and value == int(value))
+    )
+    raise BadEdges(
+        f"column {name!r} must hold 64-bit integers",
+        argument=name,
+        row=row,
+        value=str(column[row].as_py()),
+    )
 
 
 def checked_ids(
@@ -147,7 +197,7 @@ def checked_ids(
     ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. Raises `BadEdges`
     where the type does not fit, or an id is null, not UTF-8, too long or out of range.
     """
-    ids = _ids(column, name, node_kind, first_row)
+    ids = _ids(column, name, node_kind, first_row, keeps_missing=False)
     if node_kind != "dense":
         return ids
     _check_range(ids.to_numpy(), name, (0, max_nodes - 1), first_row)
@@ -173,7 +223,14 @@ def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
-def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
+def _ids(
+    column: pa.Array | pa.ChunkedArray,
+    name: str,
+    node_kind: NodeKind,
+    first_row: int,
+    *,
+    keeps_missing: bool,
+) -> pa.Array:
     check_valid(column, name, first_row)
     if node_kind == "string":  # before a dictionary is decoded, which may multiply a long id
         _check_lengths(column, name, first_row)
@@ -181,13 +238,16 @@ def _ids(column: pa.ChunkedArray, name: str, node_kind: NodeKind, first_row: int
         ids = node_ids(column, node_kind=node_kind, name=name)
     except TypeError as error:
         raise BadEdges(str(error), argument=name) from error
+    except BadEdges as error:
+        error.row = first_row + (error.row or 0)
+        raise
     check_no_nulls(ids, name, first_row)
     if node_kind == "int64":
         if ids.type == pa.uint64():
             _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
         return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
     if node_kind == "string":
-        _check_text(ids, name, first_row)
+        _check_text(ids, name, first_row, keeps_missing=keeps_missing)
     return ids
 
 
@@ -209,8 +269,8 @@ def string_lengths(column: pa.Array) -> Int64Array:
     return lengths
 
 
-def _check_text(ids: pa.Array, name: str, first_row: int) -> None:
-    """Raise BadEdges with the first id that is empty or holds a NUL: databases keep none such."""
+def _check_text(ids: pa.Array, name: str, first_row: int, *, keeps_missing: bool) -> None:
+    """Raise BadEdges with the first id that is empty, holds a NUL, or means that there is none."""
     if not len(ids):
         return
     wide = pa.types.is_large_string(ids.type)
@@ -229,6 +289,31 @@ def _check_text(ids: pa.Array, name: str, first_row: int) -> None:
             argument=name,
             row=first_row + row,
             value=repr(excerpt(ids[row].as_py())),
+        )
+    if not keeps_missing and content.size:
+        _check_words(ids, content, ends - ends[0], name, first_row)
+
+
+def _check_words(
+    ids: pa.Array, content: UInt8Array, ends: AnyArray, name: str, first_row: int
+) -> None:
+    """Raise BadEdges with the first id that is a word for a missing value, and their number."""
+    lengths = ends[1:] - ends[:-1]
+    shortest, longest = _WORD_LENGTHS
+    rows = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
+    rows = rows[_BEGINS_WORD[content[ends[rows]]]]
+    if not rows.size:
+        return
+    is_word = pc.is_in(pc.utf8_lower(ids.take(pa.array(rows))), value_set=_WORDS.cast(ids.type))
+    bad = rows[is_word.to_numpy(zero_copy_only=False)]
+    if bad.size:
+        raise BadEdges(
+            f"column {name!r} must hold ids, not words for a missing value, in every row "
+            f"({bad.size} of the {len(ids)} rows looked at have one); leave these rows out with "
+            "max_bad_rows, or say missing_ids='keep' where they are ids",
+            argument=name,
+            row=first_row + int(bad[0]),
+            value=repr(ids[int(bad[0])].as_py()),
         )
 
 
@@ -324,7 +409,8 @@ def _fault(column: pa.ChunkedArray) -> str | None:
 
 def _weights(column: pa.ChunkedArray, name: str, first_row: int, *, is_owned: bool) -> AnyArray:
     """Weights as they were given, not null; their values are not checked."""
-    if pa.types.is_decimal(column.type):
+    column = plain_column(column)
+    if pa.types.is_decimal(column.type) or pa.types.is_float16(column.type):
         column = pc.cast(column, pa.float64())
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         kind = excerpt(column.type)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
@@ -27,6 +28,7 @@ from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_
 from peewit.streaming.edges.table_formats import (
     ROWS_PER_BATCH,
     Format,
+    format_of_content,
     format_of_file,
     open_table,
 )
@@ -74,17 +76,26 @@ class _BadRows:
         return BadEdges(reason, argument=column, row=row, value=value)
 
 
-def is_read_in_place(file: EdgeFile) -> bool:
+def is_read_in_place(file: EdgeFile, local_path: str) -> bool:
     """Whether a file is Parquet and taken whole or not at all, so that no copy is made."""
-    return file.max_bad_rows == 0 and edge_format(file.path) == (Format.PARQUET, None)
+    return file.max_bad_rows == 0 and edge_format(file.path, local_path) == (Format.PARQUET, None)
 
 
-def edge_format(path: str) -> tuple[Format, str | None]:
-    """Format and compression by a file's name; Parquet where the name tells nothing."""
+def edge_format(path: str, local_path: str | None = None) -> tuple[Format, str | None]:
+    """Format and compression by a file's name, or its first bytes where the name tells nothing.
+
+    Without a ``local_path`` to look at it is Parquet then. Raises `BadEdges` where they tell
+    nothing either.
+    """
     try:
         return format_of_file(path)
-    except ValueError:
-        return Format.PARQUET, None
+    except ValueError as error:
+        if local_path is None:
+            return Format.PARQUET, None
+        found = format_of_content(local_path)
+        if found is None:
+            raise BadEdges(str(error)) from error
+        return found
 
 
 def convert(
@@ -116,7 +127,7 @@ def convert(
     )
     with (
         _as_bad_edges(),
-        content_faults(f"{file.path} is not readable as {edge_format(file.path)[0]}"),
+        content_faults(f"{file.path} is not readable as {edge_format(file.path, local_path)[0]}"),
         pq.ParquetWriter(copy_path, schema, compression="lz4") as writer,
     ):
         for first, n_rows, read in original.batches():
@@ -199,7 +210,7 @@ class _Original:
 
     def batches(self) -> Iterator[tuple[int, int, _Read]]:
         """First row, number of rows and reader of each batch."""
-        table_format, compression = edge_format(self.file.path)
+        table_format, compression = edge_format(self.file.path, self.local_path)
         first = 0
         if table_format is Format.PARQUET:
             if compression is not None:
@@ -248,7 +259,13 @@ class _Original:
     def _csv_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
         columns = self.file.columns
         on_damaged = self.bad.add_damaged if self.bad.allowed else None
-        return csv_batches(content, tuple(columns), check=columns.check, on_damaged=on_damaged)
+        return csv_batches(
+            content,
+            (*columns, *CHANGE_COLUMNS),
+            check=columns.check,
+            on_damaged=on_damaged,
+            quote=columns.quote,
+        )
 
     def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
         columns = self.file.columns

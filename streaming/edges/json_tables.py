@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS, PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.operations import INSERT, OPERATIONS
@@ -16,6 +16,9 @@ from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 MAX_LINE_BYTES: Final = 1 << 24
 """Longest line of NDJSON; as values it takes many times as much."""
+
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def json_rows(file: BinaryIO, *, keeps_damaged: bool = False) -> Iterator[list[Any]]:
@@ -26,6 +29,13 @@ def json_rows(file: BinaryIO, *, keeps_damaged: bool = False) -> Iterator[list[A
     first_row = n_bytes = 0
     chunk: list[bytes] = []
     while line := file.readline(MAX_LINE_BYTES + 1):
+        if not (first_row or chunk):
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+            if line.lstrip()[:1] == b"[":
+                rule = (
+                    "it must hold one JSON object a line, not an array: `jq -c '.[]'` writes them"
+                )
+                raise BadUpload(rule, row=0, value=line[:200].decode(errors="replace"))
         if len(line) > MAX_LINE_BYTES:
             row = first_row + len(chunk)
             raise BadUpload(f"a line must have at most {MAX_LINE_BYTES} bytes", row=row)
@@ -90,10 +100,18 @@ def json_batch(
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
         operations = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
         batch[columns.op] = _json_text(operations, columns.op, first_row)
+    if columns.op is None or not any(columns.op in row for row in rows):
+        for name in columns.watched([name for name in CHANGE_COLUMNS if _is_held(name, rows)]):
+            cells = [row.get(name) for row in rows]
+            batch[name] = pa.array([None if cell is None else str(cell) for cell in cells])
     if columns.time is not None:
         times = [row.get(columns.time) for row in rows]
         batch[columns.time] = _json_times(times, columns.time, first_row)
     return pa.record_batch(batch)
+
+
+def _is_held(name: str, rows: list[dict[str, Any]]) -> bool:
+    return any(name in row for row in rows)
 
 
 def json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import UInt8Array
 from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.plain_types import plain_column
 
 DELETIONS_OFF: Final = (
     "rows must insert in a graph whose deletions are off; offer the file to one that was created "
@@ -39,6 +40,13 @@ OPERATION_NUMBERS: Final = {
 """Operations by their names, in small letters."""
 
 
+_DELETING: Final = sorted(
+    {name for name, number in OPERATION_NUMBERS.items() if number == DELETE}
+    | {"deleted", "del", "remove", "removed", "-d", "-u"}
+)
+_DELETED: Final = ("true", "t", "yes", "y", "1")
+
+
 def read_operations(
     column: pa.Array | pa.ChunkedArray, name: str, first_row: int
 ) -> UInt8Array | None:
@@ -46,10 +54,10 @@ def read_operations(
 
     Raises `BadEdges` where the column holds no strings, or one that is no operation.
     """
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if kind not in (pa.string(), pa.large_string(), pa.string_view()):
+    column = plain_column(column)
+    if column.type not in (pa.string(), pa.large_string()):
         raise BadEdges(
-            f"column {name!r} must hold strings, got type {excerpt(kind)}", argument="op"
+            f"column {name!r} must hold strings, got type {excerpt(column.type)}", argument="op"
         )
     text = pc.utf8_lower(pc.cast(column, pa.string()))
     if isinstance(text, pa.ChunkedArray):
@@ -66,6 +74,27 @@ def read_operations(
             value=excerpt(text[row].as_py()),
         )
     return numbers if numbers.any() else None
+
+
+def require_no_deletes(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> None:
+    """Raise `BadEdges` with the first row that asks for a delete, where nobody reads operations."""
+    text = plain_column(column)
+    if not (pa.types.is_boolean(text.type) or text.type in (pa.string(), pa.large_string())):
+        return
+    words = _DELETED if name == "__deleted" else _DELETING
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.cast(text, pa.string())))
+    is_delete = pc.is_in(text, value_set=pa.array(words))
+    n_deletes = pc.sum(is_delete).as_py()
+    if n_deletes:
+        row = pc.index(is_delete, value=True).as_py()
+        raise BadEdges(
+            f"column {name!r} asks for deletes ({n_deletes} of the {len(text)} rows looked at), "
+            "which this graph does not carry out; read it into a graph with deletions='exact' and "
+            f"say op={name!r}, or say op='' to take every row for an edge",
+            argument="op",
+            row=first_row + row,
+            value=repr(excerpt(text[row].as_py())),
+        )
 
 
 def without_deleted_weights(

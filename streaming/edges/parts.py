@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
@@ -162,9 +162,14 @@ def open_staged(
         names, metadata = parquet.schema_arrow.names, parquet.metadata
         columns = file.columns
         if bad_rows is not None:
-            columns = EdgeColumns(op=columns.op and "op", time=columns.time and "time")
+            columns = EdgeColumns(
+                op=columns.op and "op",
+                time=columns.time and "time",
+                time_unit="us",
+                missing_ids=columns.missing_ids,
+            )
         columns.check(names)
-        if columns.op not in names:
+        if columns.op not in {NO_COLUMN, *names}:
             columns = replace(columns, op=None, needs_op=False)
         parts = tuple(_cut(metadata, part_rows))
     return StagedFile(

@@ -6,11 +6,12 @@ any fsspec URL. ``staging`` makes them readable here, ``parts`` cuts, ``reader``
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from glob import has_magic
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
@@ -76,11 +77,9 @@ class EdgeFiles:
         if file_system.isfile(root):
             paths = [root]
         elif file_system.isdir(root):
-            paths = [
-                path
-                for path in _files_below(file_system, root)
-                if is_table(path) and _is_wanted(path, root)
-            ]
+            below = list(_files_below(file_system, root))
+            _require_plain_files(below, root)
+            paths = [path for path in below if is_table(path) and _is_wanted(path, root)]
         elif has_magic(root):
             base = _before_magic(root)
             paths = [path for path in file_system.glob(root) if _is_wanted(path, base)]
@@ -96,6 +95,33 @@ class EdgeFiles:
                 entry = edge_file(file_system, path, self._storage_options)
                 files.append(replace(entry, columns=self._columns, max_bad_rows=self._max_bad_rows))
         return sorted(files, key=lambda file: file.path)
+
+
+class TableDirectory(ValueError):
+    """A directory is a table of another system, whose files hold rows that were removed, too."""
+
+
+_SIGNS_OF_TABLES: Final = {
+    "Delta": re.compile(r"(?P<table>.*)/_delta_log/[^/]+"),
+    "Iceberg": re.compile(r"(?P<table>.*)/metadata/[^/]+\.metadata\.json"),
+    "Hudi": re.compile(r"(?P<table>.*)/\.hoodie/.+"),
+}
+
+
+def _require_plain_files(paths: Sequence[str], root: str) -> None:
+    """Raise `TableDirectory` where files below a directory belong to a table."""
+    for kind, sign in _SIGNS_OF_TABLES.items():
+        table = next((match["table"] for match in map(sign.fullmatch, paths) if match), None)
+        if table is not None:
+            way = (
+                "export its rows to Parquet and read that"
+                if kind == "Hudi"
+                else f"`peewit source add GRAPH {table} --kind {kind.lower()}` reads it as one"
+            )
+            raise TableDirectory(
+                f"url must not be the directory of a table, got {root!r}: {table} is a {kind} "
+                f"table, whose files hold rows that were removed, too; {way}"
+            )
 
 
 def _files_below(file_system: Any, root: str) -> Iterator[str]:

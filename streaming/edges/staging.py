@@ -88,7 +88,7 @@ def stage(
         )
         local_path = path if is_local else str(original)
         bad_rows, is_copy = None, not is_local
-        if not is_read_in_place(current):
+        if not is_read_in_place(current, local_path):
             directory.mkdir(parents=True, exist_ok=True)
             bad_rows = convert(
                 current,

@@ -1,15 +1,19 @@
 """Formats of tables, by media types and file names, and the compression of files."""
 
 import io
+import lzma
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
+
+from peewit.streaming.edges.bad_table import BadUpload
 
 ROWS_PER_BATCH: Final = 1 << 16
 BYTES_PER_BATCH: Final = 1 << 24
@@ -72,16 +76,39 @@ _SUFFIXES: Final[dict[Format, tuple[str, ...]]] = {
     Format.NDJSON: (".ndjson", ".jsonl"),
 }
 
-_COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_COMPRESSIONS: Final = {
+    ".gz": "gzip",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".bz2": "bz2",
+    ".xz": "xz",
+    ".zip": "zip",
+}
+_BEGINS: Final = {
+    "gzip": b"\x1f\x8b",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "bz2": b"BZh",
+    "xz": b"\xfd7zXZ\x00",
+    "zip": b"PK",
+}
+"""How compressed files begin."""
+
 _READ: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes} | {
     ".ipc": Format.ARROW,
     ".feather": Format.ARROW,
     ".tsv": Format.CSV,
     ".tab": Format.CSV,
     ".txt": Format.CSV,
+    ".edgelist": Format.CSV,
+    ".edges": Format.CSV,
+    ".el": Format.CSV,
+    ".mtx": Format.CSV,
     ".json": Format.NDJSON,
 }
-"""Suffixes of files before `.gz` or `.zst`; CSV has whatever separator its header shows."""
+"""Suffixes of files before that of a compression; CSV has whatever separator its header shows."""
+
+_MAGIC: Final = {b"PAR1": Format.PARQUET, b"ARROW1": Format.ARROW}
+"""How files begin whose name tells nothing."""
 
 
 def format_of_file(name: str) -> tuple[Format, str | None]:
@@ -96,8 +123,9 @@ def format_of_file(name: str) -> tuple[Format, str | None]:
     kind = _READ.get(path.suffix.lower())
     if kind is None:
         raise ValueError(
-            f"a table's file name must end in one of {', '.join(_READ)}, with .gz or .zst behind "
-            f"it where it is compressed, got {PurePath(name).name!r}"
+            f"a table's file name must end in one of {', '.join(_READ)}, with "
+            f"{', '.join(_COMPRESSIONS)} behind it where it is compressed, got "
+            f"{PurePath(name).name!r}"
         )
     return kind, compression
 
@@ -112,9 +140,56 @@ def is_table(name: str) -> bool:
 
 
 def open_table(path: str, compression: str | None) -> BinaryIO:
-    """A file opened for reading from its start, decompressed on the way."""
-    stream = pa.input_stream(path, compression=compression)
-    return io.BufferedReader(stream, 1 << 20)
+    """A file opened for reading from its start, decompressed on the way.
+
+    Raises `BadUpload` where it is not compressed as its name says.
+    """
+    if compression is not None:
+        with pa.input_stream(path, compression=None) as stored:
+            beginning = stored.read(8)
+        if beginning and not beginning.startswith(_BEGINS[compression]):
+            raise BadUpload(
+                f"its name says that it is compressed ({compression}), and it is not; give it the "
+                f"ending of what it holds: {', '.join(_READ)}"
+            )
+    if compression == "zip":
+        archive, member = _only_member(path)
+        return cast("BinaryIO", archive.open(member))
+    if compression == "xz":
+        return cast("BinaryIO", io.BufferedReader(lzma.LZMAFile(path), 1 << 20))
+    return io.BufferedReader(pa.input_stream(path, compression=compression), 1 << 20)
+
+
+def _only_member(path: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
+    """A ZIP archive and the one file that it holds; BadUpload where there are several, or none."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise BadUpload("the ZIP archive is damaged") from error
+    members = [each for each in archive.infolist() if not each.is_dir()]
+    if len(members) != 1:
+        raise BadUpload(
+            "a ZIP archive must hold one file; unpack it and read its files",
+            value=f"{len(members)} files",
+        )
+    return archive, members[0]
+
+
+def format_of_content(path: str) -> tuple[Format, str | None] | None:
+    """Format and compression of a file whose name tells nothing; None where its bytes do not.
+
+    A ZIP archive is what its one file is.
+    """
+    with pa.input_stream(path, compression=None) as stored:
+        beginning = stored.read(8)
+    if beginning.startswith(_BEGINS["zip"]):
+        archive, member = _only_member(path)
+        archive.close()
+        return format_of_file(member.filename)[0], "zip"
+    for magic, kind in _MAGIC.items():
+        if beginning.startswith(magic):
+            return kind, None
+    return None
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Times of edges: timestamps, dates, numbers or text as microseconds since 1970 (UTC)."""
 
+import re
+import time
 from typing import Final
 
 import numpy as np
@@ -8,37 +10,47 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
 from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.time_units import SECOND, TimeUnit
 
 _MICROSECONDS: Final[dict[TimeUnit, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _DAY: Final = 86_400
-_TYPE: Final = pa.timestamp("us")
 _GREATEST: Final = float(2**62)
-_STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())
+_STRINGS: Final = (pa.string(), pa.large_string())
+_EARLIEST: Final = 631_152_000 * SECOND
+"""1990 began. Numbers whose unit nobody has named lie after it, and before next year ends."""
+
+_YEAR: Final = 31_557_600 * SECOND
+_NUMERIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
+_FORMATS: Final = {8: "%Y%m%d", 14: "%Y%m%d%H%M%S", 6: "%Y%m", 4: "%Y"}
+"""What numbers of so many digits may be."""
 
 
 def read_times(
     column: pa.Array | pa.ChunkedArray,
     name: str,
-    unit: TimeUnit,
+    unit: TimeUnit | None,
     first_row: int,
     *,
     is_free: BoolArray | None = None,
+    time_format: str | None = None,
 ) -> Int64Array:
     """(n_rows,) int64 microseconds since 1970-01-01 (UTC).
 
     The column holds timestamps (without a zone: of UTC), dates, numbers that count ``unit``, or
-    text: ISO 8601, or numbers. Errors name it ``name`` and count rows of the file from
-    ``first_row``. Rows marked by ``is_free``, (n_rows,) bool, need no time and get 0 without one.
-    Raises `BadEdges` where the type does not fit, or a time is missing, not one, or too far from
-    today.
+    text: ISO 8601, or numbers. With ``time_format`` numbers and text are read as strptime does.
+    Without ``unit`` numbers are seconds, between 1990 and the end of next year. Errors name the
+    column ``name`` and count rows of the file from ``first_row``. Rows marked by ``is_free``,
+    (n_rows,) bool, need no time and get 0 without one. Raises `BadEdges` where the type does not
+    fit, or a time is missing, not one, or too far from today.
     """
+    column = plain_column(column)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         column = column.cast(pa.int64())
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.int64() if column.type.scale == 0 else pa.float64())
     if column.type in _STRINGS:
         column = column.cast(pa.large_string())
     kind = column.type
@@ -56,6 +68,8 @@ def read_times(
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise _fault(name, "must not be null", first_row + row, "null")
+    if time_format is not None and not is_moment:
+        return _of_format(column, name, time_format, first_row)
     if kind in _STRINGS:
         return _of_text(column, name, unit, first_row)
     if is_number:
@@ -80,7 +94,20 @@ def _fault(name: str, rule: str, row: int, value: str) -> BadEdges:
     return BadEdges(f"column {name!r} {rule}", argument="time", row=row, value=value)
 
 
-def _of_numbers(numbers: AnyArray, name: str, unit: TimeUnit, first_row: int) -> Int64Array:
+def _of_format(column: pa.Array, name: str, time_format: str, first_row: int) -> Int64Array:
+    text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    read = pc.strptime(text, format=time_format, unit="us", error_is_null=True)
+    if read.null_count:
+        row = int(np.argmax(read.is_null().to_numpy(zero_copy_only=False)))
+        rule = f"must hold times of the format {time_format!r}"
+        raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()))
+    return np.asarray(read.cast(pa.int64()))
+
+
+def _of_numbers(numbers: AnyArray, name: str, unit: TimeUnit | None, first_row: int) -> Int64Array:
+    if unit is None:
+        _require_recent(numbers, name, first_row)
+        unit = "s"
     factor = _MICROSECONDS[unit]
     with np.errstate(over="ignore"):
         scaled = numbers.astype(np.float64) * factor
@@ -95,7 +122,32 @@ def _of_numbers(numbers: AnyArray, name: str, unit: TimeUnit, first_row: int) ->
     return (whole // 1000 if factor < 1.0 else whole * int(factor)).astype(np.int64)
 
 
-def _of_text(column: pa.Array, name: str, unit: TimeUnit, first_row: int) -> Int64Array:
+def _require_recent(numbers: AnyArray, name: str, first_row: int) -> None:
+    """Refuse numbers that are no seconds of our days; say what they seem to be."""
+    is_recent = _are_recent(numbers, "s")
+    if is_recent.all():
+        return
+    row = int(np.argmin(is_recent))
+    units = [unit for unit in _MICROSECONDS if _are_recent(numbers, unit).all()]
+    digits = {len(str(int(number))) for number in (numbers.min(), numbers.max()) if number >= 0}
+    patterns = [_FORMATS[n] for n in digits if len(digits) == 1 and n in _FORMATS]
+    ways = [f"say time_unit={unit!r}" for unit in units]
+    ways += [f"say time_format={pattern!r}" for pattern in patterns]
+    ways = ways or ["say time_unit='s' where they are, or say their time_format='%Y%m%d'"]
+    rule = (
+        "must hold seconds since 1970 between 1990 and the end of next year where no unit is "
+        f"named; {' or '.join(ways)}"
+    )
+    raise _fault(name, rule, first_row + row, str(numbers[row]))
+
+
+def _are_recent(numbers: AnyArray, unit: TimeUnit) -> BoolArray:
+    with np.errstate(over="ignore"):
+        scaled = numbers.astype(np.float64) * _MICROSECONDS[unit]
+    return (scaled >= _EARLIEST) & (scaled <= time.time() * SECOND + 2 * _YEAR)
+
+
+def _of_text(column: pa.Array, name: str, unit: TimeUnit | None, first_row: int) -> Int64Array:
     text = pc.utf8_trim_whitespace(column)
     for wanted in (pa.int64(), pa.float64()):
         try:
@@ -110,6 +162,8 @@ def _of_text(column: pa.Array, name: str, unit: TimeUnit, first_row: int) -> Int
     for row in range(len(text)):  # some have a zone, others have none
         own = _moments(text.slice(row, 1))
         if own is None:
+            if _NUMERIC.fullmatch(text[row].as_py()):
+                rule = "must hold ISO 8601 text in all rows or numbers in all rows, not both"
             raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()) or "''")
         times[row] = own[0]
     return times

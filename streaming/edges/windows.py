@@ -35,7 +35,7 @@ class Window:
     by: WindowBy = "time"
     width: float  # of a bucket, of which edges leave together
     allowed_ahead: float  # of watermark and arrival; one wrong time would end all other edges
-    time_unit: TimeUnit = "s"  # of times that are numbers
+    time_unit: TimeUnit | None = None  # of times that are numbers; None: seconds of our days
 
     def __post_init__(self) -> None:
         for name in ("length", "width"):
@@ -51,7 +51,8 @@ class Window:
             rule = f"must lie in 0 to {_GREATEST} seconds, got {self.allowed_ahead}"
             raise BadArgument("window.allowed_ahead", rule)
         require_one_of("window.by", self.by, get_args(WindowBy))
-        require_one_of("window.time_unit", self.time_unit, get_args(TimeUnit))
+        if self.time_unit is not None:
+            require_one_of("window.time_unit", self.time_unit, get_args(TimeUnit))
 
     @classmethod
     def of(
@@ -61,7 +62,7 @@ class Window:
         by: WindowBy = "time",
         buckets: int = DEFAULT_BUCKETS,
         allowed_ahead: float | None = None,
-        time_unit: TimeUnit = "s",
+        time_unit: TimeUnit | None = None,
     ) -> "Window":
         """Window of a number of buckets; by default a time may lie one bucket ahead."""
         if not 1 <= buckets <= _MOST_BUCKETS:

@@ -15,6 +15,8 @@ _MASKS: Final[Mapping[str, re.Pattern[str]]] = {
     "<time>": re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00| UTC)?"),
     "<id>": re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{64}\b|^[0-9a-f]{8}(?=  )", re.MULTILINE),
     "<number>": re.compile(r"(?<![\w.])-?\d+\.\d+(e[-+]?\d+)?(?![\w.]*\w)|\b\d+e[-+]\d+\b"),
+    "<took>": re.compile(r"(?<=^seconds  )\S+", re.MULTILINE),
+    "<phase>": re.compile(r"(?<=\"phase\": \")[^\"]+"),
     "<worker>": re.compile(r"(?<=\"worker_id\": \")[^\"]+"),
     "<seed>": re.compile(r"(?<=seed)(\W+)\d{6,}"),
     "<bytes>": re.compile(r"(?<=bytes\": )\d+|(?<=n_bytes)\s+[\d,]+"),

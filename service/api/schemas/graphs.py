@@ -45,7 +45,11 @@ class WindowIn(Body):
     allowed_ahead: float | str | None = Field(
         None, description="How far a time may lie ahead of all before; a bucket when left out."
     )
-    time_unit: TimeUnit = Field("s", description="What a time counts that is a number.")
+    time_unit: TimeUnit | None = Field(
+        None,
+        description="What a time counts that is a number; seconds between 1990 and the end of next "
+        "year when left out.",
+    )
 
     def changed(self, present: Window | None = None) -> Window:
         """The window, or the graph's with these changes; raises ValueError."""

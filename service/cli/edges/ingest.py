@@ -15,10 +15,14 @@ from peewit.service.cli.edges.edge_files import listed
 from peewit.service.cli.labels.table_files import (
     BadRowsOption,
     DstOption,
+    MissingIdsOption,
     OpOption,
+    QuoteOption,
     ReplaceOption,
     SrcOption,
+    TimeFormatOption,
     TimeOption,
+    TimeUnitOption,
     WeightOption,
 )
 from peewit.service.cli.machine.first_run_kernels import INGEST
@@ -37,7 +41,7 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.graphs.notes import graph_note, kept_text
+from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.ingestor import Ingestor
@@ -91,6 +95,10 @@ def ingest(
     weight: WeightOption = None,
     op: OpOption = None,
     time: TimeOption = None,
+    time_unit: TimeUnitOption = None,
+    time_format: TimeFormatOption = None,
+    quote: QuoteOption = None,
+    missing_ids: MissingIdsOption = None,
     skip_bad_rows: BadRowsOption = None,
     replace: ReplaceOption = None,
     dry: Annotated[
@@ -148,11 +156,14 @@ def ingest(
         graph = home.graph(name)
         graph_id = graph.id
         named = given(src=src, dst=dst, weight=weight, op=op, time=time)
+        named |= given(
+            time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
+        )
         has_options = named or dry or skip_bad_rows is not None or replace is not None
         if not locations and has_options:
             raise typer.BadParameter(
-                "--src, --dst, --weight, --op, --time, --skip-bad-rows, --replace and --dry-run "
-                "need a PATH"
+                "--src, --dst, --weight, --op, --time, --time-unit, --time-format, --quote, "
+                "--missing-ids, --skip-bad-rows, --replace and --dry-run need a PATH"
             )
         edge_columns(graph.settings.columns_of_edges, named)
         if dry:
@@ -392,6 +403,10 @@ def _tell_outcome(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
+        if progress.n_nodes > before.progress.n_nodes:
+            ids = home.nodes.external_ids(graph, progress.n_nodes)
+            if note := doubtful_ids_note(graph, ids.slice(before.progress.n_nodes)):
+                say(f"note: {note}")
         repair_fault = home.manifest.repairs.fault(graph.id)
         if note := graph_note(meta, repair_fault=repair_fault):
             say(f"note: {note}")

@@ -1,7 +1,6 @@
 """`peewit source`: what the ingest daemon reads, and what became of the files."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -14,11 +13,15 @@ from peewit.service.cli.labels.table_files import (
     DstOption,
     LabelColumnOption,
     LabelOption,
+    MissingIdsOption,
     NodeOption,
     OpOption,
+    QuoteOption,
     ReplaceOption,
     SrcOption,
+    TimeFormatOption,
     TimeOption,
+    TimeUnitOption,
     WeightOption,
 )
 from peewit.service.cli.operation_commands import here_of
@@ -88,6 +91,10 @@ def add(
     weight: WeightOption = None,
     op: OpOption = None,
     time: TimeOption = None,
+    time_unit: TimeUnitOption = None,
+    time_format: TimeFormatOption = None,
+    quote: QuoteOption = None,
+    missing_ids: MissingIdsOption = None,
     node: NodeOption = None,
     label: LabelOption = None,
     label_column: LabelColumnOption = None,
@@ -106,6 +113,9 @@ def add(
     with open_home() as home:
         graph = home.graph(name)
         named = given(src=src, dst=dst, weight=weight, op=op, time=time, node=node, label=label)
+        named |= given(
+            time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
+        )
         source = add_source(
             here_of(home),
             graph,
@@ -215,12 +225,6 @@ def _look_at_files(location: str, *, follow: bool) -> None:
         raise typer.BadParameter(
             f"must be {scheme} for {scheme}://, got files", param_hint="--kind"
         )
-    signs = {
-        "delta": (Path(location) / "_delta_log").is_dir(),
-        "iceberg": any((Path(location) / "metadata").glob("*.metadata.json")),
-    }
-    for kind in (kind for kind, is_there in signs.items() if is_there):
-        say(f"this is a table, whose files hold removed rows, too; --kind {kind} follows it")
     try:
         listed(EdgeFiles(location))
     except ValueError:

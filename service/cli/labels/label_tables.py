@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 import typer
 
 from peewit.service.cli.labels.table_files import (
+    KeepWordOption,
     LabelColumnOption,
     LabelOption,
     NodeOption,
+    NoLabelOption,
     OutputFile,
+    QuoteOption,
     labels_of_file,
     print_bytes,
     table_format,
@@ -35,6 +38,7 @@ from peewit.service.labels.label_entry import LabelsRefused, encode_labels
 from peewit.service.operations.label_columns import list_label_columns
 from peewit.service.tables.column_names import label_columns
 from peewit.service.tables.uploads.givers import left_to_rows
+from peewit.service.tables.uploads.label_words import LabelWords, left_out_text
 from peewit.service.wire.labels import LabelColumnList, LabelOrigin
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
@@ -61,6 +65,9 @@ def put(
     ] = "refuse",
     node: NodeOption = None,
     label: LabelOption = None,
+    no_label: NoLabelOption = None,
+    keep_word: KeepWordOption = None,
+    quote: QuoteOption = None,
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,7 +118,12 @@ def put(
         named = given(node=node, label=label)
         givers = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
         columns = label_columns(
-            graph.settings.columns, named, names=tuple(names or ()), givers=givers
+            graph.settings.columns,
+            named,
+            names=tuple(names or ()),
+            givers=givers,
+            words=LabelWords(no_label=tuple(no_label or ()), keep_word=tuple(keep_word or ())),
+            quote=quote,
         )
         labeling = home.labeling
         rows = labels_of_file(file, labeling, graph, columns)
@@ -132,7 +144,9 @@ def put(
                 say(f"  unknown node {refused}")
             raise typer.Exit(1) from error
     text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
-    tell(text if receipt.accepted else f"{text}; {file} has no labels", receipt, as_json=json)
+    if not (receipt.accepted or receipt.left_out):
+        text = f"{text}; {file} has no labels"
+    tell("; ".join(filter(None, [text, left_out_text(receipt.left_out)])), receipt, as_json=json)
 
 
 def show_columns(answer: LabelColumnList, **_: object) -> None:

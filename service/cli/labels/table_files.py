@@ -25,7 +25,9 @@ from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults
+from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
+from peewit.streaming.edges.time_units import TimeUnit
 
 SrcOption = Annotated[
     str | None, typer.Option("--src", metavar="COLUMN", help="Column of one end; '#1' by place.")
@@ -40,6 +42,49 @@ OpOption = Annotated[
 TimeOption = Annotated[
     str | None,
     typer.Option("--time", metavar="COLUMN", help="Column of the time, in graphs with a window."),
+]
+TimeUnitOption = Annotated[
+    TimeUnit | None,
+    typer.Option(
+        "--time-unit",
+        help="What times that are numbers count: s, ms, us or ns; by default seconds, which must "
+        "lie between 1990 and the end of next year.",
+    ),
+]
+TimeFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time-format",
+        metavar="FORMAT",
+        help="How times are written, as strptime has it: %Y%m%d for 20260301.",
+    ),
+]
+QuoteOption = Annotated[
+    Quote | None,
+    typer.Option(
+        "--quote",
+        help="Whether a double quote before a field of text quotes it; by default it does, and "
+        "text where it seems not to is refused.",
+    ),
+]
+MissingIdsOption = Annotated[
+    MissingIds | None,
+    typer.Option(
+        "--missing-ids",
+        help="Ids that are words for nothing, as NULL and NA: refuse the file, or keep them.",
+    ),
+]
+NoLabelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--no-label",
+        metavar="WORD",
+        help="A further word that means no label, besides NA, ?, unknown and their like.",
+    ),
+]
+KeepWordOption = Annotated[
+    list[str] | None,
+    typer.Option("--keep-word", metavar="WORD", help="Take such a word for a label."),
 ]
 WeightOption = Annotated[
     str | None, typer.Option("--weight", metavar="COLUMN", help="Column of the weight.")

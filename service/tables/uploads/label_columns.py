@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.reading_options import Quote
 
 MAX_COLUMN_BYTES: Final = 200
 """Most bytes of the name of a column of labels."""
@@ -28,6 +30,8 @@ class LabelColumns:
     into: str = ""  # the graph's column for ``label``
     names: tuple[str, ...] = ()  # of the graph's columns, too
     givers: tuple[str, ...] = ()  # of `GIVER_COLUMNS`; read where the table has them
+    words: LabelWords = USUAL_WORDS  # that mean no label
+    quote: Quote | None = None  # of CSV
 
     @property
     def of_labels(self) -> tuple[str, ...]:

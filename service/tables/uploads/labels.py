@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
 from peewit.service.tables.uploads.givers import Giver, giver_columns, read_givers
 from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_labels, values_of
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
+from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.service.tables.uploads.limits import (
     LABEL_ROWS,
     UploadLimits,
@@ -25,7 +26,6 @@ from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import (
-    INTEGER,
     LIMIT,
     NodeId,
     is_integer,
@@ -33,15 +33,16 @@ from peewit.streaming.edges.node_ids import (
     node_id,
 )
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
 
 LabelValue = str | int | float
 
+_WHOLE: Final = re.compile(r"(0|-?[1-9][0-9]{0,17})(\.0)?")
 _NUMBER: Final = re.compile(
-    r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE
+    r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
 )
-_POINT: Final = re.compile(r"[.eE]")
-"""Matches text of real numbers, not of whole ones."""
 
 _MAX_UTF8_BYTES: Final = 4  # of a character
 
@@ -54,6 +55,7 @@ class UploadedLabels:
     labels: list[LabelValue]
     givers: list[Giver] | None = None  # None where the table does not say
     giver_rows: Mapping[Giver, int] = field(default_factory=dict)  # first row of each different one
+    left_out: Mapping[str, int] = field(default_factory=dict)  # rows of words that mean no label
 
     def last_of_each(self) -> dict[str, LabelValue]:
         """The last label of each node, by the node as text, in the order of first mention."""
@@ -72,9 +74,10 @@ def read_labels(
     """Labels in order, by the graph's column that they are for.
 
     In CSV, white space around labels and lines that are empty but for separators do not count. A
-    CSV column holds whole numbers when all its values are; real numbers when all its values are
-    numbers and one has a point or an exponent; else strings, and always strings where the graph's
-    column ``holds_text``. Other formats have types; booleans, dates and times become text. Raises
+    CSV column holds numbers where each is written as numbers are printed, so that 01 and 1.10 stay
+    text; and always text where the graph's column ``holds_text``. Other formats have types;
+    booleans, dates and times become text. Numbers that are all whole, as 1.0, are integers. Rows
+    whose label is a word for nothing, see `LabelWords`, are left out and counted. Raises
     `BadUpload` where the file cannot be read, a row breaks a rule, or two rows give a node
     different labels, and `TableTooLarge` as `edge_batches` does.
     """
@@ -83,7 +86,11 @@ def read_labels(
         batches = ndjson_labels(file, columns)
     else:
         options = {columns.node: "node"} | ({} if columns.names else {columns.label: "label"})
-        batches = _batches(file, table_format, columns.all, options, limits, columns.beside)
+        batches = _batches(
+            *(file, table_format, columns.all, options, limits),
+            beside=columns.beside,
+            quote=columns.quote,
+        )
     is_csv = table_format is Format.CSV
     cells = _cells(counted(batches, limits), columns, limits, is_csv=is_csv)
     return _checked_columns(cells, node_kind, columns, is_csv=is_csv, holds_text=holds_text)
@@ -121,7 +128,9 @@ def _batches(
     wanted: tuple[str, ...],
     options: Mapping[str, str],
     limits: UploadLimits | None,
+    *,
     beside: tuple[str, ...] = (),
+    quote: Quote | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Wanted columns, that of nodes first, and those beside them.
 
@@ -131,7 +140,7 @@ def _batches(
     if table_format is not Format.CSV:
         return stored_batches(file, table_format, wanted, limits, check=check, beside=beside)
     beside = () if wanted[0].startswith("#") else beside
-    return csv_batches(file, wanted + beside, check=columns_within(limits, check))
+    return csv_batches(file, wanted + beside, check=columns_within(limits, check), quote=quote)
 
 
 class _Cells(NamedTuple):
@@ -194,10 +203,48 @@ def _checked_columns(
             rows = [row for row, each in enumerate(zip(nodes, labels, strict=True)) if any(each)]
         if len(rows) < len(nodes):
             nodes, labels = [nodes[row] for row in rows], [labels[row] for row in rows]
-        if is_csv and not (holds_text and holds_text(of_graph)):
-            labels = parse_labels(labels)
-        checked[of_graph] = _check_labels(nodes, labels, node_kind, rows, name, cells.givers)
+        is_number = is_csv and not (holds_text and holds_text(of_graph))
+        nodes, labels, rows, left_out = _said(nodes, labels, rows, name, columns.words, is_number)
+        checked[of_graph] = replace(
+            _check_labels(nodes, labels, node_kind, rows, name, cells.givers), left_out=left_out
+        )
     return checked
+
+
+def _said(
+    nodes: list[Any],
+    labels: list[Any],
+    rows: Sequence[int],
+    name: str,
+    words: LabelWords,
+    may_be_numbers: bool,
+) -> tuple[list[Any], list[Any], Sequence[int], dict[str, int]]:
+    """Rows whose label is none of the words for nothing, and how many others there are of each.
+
+    Text of CSV is read as numbers if it ``may_be_numbers`` once these rows are gone.
+    """
+    left_out: dict[str, int] = {}
+    for parse in (may_be_numbers, False):
+        held = labels
+        if parse:  # -1 is judged among numbers
+            held = [None if label == "-1" else label for label in labels]
+        places, counts = words.left_out(held, name)
+        if places:
+            stay = [place for place in range(len(labels)) if place not in places]
+            nodes, labels = [nodes[place] for place in stay], [labels[place] for place in stay]
+            rows = [rows[place] for place in stay]
+            left_out |= counts
+        if not parse:
+            break
+        labels = parse_labels(labels)
+    kinds = set(map(type, labels))
+    if float in kinds and kinds <= {float, int} and all(map(_is_whole, labels)):
+        labels = [int(label) for label in labels]
+    return nodes, labels, rows, left_out
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number) < LIMIT and number == int(number)
 
 
 def _check_labels(
@@ -292,12 +339,13 @@ def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
 
 def parse_labels(labels: list[str]) -> list[Any]:
     """Labels of a CSV column, in the one type that fits all."""
-    if all(INTEGER.fullmatch(label) for label in labels):
-        return [int(label) for label in labels]
-    is_real = any(_POINT.search(label) for label in labels)
-    if is_real and all(_NUMBER.fullmatch(label) for label in labels):
-        return [float(label) for label in labels]
-    return labels
+    if not all(_NUMBER.fullmatch(label) for label in labels):
+        return labels
+    if all(_WHOLE.fullmatch(label) for label in labels):
+        return [int(label.partition(".")[0]) for label in labels]
+    numbers = [float(label) for label in labels]
+    are_printed = list(map(repr, numbers)) == labels
+    return numbers if are_printed or not all(map(math.isfinite, numbers)) else labels
 
 
 def _check_names(wanted: Sequence[str], options: Mapping[str, str], names: Sequence[str]) -> None:
@@ -340,6 +388,8 @@ def _as_labels(column: pa.Array, name: str, *, first_row: int) -> pa.Array:
 
 def _valid_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     column = batch.column(name)
+    if not isinstance(column.type, pa.JsonType):
+        column = plain_column(column)
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -132,7 +132,7 @@ POISON: list[tuple[Any, str]] = [
     ({**edge("a", "b"), "weight": "x"}, "must hold numbers"),
     (b"a,b,heavy", "must hold numbers"),
     (b"a\xff,b", "CSV in UTF-8"),
-    (b"\x00\x00\x00\x00\x07{}", "a line of CSV must have the fields"),
+    (b"\x00\x00\x00\x00\x07{}", "plain CSV or an Arrow stream"),
     (arrow(pa.table(COLUMNS))[:-40], "whole Arrow IPC stream"),
     (arrow(pa.table({"src": ["a"]})), "column 'dst' is missing"),
     (arrow(pa.table({f"c{number}": ["a"] for number in range(1025)})), "at most 1024 columns"),

@@ -115,7 +115,7 @@ REFUSED: Final = {
     "views": ("BadEdges", "column 'src' must hold strings of at most 2000 bytes, got x+"),
     "wide": ("TableTooLarge", "columns must be at most 10000; .*PEEWIT_MAX_COLUMNS.*got 100000"),
     "numbers": ("TableTooLarge", "columns must be at most 10000; .*got 100001"),
-    "quoted": ("BadUpload", "the CSV is damaged"),
+    "quoted": ("BadUpload", "quoted lines look like rows"),
     "chunks": ("TableTooLarge", "columns must be at most 10000; .*got 12000"),
     "groups": ("BadUpload", "must have at most 4096 row groups, got 5000"),
     "structs": ("BadUpload", "footer and page headers must have at most 262144 structures"),

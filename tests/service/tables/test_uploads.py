@@ -94,7 +94,7 @@ def test_json_lines_take_integers_as_strings_and_skip_blank_lines() -> None:
         (b'{"src":"a","dst":null}\n', Format.NDJSON, "string", 0, "'dst' must not be null"),
         (b'{"src":"a","dst":"b","weight":true}\n', Format.NDJSON, "string", 0, "hold numbers"),
         (b'{"src":"a","dst":"b","weight":0}\n', Format.NDJSON, "string", 0, "finite and > 0"),
-        (b"[]\n", Format.NDJSON, "string", 0, "must be an object"),
+        (b"[]\n", Format.NDJSON, "string", 0, "not an array"),
         (b"PAR1", Format.PARQUET, "string", None, "must be a Parquet file"),
         (b"", Format.ARROW, "string", None, "must be an Arrow IPC stream"),
     ],
@@ -160,7 +160,7 @@ def test_json_labels_may_mix_numbers_and_strings() -> None:
         [2**63 - 1, -(2**63), 0],
         [1, 1.0, "1", "1.0"],
         [9007199254740993, 0.1],
-        ["\N{SNOWMAN}", "null", "\u0000"],
+        ["\N{SNOWMAN}", "void", "\u0000"],
         [None, 1, "x"],
         [-0.0, 5e-324, 1.7e16],
     ],
@@ -212,7 +212,6 @@ def test_a_csv_column_with_one_word_holds_words() -> None:
         ([{"node": "a", "label": ""}], 0, "a string with a character"),
         ([{"node": "a", "label": True}], 0, "64-bit integer"),
         ([{"node": "a", "label": 2**63}], 0, "64-bit integer"),
-        ([{"node": "a", "label": 1.5}, {"node": "b", "label": float("nan")}], 1, "finite number"),
         ([{"node": "a", "label": float("-inf")}], 0, "finite number"),
         ([{"node": 7, "label": "x"}], 0, "'node' must be a string"),
     ],
@@ -271,9 +270,12 @@ def test_real_labels_read_alike_in_every_format(table_format: Format, kind: pa.D
 @pytest.mark.parametrize(
     ("column", "labels"),
     [
-        (["1.5", "-2", ".5", "3.", "1e3", "+7"], [1.5, -2.0, 0.5, 3.0, 1000.0, 7.0]),
+        (["1.5", "-2.0", "0.5", "1e+16"], [1.5, -2.0, 0.5, 1e16]),
+        (["1.5", "-2", ".5", "3.", "1e3", "+7"], ["1.5", "-2", ".5", "3.", "1e3", "+7"]),
+        (["1.0", "0.0", "2"], [1, 0, 2]),
+        (["01", "1"], ["01", "1"]),
+        (["1.10", "1.1"], ["1.10", "1.1"]),
         (["1", "20000000000000000000"], ["1", "20000000000000000000"]),
-        (["nan", "inf"], ["nan", "inf"]),
         (["1.5", "x"], ["1.5", "x"]),
         (["1.5.2", "1.5"], ["1.5.2", "1.5"]),
     ],
@@ -285,7 +287,7 @@ def test_a_csv_column_is_real_when_all_of_it_can_be(column: list[str], labels: l
     assert [type(label) for label in found.labels] == [type(label) for label in labels]
 
 
-@pytest.mark.parametrize("bad", ["nan", "-inf", "Infinity", "1e999"])
+@pytest.mark.parametrize("bad", ["-inf", "Infinity", "1e999"])
 def test_numbers_of_a_csv_that_are_not_finite_are_named(bad: str) -> None:
     content = io.BytesIO(f"node,label\na,1.5\nb,{bad}\n".encode())
     with pytest.raises(BadUpload, match="'label' must be a finite number") as caught:

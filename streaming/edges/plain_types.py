@@ -1,0 +1,40 @@
+"""Plain types: the one gate that turns the types of Arrow into the few that tables are read in.
+
+Dictionaries, runs, views and extensions become what they stand for. What is none of text, bytes,
+numbers, truth values, moments or lists is refused by whoever reads the column, by name.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_WIDE: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type whose values a column of some type stands for."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return _WIDE.get(kind, kind)
+
+
+def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The column itself where its type is plain, else its values in the plain type."""
+    if plain_type(column.type) == column.type:
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [plain_column(chunk) for chunk in column.chunks]
+        return pa.chunked_array(chunks, plain_type(column.type))
+    if isinstance(column.type, pa.BaseExtensionType):
+        return plain_column(column.storage)
+    if pa.types.is_dictionary(column.type):
+        values = plain_column(column.dictionary)
+        return values.take(column.indices)
+    if pa.types.is_run_end_encoded(column.type):
+        return plain_column(pc.run_end_decode(column))
+    return column.cast(_WIDE[column.type])

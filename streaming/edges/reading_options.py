@@ -1,0 +1,24 @@
+"""Options of reading a table, and words for nothing; needs the standard library alone."""
+
+from typing import Final, Literal, TypeAlias
+
+Quote: TypeAlias = Literal["double", "none"]
+"""Whether a double quote at the beginning of a field quotes it; looked at where nobody says."""
+
+MissingIds: TypeAlias = Literal["refuse", "keep"]
+"""What becomes of ids that are words for a missing value."""
+
+READING_OPTIONS: Final = ("time_unit", "time_format", "quote", "missing_ids")
+"""Names of all of them, beside those of columns."""
+
+MISSING_WORDS: Final = frozenset({"na", "n/a", "nan", "none", "null", "\\n", "<na>", "nat"})
+"""In small letters: what databases, R, pandas and Spark write. As the id of a node one of them
+would join everything that lacks a value."""
+
+DOUBTFUL_WORDS: Final = frozenset({"-1", "?", "unknown"})
+"""May be meant: as ids they are taken and told, as labels they mean nothing."""
+
+
+def is_missing(word: str) -> bool:
+    """Whether a word, in any case, stands for a missing value."""
+    return word.lower() in MISSING_WORDS

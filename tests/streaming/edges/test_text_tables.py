@@ -1,0 +1,266 @@
+"""Text as it comes: what is read, what is refused by name, and never a wrong row in silence."""
+
+import bz2
+import csv
+import io
+import lzma
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.csv_tables import csv_batches
+from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.reader import read_part
+from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.sources import EdgeFiles, TableDirectory
+from peewit.streaming.edges.staging import stage
+
+ENDS = EdgeColumns(src="#1", dst="#2")
+
+
+def rows_of(
+    text: str, wanted: Sequence[str] = ("src", "dst"), quote: Quote | None = None
+) -> list[list[str]]:
+    batches = csv_batches(io.BytesIO(text.encode()), wanted, check=lambda _names: None, quote=quote)
+    return [list(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def edges_of(
+    path: Path,
+    columns: EdgeColumns | None = None,
+    *,
+    kind: NodeKind = "string",
+    max_bad_rows: int = 0,
+) -> list[tuple[object, object, float]]:
+    """Edges of a file, as ingest reads it."""
+    (file,) = EdgeFiles(path, columns=columns or EdgeColumns(), max_bad_rows=max_bad_rows).list()
+    edges = []
+    with stage(file, path.parent / "staging", node_kind=kind) as staged:
+        for part in staged.parts:
+            block = read_part(staged, part, node_kind=kind, max_nodes=100)
+            columns_of = block.src.to_pylist(), block.dst.to_pylist(), block.weight.tolist()
+            edges += list(zip(*columns_of, strict=True))
+    return edges
+
+
+FIELD = st.text(st.sampled_from('ab", ;\t'), max_size=4)
+LINES = st.lists(st.lists(FIELD, min_size=2, max_size=2), min_size=1, max_size=6)
+
+
+@given(LINES, st.sampled_from(",;\t"), st.booleans())
+def test_text_that_quotes_is_read_as_a_slow_reader_has_it(
+    lines: list[list[str]], separator: str, quotes_all: bool
+) -> None:
+    out = io.StringIO()
+    quoting = csv.QUOTE_ALL if quotes_all else csv.QUOTE_MINIMAL
+    writer = csv.writer(out, delimiter=separator, quoting=quoting, lineterminator="\n")
+    writer.writerows([["src", "dst"], *lines])
+    assert rows_of(out.getvalue(), quote="double") == [
+        line if '"' in out.getvalue() else [field.strip() for field in line] for line in lines
+    ]
+
+
+@given(st.lists(st.text(st.sampled_from('ab",\n'), max_size=8), min_size=1, max_size=6))
+def test_text_of_any_shape_is_read_as_a_slow_reader_has_it_or_refused(lines: list[str]) -> None:
+    text = "src,dst\n" + "\n".join(lines)
+    try:
+        read = rows_of(text)
+    except BadTable:
+        return
+    slow = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row][1:]
+    if '"' not in text:
+        slow = [[field.strip() for field in row] for row in slow]
+    assert read == slow
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'src\tdst\n"abc\tdef\nx\ty\n"q\tr\n',  # text stands behind the quote that closes
+        'src\tdst\n"Heroes"_(album)\tBowie\n',
+        'src\tdst\n"abc\tdef\nx\ty\nq"\tr\ns\tt\n',  # what is quoted looks like rows
+        "src,dst\n" + "".join(f'a{n},"b{n}\n' for n in range(3)) + 'a,b"\n',
+        'src,dst\na,"b\n',  # nothing closes it
+        'src,dst\na, "b"\n',  # the quotes would be part of the name
+        "src,dst\n" + "a,b\n" * 300_000 + '"a,b\n',  # beyond the first mebibyte
+    ],
+)
+def test_text_that_does_not_quote_is_refused_until_that_is_said(text: str) -> None:
+    with pytest.raises(BadTable, match="quote='none'"):
+        rows_of(text)
+    plain = rows_of(text, quote="none")
+    n_lines = len(text.splitlines()) - 1
+    assert len(plain) == n_lines
+    assert not any("\n" in field for row in plain for field in row)
+
+
+def test_quoted_lines_may_be_long_and_many() -> None:
+    text = "src,dst,text\n" + "".join(f'u{n},v{n},"one\ntwo, and\n{n}"\n' for n in range(40_000))
+    assert rows_of(text)[::39_999] == [["u0", "v0"], ["u39999", "v39999"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "rows"),
+    [
+        ("src, dst\na, b\n c ,d\n", ("src", "dst"), [["a", "b"], ["c", "d"]]),
+        ("sep=;\nsrc;dst\na;b,c\n", ("src", "dst"), [["a", "b,c"]]),
+        ("\ufeffsrc,dst\na,b\n", ("src", "dst"), [["a", "b"]]),
+        ("a b 0,5\nc  d 0,7\n", ("#1", "#2"), [["a", "b"], ["c", "d"]]),
+        ("a,b\tc\nd\te,f\n", ("#1", "#2"), [["a,b", "c"], ["d", "e,f"]]),
+        ("a;b;0,5\nc;d;1,5\n", ("#1", "#2"), [["a", "b"], ["c", "d"]]),
+        (" 1   2\n3\t4 \n", ("#1", "#2"), [["1", "2"], ["3", "4"]]),
+    ],
+)
+def test_odd_text_is_cut_where_it_is_meant(
+    text: str, wanted: Sequence[str], rows: list[list[str]]
+) -> None:
+    assert rows_of(text, wanted) == rows
+
+
+def test_matrix_market_has_its_sizes_and_comments_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "g.mtx"
+    head = "%%MatrixMarket matrix coordinate real symmetric\n% made by hand\n 3  3 2\n"
+    path.write_text(f"{head}  1   2  5.0\n3\t1 2.5e-1\n")
+    assert edges_of(path, kind="int64") == [(1, 2, 5.0), (3, 1, 0.25)]
+    assert edges_of(path, ENDS) == [("1", "2", 1.0), ("3", "1", 1.0)]
+    for bad in ("array real general\n2 2\n1\n", "coordinate complex general\n2 2 1\n1 2 1 0\n"):
+        path.write_text(f"%%MatrixMarket matrix {bad}")
+        with pytest.raises(BadTable, match="MatrixMarket"):
+            edges_of(path)
+
+
+def test_a_header_between_joined_files_is_refused_or_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("src,dst\na,b\nsrc,x\nsrc,dst\nc,d\n")
+    with pytest.raises(BadTable, match="name the columns again") as caught:
+        edges_of(path)
+    assert caught.value.row == 2
+    assert edges_of(path, max_bad_rows=1) == [("a", "b", 1), ("src", "x", 1), ("c", "d", 1)]
+
+
+WORDS = ["NA", "n/a", "NaN", "None", "NULL", "\\N", "<NA>", "NaT", "null"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_for_nothing_are_no_ids_until_that_is_said(tmp_path: Path, word: str) -> None:
+    table = pa.table({"src": ["a", "nina", word], "dst": ["b", "nan.", "c"]})
+    pq.write_table(table, tmp_path / "e.parquet")
+    lines = ["src,dst", *(",".join(row.values()) for row in table.to_pylist())]
+    (tmp_path / "e.csv").write_text("\n".join(lines) + "\n")
+    keeps = EdgeColumns(missing_ids="keep")
+    for name in ("e.parquet", "e.csv"):
+        with pytest.raises(BadTable, match="words for a missing value") as caught:
+            edges_of(tmp_path / name)
+        assert (caught.value.row, caught.value.value) == (2, repr(word))
+        assert len(edges_of(tmp_path / name, max_bad_rows=1)) == 2
+        assert edges_of(tmp_path / name, keeps)[2] == (word, "c", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("op", "delete"),
+        ("__op", "D"),
+        ("_change_type", "update_preimage"),
+        ("op_type", "-D"),
+        ("__deleted", "true"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
+def test_deletes_that_nobody_carries_out_are_refused(
+    tmp_path: Path, name: str, value: str, suffix: str
+) -> None:
+    path = tmp_path / f"e.{suffix}"
+    rows = [{"src": "a", "dst": "b", name: "x"}, {"src": "a", "dst": "b", name: value}]
+    match suffix:
+        case "csv":
+            path.write_text(f"src,dst,{name}\na,b,x\na,b,{value}\n")
+        case "ndjson":
+            path.write_text("".join(f"{row}\n".replace("'", '"') for row in rows))
+        case _:
+            pq.write_table(pa.Table.from_pylist(rows), path)
+    with pytest.raises(BadTable, match="asks for deletes") as caught:
+        edges_of(path)
+    assert caught.value.row == 1
+    assert len(edges_of(path, EdgeColumns(op="\n(no column)"))) == 2
+
+
+def test_integers_stay_what_they_are_written_as(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("src,dst\n1.0,2.0\n3.0,0.0\n")
+    assert edges_of(path, kind="int64") == [(1, 2, 1.0), (3, 0, 1.0)]
+    for bad in ("01", "+1", "-0", "1.5"):
+        path.write_text(f"src,dst\n10,20\n{bad},2\n")
+        with pytest.raises(BadTable, match="integer") as caught:
+            edges_of(path, kind="int64")
+        assert caught.value.row == 1
+    whole = pa.array([1, 2], pa.decimal128(38, 0))
+    pq.write_table(pa.table({"src": whole, "dst": [3.0, 4.0]}), tmp_path / "e.parquet")
+    assert edges_of(tmp_path / "e.parquet", kind="int64") == [(1, 3, 1.0), (2, 4, 1.0)]
+    huge = pa.array([1, 10**30], pa.decimal128(38, 0))
+    pq.write_table(pa.table({"src": huge, "dst": [3, 4]}), tmp_path / "e.parquet")
+    with pytest.raises(BadTable, match="64-bit integers"):
+        edges_of(tmp_path / "e.parquet", kind="int64")
+
+
+TEXT = "src,dst\na,b\nc,d\n"
+
+
+def test_compressed_files_and_unknown_endings_are_what_they_hold(tmp_path: Path) -> None:
+    for name, content in (
+        ("e.csv.bz2", bz2.compress(TEXT.encode())),
+        ("e.csv.xz", lzma.compress(TEXT.encode())),
+        ("e.edgelist", b"a b\nc d\n"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        columns = ENDS if name.endswith("edgelist") else None
+        assert len(edges_of(tmp_path / name, columns)) == 2
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+        archive.writestr("in/e.csv", TEXT)
+    assert len(edges_of(tmp_path / "one.zip")) == 2
+    pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), tmp_path / "part-00000")
+    assert len(edges_of(tmp_path / "part-00000")) == 1
+
+
+@pytest.mark.parametrize("name", ["out.social", "g.gml", "g.xlsx", "part-0", "e.csv.gz", "e.zip"])
+def test_a_file_of_no_known_kind_is_told_which_are_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("1 2\n2 3\n")
+    with pytest.raises(BadTable, match=r"\.csv"):
+        edges_of(tmp_path / name, ENDS)
+
+
+@pytest.mark.parametrize(
+    "sign", ["_delta_log/0.json", "metadata/v1.metadata.json", ".hoodie/hoodie.properties"]
+)
+@pytest.mark.parametrize("where", ["", "below/"])
+def test_the_directory_of_a_table_is_no_directory_of_files(
+    tmp_path: Path, sign: str, where: str
+) -> None:
+    pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), tmp_path / "part-0.parquet")
+    of_table = tmp_path / where / sign
+    of_table.parent.mkdir(parents=True)
+    of_table.write_text("{}")
+    with pytest.raises(TableDirectory, match="rows that were removed"):
+        EdgeFiles(tmp_path).list()
+
+
+def test_types_of_arrow_that_stand_for_text_are_text(tmp_path: Path) -> None:
+    views = pa.array(["a", "b", "a"], pa.string_view())
+    indices = pa.array([0, 1, 0], pa.uint32())
+    for ends in (
+        views,
+        pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b"], pa.string_view())),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array(["a", "b"])),
+    ):
+        table = pa.table({"src": ends, "dst": ["c", "d", "e"]})
+        with pa.ipc.new_file(str(tmp_path / "e.arrow"), table.schema) as writer:
+            writer.write_table(table)
+        assert [edge[0] for edge in edges_of(tmp_path / "e.arrow")] == ends.to_pylist()
