@@ -4,6 +4,7 @@ A deleted graph frees its name at once; `purge_deleted` removes its rows and fil
 time. Stores of their own keep what is inside a graph (files, labels, jobs).
 """
 
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,9 @@ from peewit.service.graph_settings import (
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.problems import Conflict, NotFound
+
+GRAPH_ID: Final = re.compile(r"[0-9a-f]{32}")
+"""What the catalog makes, and the names of folders; ids of a backup may be others."""
 
 _PURGE_ROWS: Final = 50_000
 _ACTIVE: Final = select(graphs).where(graphs.c.state == "active")
@@ -296,7 +300,7 @@ class Catalog:
         with self._database.read() as connection:
             purged = list(connection.execute(statement).scalars())
         for graph_id in purged:
-            if (graphs_directory / graph_id).exists():
+            if GRAPH_ID.fullmatch(graph_id) and (graphs_directory / graph_id).exists():
                 shutil.rmtree(graphs_directory / graph_id)
             self._remove_rows(graph_id)
         return purged

@@ -28,6 +28,7 @@ HEADER: Final = "X-Request-ID"
 NO_ROUTE: Final = "(none)"
 """Stands for paths without a route, so that clients cannot make up series."""
 
+_NO_SNIFF: Final = (b"x-content-type-options", b"nosniff")
 _NAME: Final = HEADER.lower().encode()
 _SAFE: Final = re.compile(rb"[A-Za-z0-9._~:-]{1,128}")
 
@@ -130,7 +131,10 @@ class Observed:
             nonlocal status, is_told
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), header]}
+                headers = [*message.get("headers", ()), header]
+                if not any(name == _NO_SNIFF[0] for name, _ in headers):
+                    headers.append(_NO_SNIFF)
+                message = {**message, "headers": headers}
             elif not is_told and not message.get("more_body", False):
                 # Before the client can know that it is answered: it may look at the metrics next.
                 is_told = True

@@ -5,6 +5,8 @@ of its commands runs, after `prepare_environment`, so that numba reads the right
 commands start fast.
 """
 
+import io
+import os
 import sys
 from typing import Any, Final
 
@@ -108,8 +110,14 @@ def main() -> None:
     With ``--json`` the last line on stderr is the error, as JSON.
     """
     as_json = "--json" in sys.argv
+    for stream in (sys.stdout, sys.stderr):  # of a terminal that cannot show all names
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         exit_code = typer.main.get_command(_app)(prog_name="peewit", standalone_mode=not as_json)
+    except BrokenPipeError:  # `head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        exit_code = 0
     except Exception as error:  # noqa: BLE001 - `tell_failure` raises the unexpected again
         from peewit.service.cli.failure import tell_failure  # noqa: PLC0415 - only errors need it
 

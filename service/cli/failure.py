@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 
 from peewit.service.cli.option_names import as_options
+from peewit.service.cli.session import say
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.logs import log_choice
 from peewit.service.problems import DatabaseAway, InvalidArgument, details_of, type_of
@@ -47,7 +48,7 @@ def tell_failure(error: Exception, *, as_json: bool) -> int:
         return exit_code
     if _wants_traceback():
         traceback.print_exception(error)
-    sys.stderr.write(f"peewit: {redacted(_one_line(error))}\n")
+    say(f"peewit: {redacted(_one_line(error))}")
     return exit_code
 
 

@@ -18,6 +18,7 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     as_text,
+    echo,
     open_home,
     print_fields,
     print_json,
@@ -230,7 +231,7 @@ def show_record(answer: Any) -> None:
             values[each.name.replace("_", " ")] = value
     print_fields(values)
     for rows in tables.values():
-        typer.echo()
+        echo()
         names = [each.name for each in fields(rows[0])]
         print_rows(
             [each.replace("_", " ") for each in names],

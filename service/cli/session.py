@@ -4,12 +4,13 @@ Answers go to stdout, as text for people or, with ``--json``, as one JSON value.
 errors go to stderr.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
@@ -39,6 +40,9 @@ ModelName = Annotated[
 
 INTERRUPTED = 130
 """Exit code of a command that a signal has ended."""
+
+_CONTROLS: Final = re.compile(r"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that move the cursor, ring or begin a command; not those of colors."""
 
 _PIPED_WIDTH = 100_000
 """Columns when stdout is no terminal: wide enough that nothing is folded."""
@@ -86,10 +90,22 @@ def stderr_console() -> "Console":
     return Console(stderr=True, highlight=False, markup=False)
 
 
+def printable(text: str) -> str:
+    """Text with what controls terminals escaped, but for colors: ids and names come from others."""
+    if text.isprintable():
+        return text
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def say(text: str) -> None:
     """Print one line on stderr."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(printable(text) + "\n")
     sys.stderr.flush()
+
+
+def echo(text: str = "") -> None:
+    """Print lines on stdout."""
+    typer.echo(printable(text))
 
 
 def print_json(value: object) -> None:
@@ -158,7 +174,7 @@ def _print_table(table: "Table") -> None:
     console = Console(highlight=False, markup=False, width=width)
     with console.capture() as captured:
         console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def given(**options: Any) -> dict[str, Any]:

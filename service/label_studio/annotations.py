@@ -62,6 +62,9 @@ _ANSWERED: Final = frozenset({"annotations", "completions"})
 """Keys of tasks that somebody has seen."""
 
 
+_ODD: Final = (ValueError, TypeError, AttributeError, KeyError, OverflowError)
+
+
 class _NoAnswer(Exception):
     """There is no choice, and nothing is wrong."""
 
@@ -73,9 +76,12 @@ def read_export(exported: object, *, graph: str, control: str = CONTROL) -> Expo
     labeling configuration. Raises a ValueError where the export is no list of objects, or holds
     tasks as they were imported.
     """
-    if not isinstance(exported, list) or not all(isinstance(each, dict) for each in exported):
+    if not isinstance(exported, list) or not (
+        not exported or any(isinstance(each, dict) for each in exported)
+    ):
         raise ValueError("the export must be a list of tasks, as JSON or JSON_MIN of Label Studio")
-    if exported and all("data" in each and not each.keys() & _ANSWERED for each in exported):
+    tasks = [each for each in exported if isinstance(each, dict)]
+    if tasks and all("data" in each and not each.keys() & _ANSWERED for each in tasks):
         raise ValueError(
             "the export must hold annotations, got tasks without any: import these into Label "
             "Studio, and export them there as JSON once they are labeled"
@@ -84,13 +90,16 @@ def read_export(exported: object, *, graph: str, control: str = CONTROL) -> Expo
     refused: list[RefusedTask] = []
     n_skipped = n_unanswered = 0
     for place, row in enumerate(exported):
+        if not isinstance(row, dict):
+            refused.append(RefusedTask(task=str(place), reason="a task must be an object"))
+            continue
         task = str(row.get("id", place))
         try:
             data = row["data"] if "annotations" in row else row
             node, origin = _asked(data, graph)
             annotations = list(_annotations(row, control))
-        except ValueError as error:
-            refused.append(RefusedTask(task=task, reason=str(error)))
+        except _ODD as error:
+            refused.append(_refused(task, error))
             continue
         n_unanswered += not annotations
         for annotation in annotations:
@@ -111,9 +120,16 @@ def read_export(exported: object, *, graph: str, control: str = CONTROL) -> Expo
                 )
             except _NoAnswer:
                 n_unanswered += 1
-            except ValueError as error:
-                refused.append(RefusedTask(task=task, reason=str(error)))
+            except _ODD as error:
+                refused.append(_refused(task, error))
     return Export(answers=answers, refused=refused, n_skipped=n_skipped, n_unanswered=n_unanswered)
+
+
+def _refused(task: str, error: Exception) -> RefusedTask:
+    """A task that breaks a rule of ours, or is of a shape that nobody foresaw."""
+    is_ours = type(error) is ValueError
+    reason = str(error) if is_ours else f"the task must be as Label Studio writes it ({error})"
+    return RefusedTask(task=task, reason=reason)
 
 
 def agreed(answers: Iterable[Answer]) -> tuple[list[Agreed], list[RefusedTask]]:
@@ -221,8 +237,10 @@ def _time(annotation: Mapping[str, Any]) -> datetime | None:
     if told is None:
         return None
     try:
-        return datetime.fromisoformat(str(told))
-    except ValueError:
+        at = datetime.fromisoformat(str(told))
+        at.timestamp()  # by which answers are put in order
+        return at
+    except (ValueError, OverflowError):
         raise ValueError(f"{name} must be a time as of ISO 8601, got {told!r}") from None
 
 

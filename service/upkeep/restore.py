@@ -16,6 +16,7 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, select, text, update
 
+from peewit.service.catalog import GRAPH_ID
 from peewit.service.database.engine import SERVE_LOCK, Database, open_private_database
 from peewit.service.database.migrations import require_known
 from peewit.service.database.tables import feature_sets, files, graphs, pushes, sources
@@ -215,6 +216,7 @@ def _restore(
     ):
         moved = staging / GRAPHS
         moved.mkdir(exist_ok=True)
+        _require_own_ids(source)
         for graph_id in source.execute(select(graphs.c.id)).scalars():
             _relocate_files(moved, settings.graphs_directory, graph_id)
         _flush(moved)
@@ -238,7 +240,8 @@ def _copy_files(
     done = 0
     for file in manifest.files:
         source, place = directory / file.path, staging / file.path
-        if not source.resolve().is_relative_to(directory.resolve()):
+        is_inside = source.resolve().is_relative_to(directory.resolve())
+        if not (is_inside and place.resolve().is_relative_to(staging.resolve())):
             raise DamagedBackup(f"{directory / MANIFEST} names a file outside of it: {file.path}")
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -253,6 +256,25 @@ def _copy_files(
         os.utime(place, ns=(file.modified_ns, file.modified_ns))
         done += file.size
         progress("bytes", done, manifest.n_bytes)
+
+
+def _require_own_ids(source: Connection) -> None:
+    """Raise DamagedBackup for an id that no catalog makes, or a file outside its graph's folder."""
+    for graph_id in source.execute(select(graphs.c.id)).scalars():
+        if not GRAPH_ID.fullmatch(graph_id):
+            raise DamagedBackup(
+                f"the id of a graph must be 32 hexadecimal digits, got {graph_id[:80]!r}; somebody "
+                "changed the backup, use another one"
+            )
+    for column in (pushes.c.path, feature_sets.c.path):
+        rows = select(column, column.table.c.graph_id).where(column != "")
+        for path, graph_id in source.execute(rows):
+            inside = relocated(path, graph_id, Path(GRAPHS))
+            if inside == path or ".." in Path(inside).parts:
+                raise DamagedBackup(
+                    f"a row of {column.table.name} must name a file of its graph, got "
+                    f"{path[:80]!r}; somebody changed the backup, use another one"
+                )
 
 
 def _relocate_files(graphs_root: Path, new_root: Path, graph_id: str) -> None:

@@ -253,7 +253,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         """
         truth = target_columns(np.asarray(self._with_nulls(y)))
         markers = find_markers(truth, plain(self.unlabeled))
-        known: BoolArray = ~markers.reshape(len(markers), -1).any(axis=1)
+        known: BoolArray = np.logical_not(markers.reshape(len(markers), -1).any(axis=1))
         if not known.any():
             raise ValueError(f"y must hold a label to score by, got {self.unlabeled!r} alone")
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]

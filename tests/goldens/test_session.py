@@ -22,7 +22,7 @@ graph list
 graph create g --deletions exact --max-edges 50000
 graph create g
 graph create Bad/Name
-graph create w --window 1000s --time-unit s --column time=at --column weight=amount --max-edges 50000
+graph create w --window 1000s --time-unit s --column time=at --column weight=amount --max-edges 9999
 graph list
 graph show g
 graph show missing

@@ -14,7 +14,14 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.labels.table_files import DstOption, SrcOption
 from peewit.service.cli.progress import fault_text
-from peewit.service.cli.session import AsJson, command_group, given, open_home, print_json
+from peewit.service.cli.session import (
+    AsJson,
+    command_group,
+    echo,
+    given,
+    open_home,
+    print_json,
+)
 from peewit.service.inbox.edge_deletes import (
     as_deletes,
     deletes_of_pairs,
@@ -80,9 +87,9 @@ def delete(
     if json:
         print_json({"graph": name, "push": push.id, "status": push.status, "rows": push.n_rows})
     elif push.status == "pending":
-        typer.echo(f"{name}: {push.n_rows:,} deletes are on disk; another process takes them in")
+        echo(f"{name}: {push.n_rows:,} deletes are on disk; another process takes them in")
     else:
-        typer.echo(
+        echo(
             f"{name}: rows that delete {push.n_rows:,}, edges kept {progress.edges_kept:,}, before "
             f"{graph.progress.edges_kept:,}; "
             + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)

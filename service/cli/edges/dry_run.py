@@ -12,7 +12,11 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.deletions_cost import DeletionsCost, ingest_memory
 from peewit.service.cli.edges.edge_files import listed
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.session import print_json, print_rows
+from peewit.service.cli.session import (
+    echo,
+    print_json,
+    print_rows,
+)
 from peewit.service.home import Home
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
@@ -54,7 +58,7 @@ def dry_run(
     else:
         _tell(reports, n_bytes, seconds, graph)
         if cost.are_on:
-            typer.echo(f"exact deletions add {cost}")
+            echo(f"exact deletions add {cost}")
     if any(report.refusal is not None for report in reports):
         raise typer.Exit(1)
 
@@ -93,19 +97,19 @@ def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: Gr
     )
     for report in reports:
         if report.first_rows:
-            typer.echo()
+            echo()
             rows = ((report.path if not k else "", *row) for k, row in enumerate(report.first_rows))
             print_rows(("first of", "src", "dst", "weight", "operation"), rows)
     faults = [(report.path, row) for report in reports for row in report.bad_rows]
     if faults:
-        typer.echo()
+        echo()
         print_rows(
             ("bad in", "row (from 0)", "reason", "value"),
             ((path, row.row, row.reason, row.value) for path, row in faults[:_SHOWN_FAULTS]),
         )
         if len(faults) > _SHOWN_FAULTS:
-            typer.echo(f"and {len(faults) - _SHOWN_FAULTS:,} more")
-    typer.echo(
+            echo(f"and {len(faults) - _SHOWN_FAULTS:,} more")
+    echo(
         f"\nreading took {seconds:.1f} s; ingest takes at least that, and at least "
         f"{n_bytes / 2**20:,.0f} MiB for {graph.settings.expected_nodes:,} nodes"
     )

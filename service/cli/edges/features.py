@@ -16,6 +16,7 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
+    echo,
     open_home,
     print_json,
     say,
@@ -150,10 +151,8 @@ def _tell(home: Home, name: str, ended: FeatureSetRecord, seconds: float, *, as_
         print_json({"graph": name, "set": ended, "features": status, "seconds": round(seconds, 3)})
     elif ended.status == "committed":
         kind = "sparse " if ended.is_sparse else ""
-        typer.echo(
+        echo(
             f"{name}: {ended.n_rows:,} {kind}rows of {ended.n_columns:,}, "
             f"{ended.n_new_nodes:,} new nodes, {seconds:.1f} s"
         )
-        typer.echo(
-            f"features_version {ended.features_version}: {status.n_missing:,} nodes without a row"
-        )
+        echo(f"features_version {ended.features_version}: {status.n_missing:,} nodes without a row")

@@ -33,6 +33,7 @@ from peewit.service.cli.session import (
     AsJson,
     as_text,
     command_group,
+    echo,
     given,
     keep_columns,
     open_home,
@@ -391,15 +392,15 @@ def _tell_outcome(
             }
         )
     else:
-        typer.echo(
+        echo(
             f"{name}: {progress.edges_seen:,} rows in, {progress.n_nodes:,} nodes, {seconds:.1f} s"
         )
-        typer.echo(f"snapshot {as_text(progress.snapshot)}: {kept_text(graph, meta)}")
+        echo(f"snapshot {as_text(progress.snapshot)}: {kept_text(graph, meta)}")
         if n_self_loops or n_bad_rows or n_late:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
             late = f"{n_late:,} too late for the window, " if n_late else ""
-            typer.echo(
+            echo(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )

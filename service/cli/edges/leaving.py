@@ -6,7 +6,11 @@ import pyarrow as pa
 import typer
 
 from peewit.service.cli.operation_commands import Waits, add_command
-from peewit.service.cli.session import command_group, say
+from peewit.service.cli.session import (
+    command_group,
+    echo,
+    say,
+)
 from peewit.service.graphs.notes import fault_text
 from peewit.service.operations.erasures import erase_nodes
 from peewit.service.operations.horizon_and_repairs import move_horizon, repair_graph
@@ -21,7 +25,7 @@ app = command_group()
 
 def show_erasure(erasure: Erasure, *, name: str, **_: object) -> None:
     """How far it is, and which files of sources still hold the nodes."""
-    typer.echo(
+    echo(
         f"{name}: {erasure.status} {erasure.n_nodes:,} nodes, of which the graph knew "
         f"{erasure.n_known:,}"
     )
@@ -40,7 +44,7 @@ def show_horizon(state: HorizonState, *, name: str, **_: object) -> None:
     if state.horizon is None:
         return
     n_live = "" if state.n_live is None else f": {state.n_live:,}"
-    typer.echo(
+    echo(
         f"{name}: edges live since {moment(round(state.horizon.timestamp() * SECOND))}{n_live}; "
         f"{state.n_expired or 0:,} have left"
     )
@@ -52,9 +56,9 @@ def show_repair(state: RepairState, *, name: str, **_: object) -> None:
     if state.fault is not None:
         say(f"{name}: {fault_text(state.fault)}")
     elif made is None:
-        typer.echo(f"{name}: nothing to repair")
+        echo(f"{name}: nothing to repair")
     else:
-        typer.echo(
+        echo(
             f"{name}: {made.kind} of the edges sampled anew, {made.n_edges:,} in "
             f"{made.seconds:.1f} s; snapshot {made.snapshot}"
         )

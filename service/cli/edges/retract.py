@@ -9,7 +9,13 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.ingest_until import carry_out
 from peewit.service.cli.operation_commands import here_of
-from peewit.service.cli.session import AsJson, command_group, open_home, print_json
+from peewit.service.cli.session import (
+    AsJson,
+    command_group,
+    echo,
+    open_home,
+    print_json,
+)
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileNotListed, FileRecord, RetractionRefused
 from peewit.service.operations.sources_and_files import get_file, retract_file
@@ -65,8 +71,8 @@ def retract(
         print_json({"graph": name, "files": ended, "progress": progress})
         return
     for file in ended:
-        typer.echo(f"{file.status} {file.path}: {file.n_rows or 0:,} edges")
-    typer.echo(
+        echo(f"{file.status} {file.path}: {file.n_rows or 0:,} edges")
+    echo(
         f"{name}: edges kept {progress.edges_kept:,}, before {graph.progress.edges_kept:,}; "
         + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)
     )

@@ -29,6 +29,7 @@ from peewit.service.cli.session import (
     AsJson,
     GraphName,
     command_group,
+    echo,
     given,
     keep_columns,
     open_home,
@@ -214,7 +215,7 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
 def _print_more(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A further table, if it has rows."""
     if listed_rows := list(rows):
-        typer.echo()
+        echo()
         print_rows(columns, listed_rows)
 
 

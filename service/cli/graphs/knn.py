@@ -11,6 +11,7 @@ from peewit.service.cli.session import (
     GraphName,
     as_text,
     command_group,
+    echo,
     given,
     open_home,
     print_json,
@@ -114,13 +115,13 @@ def _ingest_edges(home: Home, graph_id: str, job: Job, *, is_quiet: bool) -> lis
 def _tell_outcome(graph: GraphSettings, job: Job) -> None:
     result = job.result or {}
     width = "" if result["width"] is None else f", width {as_text(result['width'])}"
-    typer.echo(
+    echo(
         f"{graph.name}: {result['n_edges']:,} edges between the {result['k']} nearest of "
         f"{result['n_nodes'] - result['n_without_features']:,} nodes{width}, "
         f"{result['seconds']:.1f} s"
     )
     if result["recall_rows"]:
-        typer.echo(
+        echo(
             f"{result['recall']:.1%} of the true neighbors were found, by "
             f"{result['recall_rows']:,} nodes"
         )

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import typer
-
-from peewit.service.cli.session import AsJson, GraphName, command_group
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    echo,
+)
 from peewit.service.cli.solving.submission import run_job
 from peewit.service.tasks.kind_list import KINDS
 
@@ -26,7 +29,7 @@ def draw(name: GraphName, json: AsJson = False) -> None:
 
 
 def _tell_result(result: Mapping[str, Any]) -> None:
-    typer.echo(
+    echo(
         f"drew {result['n_nodes']:,} nodes of snapshot {result['snapshot']} in "
         f"{sum(result['seconds'].values()):.1f} s; `peewit serve` shows them"
     )

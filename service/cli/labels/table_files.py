@@ -12,6 +12,7 @@ import pyarrow as pa
 import typer
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.cli.session import printable
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.labels.label_entry import Labeling
 from peewit.service.tables.formats import encode
@@ -158,7 +159,11 @@ def print_bytes(pieces: Iterable[bytes]) -> None:
     """Send a table to stdout; a reader that stops early, such as ``head``, is no failure."""
     try:
         for piece in pieces:
-            sys.stdout.buffer.write(piece)
+            if sys.stdout.isatty():  # what others have named must not speak to it
+                sys.stdout.write(printable(piece.decode(errors="replace")))
+            else:
+                sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)

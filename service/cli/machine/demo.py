@@ -13,7 +13,14 @@ from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.role_options import Host, Port
 from peewit.service.cli.machine.serve import run_serve
 from peewit.service.cli.progress import CompileProgress
-from peewit.service.cli.session import AsJson, command_group, print_json, say, stderr_console
+from peewit.service.cli.session import (
+    AsJson,
+    command_group,
+    echo,
+    print_json,
+    say,
+    stderr_console,
+)
 from peewit.service.demo.walk import NOT_INHERITED, DemoFiles, demo_settings, run_demo
 from peewit.service.settings import Settings
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
@@ -61,12 +68,12 @@ def demo(
 def _tell_more(settings: Settings, users: Settings, *, serve: bool) -> None:
     peewit = demo_command(settings.home, users)
     truth = quote(str(DemoFiles(directory=settings.home).truth))
-    typer.echo("\nLook around, or label more and solve again:")
-    typer.echo(f"  {peewit} graph show digits")
-    typer.echo(f"  {peewit} predictions digits | head -4")
-    typer.echo(f"  {peewit} evaluate digits {truth}")
+    echo("\nLook around, or label more and solve again:")
+    echo(f"  {peewit} graph show digits")
+    echo(f"  {peewit} predictions digits | head -4")
+    echo(f"  {peewit} evaluate digits {truth}")
     if not serve:
-        typer.echo(f"  {peewit} serve")
+        echo(f"  {peewit} serve")
 
 
 def demo_command(home: Path, users: Settings) -> str:

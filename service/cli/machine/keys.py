@@ -7,6 +7,7 @@ import typer
 from peewit.service.cli.session import (
     AsJson,
     command_group,
+    echo,
     open_home,
     print_json,
     print_rows,
@@ -36,7 +37,7 @@ def create(
         return
     say("Keep it: it is stored as a hash and cannot be shown again. Send it as")
     say("  Authorization: Bearer <key>")
-    typer.echo(key)
+    echo(key)
 
 
 @app.command("list")

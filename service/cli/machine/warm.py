@@ -1,9 +1,13 @@
 """`peewit warm`: what image builds call, so that the first job does not wait for a compiler."""
 
-import typer
-
 from peewit.service.cli.progress import CompileProgress
-from peewit.service.cli.session import AsJson, command_group, print_json, stderr_console
+from peewit.service.cli.session import (
+    AsJson,
+    command_group,
+    echo,
+    print_json,
+    stderr_console,
+)
 from peewit.service.kernel_warmup import warm
 from peewit.solvers.kernels.compilation import n_kept, not_kept, told_of_compilations
 
@@ -19,4 +23,4 @@ def warm_up(json: AsJson = False) -> None:
     if json:
         print_json({"seconds": round(seconds, 3)})
     else:
-        typer.echo(f"kernels ready after {seconds:.1f} s")
+        echo(f"kernels ready after {seconds:.1f} s")

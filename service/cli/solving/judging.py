@@ -23,6 +23,7 @@ from peewit.service.cli.session import (
     JobOption,
     ModelName,
     command_group,
+    echo,
     open_home,
     print_fields,
     print_json,
@@ -131,7 +132,7 @@ def evaluate(
     if isinstance(result, Evaluation):
         _print_classes(result)
         if result.threshold is not None:
-            typer.echo()
+            echo()
             _print_threshold(result.threshold)
 
 
@@ -150,18 +151,18 @@ def show_sets(answer: PredictionSets, *, coverage: float, **_: object) -> None:
             for each in found.groups
         ),
     )
-    typer.echo("about what was asked is to be expected, and never less than what is guaranteed")
+    echo("about what was asked is to be expected, and never less than what is guaranteed")
     if any(len(each.labels) > 1 for each in found.groups):
-        typer.echo(
+        echo(
             "for the nodes of several classes together: of one of them more sets may miss, or "
             "fewer; --set sets=by-class promises it for each"
         )
-    typer.echo()
+    echo()
     if found.unpromised:
         one = ", ".join(map(str, found.unpromised))
         say(f"nothing is promised to nodes of classes of which no label could be left out: {one}")
     if found.mean_size is not None and found.certain_share is not None:
-        typer.echo(
+        echo(
             f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "
             f"labels in the mean, and one alone at {found.certain_share:.1%}"
         )
@@ -185,14 +186,14 @@ def show_abstention(
             for each in found.curve[:: max(1, len(found.curve) // _CURVE_SHOWN)]
         ),
     )
-    typer.echo()
+    echo()
     if found.chosen is None or found.answered_nodes is None:
-        typer.echo(
+        echo(
             f"{found.n_left_out:,} labels left out are too few, or too often wrong, to know of any "
             f"score from which on at most {max_error:.1%} are wrong"
         )
     else:
-        typer.echo(
+        echo(
             f"from score {found.chosen.score:.9g} on at most {max_error:.1%} are wrong, by "
             f"{confidence:.0%}: {found.answered_nodes:.1%} of the nodes"
         )
@@ -224,18 +225,18 @@ def show_reasons(answer: PredictionReasons, *, node: str, **_: object) -> None:
     found = answer.reasons
     predicted = found.label
     if predicted is None:
-        typer.echo(f"{node}: no label reaches it")
+        echo(f"{node}: no label reaches it")
         return
-    typer.echo(f"{node}: {predicted} ({answer.score} {found.score:.4f})")
+    echo(f"{node}: {predicted} ({answer.score} {found.score:.4f})")
     support = ", ".join(f"{each.label} {each.support:.4g}" for each in found.classes)
     by = {"walks": "walks find, for what those from anywhere do", "shares": "labels add up to"}
-    typer.echo(f"{by[found.by]}: {support}")
-    typer.echo()
+    echo(f"{by[found.by]}: {support}")
+    echo()
     _print_labels(f"for {predicted}", found.labels)
     if found.labels:
-        typer.echo(f"these carry {found.carried:.1%} of what speaks for {predicted}")
+        echo(f"these carry {found.carried:.1%} of what speaks for {predicted}")
     if found.against:
-        typer.echo()
+        echo()
         _print_labels("against it", found.against)
     if not found.is_whole and found.followed < 1.0 - MAX_LEFT:
         say(f"walks were followed as far as {found.followed:.1%}; there may be more labels")
@@ -277,7 +278,7 @@ def _warn(warning: str | None) -> None:
 
 def _print_classes(result: Evaluation) -> None:
     """A line for each class, and the commonest mistakes."""
-    typer.echo()
+    echo()
     print_rows(
         (
             "class",
@@ -317,7 +318,7 @@ def _print_classes(result: Evaluation) -> None:
     if result.n_classes > len(result.classes):
         say(f"and {result.n_classes - len(result.classes)} classes more, with fewer nodes")
     if result.most_confused:
-        typer.echo()
+        echo()
         print_rows(
             ("true", "predicted", "nodes"),
             ((str(each.true), str(each.predicted), each.n_nodes) for each in result.most_confused),
@@ -334,7 +335,7 @@ def _print_threshold(found: ThresholdEvaluation) -> None:
             "share of the class": f"{found.positive_share:.4f}",
         }
     )
-    typer.echo()
+    echo()
     decisions = {"threshold": found.by_threshold, "largest score": found.by_largest_score}
     print_rows(
         ("decided by", "found", "precision", "recall", "F1", "cost"),

@@ -14,7 +14,15 @@ from peewit.service.cli.labels.table_files import (
     parsed_settings,
     with_label_column,
 )
-from peewit.service.cli.session import AsJson, GraphName, command_group, given, print_rows, say
+from peewit.service.cli.session import (
+    AsJson,
+    GraphName,
+    command_group,
+    echo,
+    given,
+    print_rows,
+    say,
+)
 from peewit.service.cli.solving.submission import require_valid, run_job
 from peewit.service.tasks.kind_list import KINDS
 
@@ -84,7 +92,7 @@ def _tell_result(name: str, model: str, result: Mapping[str, Any]) -> None:
         f"right for {result['accuracy']:.1%} of {result['n_left_out']:,} labels left out in "
         f"{result['n_folds']} folds; solve with"
     )
-    typer.echo(f"peewit solve {quote(name)} --model {model}{_settings(result['parameters'])}")
+    echo(f"peewit solve {quote(name)} --model {model}{_settings(result['parameters'])}")
 
 
 def _settings(parameters: Mapping[str, Any]) -> str:

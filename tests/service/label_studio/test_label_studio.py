@@ -163,6 +163,8 @@ def test_json_min_is_read_as_json_is() -> None:
         ({"id": 7, "data": {"node": "a"}, "completions": []}, "data must have 'node'"),
         ({"id": 7, "node": "a", "label": {"rating": 3}}, "must be one choice"),
         ({"id": 7, "node": "a", "label": ["x", "y"]}, "must be one choice"),
+        ({"id": 7, "node": "a", "label": {"choices": 5}}, "as Label Studio writes it"),
+        (annotated("a", chosen("x", at="0001-01-01T00:00:00")), "updated_at must be a time"),
     ],
 )
 def test_a_bad_task_is_refused_alone(row: dict[str, Any], reason: str) -> None:
@@ -171,6 +173,12 @@ def test_a_bad_task_is_refused_alone(row: dict[str, Any], reason: str) -> None:
     (refused,) = export.refused
     assert refused.task == "7"
     assert reason in refused.reason
+
+
+def test_what_is_no_task_is_refused_alone() -> None:
+    export = read_export([5, annotated("b", chosen("x")), None], graph="g")
+    assert [each.node for each in export.answers] == ["b"]
+    assert [each.task for each in export.refused] == ["0", "2"]
 
 
 @pytest.mark.parametrize("exported", [{}, [1], "x", None])

@@ -4,14 +4,17 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from blake3 import blake3
 from sqlalchemy import URL, func, select, update
 
 from peewit.service.database.engine import Database
@@ -483,6 +486,37 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(
         restore(sqlite_other.database, sqlite_other.settings, backed_up)
     assert sqlite_other.catalog.list() == []
     assert all(path.name.startswith("peewit.db") for path in sqlite_other.settings.home.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE graphs SET id = '../../outside'", "32 hexadecimal digits"),
+        ("UPDATE pushes SET path = '/etc/passwd'", "a file of its graph"),
+        ("UPDATE pushes SET path = path || '/../../../outside'", "a file of its graph"),
+    ],
+)
+def test_a_backup_that_somebody_changed_stays_inside(
+    backed_up: Path, sqlite_other: Place, change: str, said: str
+) -> None:
+    with closing(sqlite3.connect(backed_up / DATABASE)) as connection:
+        connection.execute(change)
+        connection.commit()
+    page = json.loads((backed_up / MANIFEST).read_text())
+    content = (backed_up / DATABASE).read_bytes()
+    for file in page["files"]:
+        if file["path"] == DATABASE:
+            file |= {"size": len(content), "digest": blake3(content).hexdigest()}
+    (backed_up / MANIFEST).write_text(json.dumps(page))
+    with pytest.raises(DamagedBackup, match=said):
+        restore(sqlite_other.database, sqlite_other.settings, backed_up)
+    assert not sqlite_other.settings.graphs_directory.exists()
+
+
+def test_a_deep_manifest_is_no_page_of_a_backup(backed_up: Path, sqlite_other: Place) -> None:
+    (backed_up / MANIFEST).write_text("[" * 100_000)
+    with pytest.raises(NotABackup, match="no page of a backup"):
+        restore(sqlite_other.database, sqlite_other.settings, backed_up)
 
 
 def test_rows_that_lack_are_seen(backed_up: Path, sqlite_other: Place) -> None:
