@@ -166,12 +166,14 @@ class _Watch:
         """Refuse a quoted field all of whose lines, seen without quotes, have a row's fields."""
         if self._n_columns < 2:
             return
+        lines = np.flatnonzero(codes == _NEW_LINE)
+        if not ((np.searchsorted(places, lines) + was_inside) % 2).any():
+            return  # no field holds a line's end
         starts, ends = places[is_opening], places[~is_opening]
         if was_inside:
             starts = np.concatenate([[1], starts])
         if starts.size > ends.size:
             ends = np.concatenate([ends, [len(text) - 1]])
-        lines = np.flatnonzero(codes == _NEW_LINE)
         n_lines = np.searchsorted(lines, ends) - np.searchsorted(lines, starts)
         for start, end in zip(starts[n_lines > 0], ends[n_lines > 0], strict=True):
             first = text.rfind(b"\n", 0, int(start)) + 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from peewit.streaming.edges.operations import read_operations, without_deleted_w
 from peewit.streaming.edges.reading_options import Quote
 
 OpenCSV: TypeAlias = Callable[[pa.csv.ConvertOptions], Iterator[pa.RecordBatch]]
+
+_BEGINS_ODDLY: Final = np.isin(np.arange(256), list(b"+-0"))
 
 OnDamaged: TypeAlias = Callable[[int, str, str], None]
 """Takes the row, the rule and the text of a line that is no row."""
@@ -227,7 +229,7 @@ def _require_as_written(column: pa.Array, name: str, first_row: int) -> None:
     """Raise BadUpload with the first integer that is not written as integers are: 01, +1, -0."""
     offsets, codes = _text_of(column)
     rows = np.flatnonzero(offsets[1:] > offsets[:-1] + 1)
-    rows = rows[np.isin(codes[offsets[rows]], list(b"+-0"))]
+    rows = rows[_BEGINS_ODDLY[codes[offsets[rows]]]]
     is_odd = pc.match_substring_regex(column.take(pa.array(rows)), r"^(\+|-?0[0-9]|-0$)")
     place = pc.index(is_odd, value=True).as_py()
     if place >= 0:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from peewit.service.cli.labels.table_files import (
+    ContradictionsOption,
     KeepWordOption,
     LabelColumnOption,
     LabelOption,
@@ -67,6 +68,7 @@ def put(
     label: LabelOption = None,
     no_label: NoLabelOption = None,
     keep_word: KeepWordOption = None,
+    contradictions: ContradictionsOption = None,
     quote: QuoteOption = None,
     names: Annotated[
         list[str] | None,
@@ -124,6 +126,7 @@ def put(
             givers=givers,
             words=LabelWords(no_label=tuple(no_label or ()), keep_word=tuple(keep_word or ())),
             quote=quote,
+            contradictions=contradictions or "refuse",
         )
         labeling = home.labeling
         rows = labels_of_file(file, labeling, graph, columns)

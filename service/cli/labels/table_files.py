@@ -22,6 +22,7 @@ from peewit.service.tables.uploads import (
     UploadedLabels,
     read_nodes,
 )
+from peewit.service.tables.uploads.label_columns import Contradictions
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -81,6 +82,14 @@ NoLabelOption = Annotated[
         "--no-label",
         metavar="WORD",
         help="A further word that means no label, besides NA, ?, unknown and their like.",
+    ),
+]
+ContradictionsOption = Annotated[
+    Contradictions | None,
+    typer.Option(
+        "--contradictions",
+        help="Where the file gives a node different labels: refuse it, let the last row hold, or "
+        "leave the node out.",
     ),
 ]
 KeepWordOption = Annotated[

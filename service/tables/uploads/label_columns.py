@@ -1,7 +1,7 @@
 """Columns of a table of labels, and the names that columns of labels can have."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
@@ -9,6 +9,10 @@ from peewit.streaming.edges.reading_options import Quote
 
 MAX_COLUMN_BYTES: Final = 200
 """Most bytes of the name of a column of labels."""
+
+Contradictions: TypeAlias = Literal["refuse", "last", "leave-out"]
+"""What becomes of a table that gives nodes different labels: refused, the last of each holds, or
+these nodes are left out."""
 
 MAX_LABEL_COLUMNS: Final = 100
 """Most columns of labels in one call."""
@@ -32,6 +36,7 @@ class LabelColumns:
     givers: tuple[str, ...] = ()  # of `GIVER_COLUMNS`; read where the table has them
     words: LabelWords = USUAL_WORDS  # that mean no label
     quote: Quote | None = None  # of CSV
+    contradictions: Contradictions = "refuse"  # of rows that give a node different labels
 
     @property
     def of_labels(self) -> tuple[str, ...]:

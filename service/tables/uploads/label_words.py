@@ -9,6 +9,9 @@ from typing import Any, Final
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS, MISSING_WORDS
 
+SEVERAL: Final = "several labels"
+"""Stands for rows left out as a node has different ones, beside words."""
+
 _NO_CLASS: Final = -1
 """What scikit-learn and others write for an unlabeled row of whole numbers."""
 
@@ -68,9 +71,10 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
         return ""
     n_rows = sum(left_out.values())
     words = ", ".join(f"{n:,} {word!r}" for word, n in left_out.items())
-    word = next(iter(left_out))
-    rows = "1 row that means" if n_rows == 1 else f"{n_rows:,} rows that mean"
-    return f"left out {rows} no label: {words} (keep_word={word} takes it for one)"
+    word = next((each for each in left_out if each != SEVERAL), None)
+    rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
+    way = "" if word is None else f" (keep_word={word} takes it for a label)"
+    return f"left out {rows}: {words}{way}"
 
 
 def _is_text(label: object) -> bool:

@@ -3,9 +3,10 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, BinaryIO, Final, NamedTuple
+from itertools import islice
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
 from peewit.service.tables.uploads.givers import Giver, giver_columns, read_givers
 from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_labels, values_of
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
-from peewit.service.tables.uploads.label_words import LabelWords
+from peewit.service.tables.uploads.label_words import SEVERAL, LabelWords
 from peewit.service.tables.uploads.limits import (
     LABEL_ROWS,
     UploadLimits,
@@ -44,6 +45,7 @@ _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
 )
 
+_SHOWN: Final = 5
 _MAX_UTF8_BYTES: Final = 4  # of a character
 
 
@@ -205,9 +207,18 @@ def _checked_columns(
             nodes, labels = [nodes[row] for row in rows], [labels[row] for row in rows]
         is_number = is_csv and not (holds_text and holds_text(of_graph))
         nodes, labels, rows, left_out = _said(nodes, labels, rows, name, columns.words, is_number)
-        checked[of_graph] = replace(
-            _check_labels(nodes, labels, node_kind, rows, name, cells.givers), left_out=left_out
-        )
+        _check_labels(labels, rows, name)
+        if not _are_plain(nodes, node_kind):
+            pairs = zip(rows, nodes, strict=True)
+            nodes = [node_id(node, node_kind, row=row) for row, node in pairs]
+        if len(set(nodes)) < len(nodes) and (several := _several_labels(nodes, labels, rows)):
+            if columns.contradictions == "refuse":
+                raise _contradiction(several, name)
+            stay = _without(several, nodes, last=columns.contradictions == "last")
+            left_out[SEVERAL] = len(nodes) - len(stay)
+            nodes, labels = [nodes[place] for place in stay], [labels[place] for place in stay]
+            rows = [rows[place] for place in stay]
+        checked[of_graph] = _with_givers(nodes, labels, rows, cells.givers, left_out)
     return checked
 
 
@@ -247,52 +258,73 @@ def _is_whole(number: float) -> bool:
     return abs(number) < LIMIT and number == int(number)
 
 
-def _check_labels(
-    nodes: list[Any],
-    labels: list[Any],
-    node_kind: NodeKind,
-    rows: Sequence[int],
-    name: str,
-    givers: Sequence[Giver],
-) -> UploadedLabels:
-    """Checked labels; valid columns of a million rows take only a few passes.
-
-    ``rows`` are their numbers in the table; ``givers`` are those of the whole table, if any.
-    """
+def _check_labels(labels: Sequence[Any], rows: Sequence[int], name: str) -> None:
+    """Refuse what can be no label; a million valid ones take a few passes."""
     seen = set()
     for row, label in zip(rows, labels, strict=True):
         key = type(label), label if label.__hash__ is not None else None
         if key not in seen:
             require_label(label, row, name)
             seen.add(key)
-    if not _are_plain(nodes, node_kind):
-        nodes = [node_id(node, node_kind, row=row) for row, node in zip(rows, nodes, strict=True)]
-    if len(set(nodes)) < len(nodes):
-        _require_one_label_each(nodes, labels, rows, name)
+
+
+def _with_givers(
+    nodes: list[NodeId],
+    labels: list[LabelValue],
+    rows: Sequence[int],
+    givers: Sequence[Giver],
+    left_out: Mapping[str, int],
+) -> UploadedLabels:
+    """Labels of some rows of a table, with their givers, if it has any."""
     if not givers:
-        return UploadedLabels(nodes=nodes, labels=labels)
+        return UploadedLabels(nodes=nodes, labels=labels, left_out=left_out)
     of_rows = [givers[row] for row in rows]
     first_rows: dict[Giver, int] = {}
     for row, giver in zip(rows, of_rows, strict=True):
         first_rows.setdefault(giver, row)
-    return UploadedLabels(nodes=nodes, labels=labels, givers=of_rows, giver_rows=first_rows)
+    return UploadedLabels(
+        nodes=nodes, labels=labels, givers=of_rows, giver_rows=first_rows, left_out=left_out
+    )
 
 
-def _require_one_label_each(
-    nodes: Sequence[NodeId], labels: Sequence[LabelValue], rows: Sequence[int], name: str
-) -> None:
-    """Refuse a node with two different labels, since the table does not say which is meant."""
-    firsts: dict[NodeId, tuple[int, LabelValue]] = {}
+_Several: TypeAlias = dict[NodeId, dict[LabelValue, int]]
+"""The different labels of a node, each with the first row that gives it."""
+
+
+def _several_labels(
+    nodes: Sequence[NodeId], labels: Sequence[LabelValue], rows: Sequence[int]
+) -> _Several:
+    """Nodes to which the table gives different labels."""
+    of_nodes: _Several = {}
     for row, node, label in zip(rows, nodes, labels, strict=True):
-        first_row, first = firsts.setdefault(node, (row, label))
-        if label != first:
-            raise BadUpload(
-                f"a node must have one {name} in a table, and node {node!r} has {first!r} "
-                f"in row {first_row}",
-                argument="node",
-                row=row,
-                value=repr(label),
-            )
+        of_nodes.setdefault(node, {}).setdefault(label, row)
+    return {node: given for node, given in of_nodes.items() if len(given) > 1}
+
+
+def _contradiction(several: _Several, name: str) -> BadUpload:
+    """All contradictions at once: how many there are, and the first few with their rows."""
+    shown = [
+        f"{node!r} has " + " and ".join(f"{label!r} in row {row}" for label, row in given.items())
+        for node, given in islice(several.items(), _SHOWN)
+    ]
+    more = f", and {len(several) - _SHOWN:,} more" if len(several) > _SHOWN else ""
+    nodes = "1 node has" if len(several) == 1 else f"{len(several):,} nodes have"
+    return BadUpload(
+        f"a node must have one {name} in a table, and {nodes} several (rows count from 0): "
+        f"{'; '.join(shown)}{more}; say contradictions='last' where the last row of each holds, or "
+        "contradictions='leave-out'",
+        argument="node",
+    )
+
+
+def _without(several: _Several, nodes: Sequence[NodeId], *, last: bool) -> list[int]:
+    """Places of rows without contradictions; of nodes with some the last row, or none."""
+    last_of = {node: place for place, node in enumerate(nodes)} if last else {}
+    return [
+        place
+        for place, node in enumerate(nodes)
+        if node not in several or last_of.get(node) == place
+    ]
 
 
 def require_label(label: object, row: int | None, name: str) -> None:

@@ -143,7 +143,7 @@ def test_what_cannot_be_asked_or_said_is_refused(
     header, secret = {"Authorization": f"Bearer {keys['bob']}"}, keys["bob"].rpartition(".")[2]
     said = [{"node": "n3", "label": "left"}, {"node": "n3", "label": "right"}]
     for opinions, rule in (
-        (said, "a node must have one label in a table, and node 'n3' has 'left' in row 0"),
+        (said, "a node must have one label in a table, and 1 node has several"),
         ([{"node": "n3", "label": " left"}], "must not begin or end with white space"),
     ):
         body = {"opinions": opinions}

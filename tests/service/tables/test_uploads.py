@@ -22,6 +22,8 @@ from peewit.service.tables.uploads import (
     read_labels,
 )
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS, Giver
+from peewit.service.tables.uploads.label_columns import Contradictions
+from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -363,18 +365,89 @@ def test_decimals_of_warehouses_are_weights_and_labels(table_format: Format) -> 
     assert (caught.value.row, caught.value.value) == (1, str(10**25))
 
 
-def test_a_node_with_two_labels_in_a_table_is_named_with_both() -> None:
-    content = io.BytesIO(b"node,label\na,bot\nb,bot\na,bot\nb,human\n")
+def test_all_contradictions_are_named_at_once_or_left_out() -> None:
+    content = b"node,label\na,bot\nb,bot\na,bot\nb,human\nc,x\nc,y\nb,bot\n"
     with pytest.raises(BadUpload) as caught:
-        read_labels(content, Format.CSV, "string")
+        read_labels(io.BytesIO(content), Format.CSV, "string")
     assert str(caught.value) == (
-        "a node must have one label in a table, and node 'b' has 'bot' in row 1, got 'human' in "
-        "row 3 (rows count from 0)"
+        "a node must have one label in a table, and 2 nodes have several (rows count from 0): "
+        "'b' has 'bot' in row 1 and 'human' in row 3; 'c' has 'x' in row 4 and 'y' in row 5; "
+        "say contradictions='last' where the last row of each holds, or contradictions='leave-out'"
     )
+
+    def read(contradictions: Contradictions) -> UploadedLabels:
+        columns = LabelColumns(contradictions=contradictions)
+        return read_labels(io.BytesIO(content), Format.CSV, "string", columns)[""]
+
+    last, left_out = read("last"), read("leave-out")
+    assert last.last_of_each() == {"a": "bot", "b": "bot", "c": "y"}
+    assert (last.left_out, left_out.left_out) == ({"several labels": 3}, {"several labels": 5})
+    assert left_out.last_of_each() == {"a": "bot"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "kept", "left_out"),
+    [
+        (["x", "?", "y", "Unknown"], ["x", "y"], {"?": 1, "Unknown": 1}),
+        (["x", "NA", "y", "nan"], ["x", "y"], {"NA": 1, "nan": 1}),
+        (["1", "NA", "0", "\\N"], [1, 0], {"NA": 1, "\\N": 1}),
+        (["0", "-1", "1", "-1"], [0, 1], {"-1": 2}),
+        (["0", "-1", "-2", "1"], [0, -1, -2, 1], {}),
+        (["0.5", "-1.0", "2.5", "None"], [0.5, -1.0, 2.5], {"None": 1}),
+        (["x", "-1", "y", "NULL"], ["x", "y"], {"-1": 1, "NULL": 1}),
+        (["none of these", "nano", "x", "-10"], ["none of these", "nano", "x", "-10"], {}),
+    ],
+)
+def test_words_that_mean_no_label_are_left_out_and_counted(
+    labels: list[str], kept: list[Any], left_out: dict[str, int]
+) -> None:
+    text = "node,label\n" + "".join(
+        f"{node},{label}\n" for node, label in zip("abcd", labels, strict=True)
+    )
+    found = read_labels(io.BytesIO(text.encode()), Format.CSV, "string")[""]
+    assert (found.labels, dict(found.left_out)) == (kept, left_out)
+
+
+def test_typed_tables_have_the_same_words_for_nothing() -> None:
+    nan = float("nan")
+    for labels, kept in (
+        (["x", "?", "null"], ["x"]),
+        ([0, -1, 1], [0, 1]),
+        ([1.0, nan, 0.0], [1, 0]),
+        ([0.5, nan, 1.0], [0.5, 1.0]),
+    ):
+        rows = [{"node": node, "label": label} for node, label in zip("abc", labels, strict=True)]
+        assert json_labels(rows, "string")[""].labels == kept
+        table = written(pa.Table.from_pylist(rows), Format.PARQUET)
+        assert read_labels(table, Format.PARQUET, "string")[""].labels == kept
+
+
+def test_minus_one_and_one_alone_may_be_two_classes() -> None:
+    content = b"node,label\na,1\nb,-1\nc,1\n"
+    with pytest.raises(BadUpload, match=r"keep_word=-1; .* no_label=-1"):
+        read_labels(io.BytesIO(content), Format.CSV, "string")
+    for words, kept in (
+        (LabelWords(keep_word=("-1",)), [1, -1, 1]),
+        (LabelWords(no_label=("-1",)), [1, 1]),
+    ):
+        columns = LabelColumns(words=words)
+        found = read_labels(io.BytesIO(content), Format.CSV, "string", columns)[""]
+        assert found.labels == kept
+    words = LabelWords(no_label=("Unsure",), keep_word=("?",))
+    content = b"node,label\na,?\nb,unsure\nc,x\n"
+    found = read_labels(io.BytesIO(content), Format.CSV, "string", LabelColumns(words=words))[""]
+    assert (found.labels, found.left_out) == (["?", "x"], {"unsure": 1})
+
+
+def test_what_was_exported_is_the_same_once_it_is_put_again() -> None:
+    for column in (["01", "1"], ["1.10", "1.1"], ["1e2", "100"], ["x", "1"], ["true", "no"]):
+        labels = pa.table({"node": ["a", "b"], "label": column})
+        content = written(labels, Format.CSV)
+        assert read_labels(content, Format.CSV, "string")[""].labels == column
 
 
 def test_a_node_may_stand_twice_with_one_label() -> None:
     rows = [{"node": "7", "label": 3}, {"node": 7, "label": 3.0}]
     assert json_labels(rows, "int64")[""].last_of_each() == {"7": 3}
-    with pytest.raises(BadUpload, match="node 7 has 3 in row 0, got 4 in row 1"):
+    with pytest.raises(BadUpload, match="7 has 3 in row 0 and 4 in row 1"):
         json_labels([rows[0], {"node": 7, "label": 4}], "int64")
