@@ -155,7 +155,7 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
             )
         return _contiguous(column)
     if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
-        return _whole(_contiguous(column), name)
+        return whole_numbers(_contiguous(column), name)
     if not pa.types.is_integer(kind):
         raise TypeError(
             f"column {name!r} must hold integers in a graph of {node_kind} ids, "
@@ -164,18 +164,21 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
     return _contiguous(column)
 
 
-def _whole(column: pa.Array, name: str) -> pa.Array:
-    """Whole numbers of another type as integers; those of floats only where they count exactly."""
+def whole_numbers(column: pa.Array, name: str) -> pa.Array:
+    """Whole decimals or floats as integers; floats only where they count exactly.
+
+    Raises `BadEdges` with the first row, from 0, that holds another number.
+    """
     is_float = pa.types.is_floating(column.type)
     most = _MAX_EXACT if is_float else _MAX_INT64
     if not is_float or not pc.any(pc.greater(pc.abs(column.cast(pa.float64())), most)).as_py():
         with suppress(pa.ArrowInvalid):  # which row it is, is found below
             return column.cast(pa.int64())
-    row = next(
-        row
-        for row, value in enumerate(column.to_pylist())
-        if value is not None and not (abs(value) <= most and value == int(value))
-    )
+    values = column.to_pylist()
+    is_fitting = [v is None or (abs(v) <= most and v == int(v)) for v in values]
+    if all(is_fitting):  # a decimal that Arrow does not cast
+        return pa.array([None if v is None else int(v) for v in values], pa.int64())
+    row = is_fitting.index(False)
     raise BadEdges(
         f"column {name!r} must hold 64-bit integers",
         argument=name,

@@ -50,7 +50,7 @@ def read_times(
     if pa.types.is_null(column.type):
         column = column.cast(pa.int64())
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.int64() if column.type.scale == 0 else pa.float64())
+        column = column.cast(pa.float64())
     if column.type in _STRINGS:
         column = column.cast(pa.large_string())
     kind = column.type

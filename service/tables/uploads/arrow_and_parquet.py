@@ -20,9 +20,10 @@ from peewit.service.tables.uploads.limits import (
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.columns import string_lengths
+from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH, Format
 
-_VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+_VIEWS: Final = (pa.string_view(), pa.binary_view())
 _STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)
 _LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
@@ -169,10 +170,7 @@ def _with_plain_strings(batch: pa.RecordBatch, wanted: tuple[str, ...]) -> Itera
         piece = batch.slice(first, n_rows)
         for number in shared:
             name, column = piece.schema.names[number], piece.column(number)
-            if pa.types.is_dictionary(column.type):
-                column = column.dictionary_decode()
-            kind = _VIEWS.get(column.type, column.type)
-            piece = piece.set_column(number, name, column.cast(kind))
+            piece = piece.set_column(number, name, plain_column(column))
         yield piece
 
 

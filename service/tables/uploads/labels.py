@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -24,6 +25,7 @@ from peewit.service.tables.uploads.limits import (
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
+from peewit.streaming.edges.columns import whole_numbers
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import (
@@ -120,7 +122,7 @@ def read_nodes(
             nodes += [row.get(node) if isinstance(row, dict) else None for row in rows]
     else:
         for batch in _batches(file, table_format, (node,), {node: "node"}, None):
-            nodes += _valid_column(batch, node).to_pylist()
+            nodes += _as_nodes(_valid_column(batch, node), node).to_pylist()
     return [node_id(value, node_kind, row=row) for row, value in enumerate(nodes)]
 
 
@@ -181,7 +183,7 @@ def _cells(
             column = _as_labels(_valid_column(batch, name), argument, first_row=len(nodes))
             found = values_of(column)
             values.extend([text.strip() or empty for text in found] if is_csv else found)
-        nodes += values_of(_valid_column(batch, columns.node))
+        nodes += values_of(_as_nodes(_valid_column(batch, columns.node), columns.node))
     return _Cells(nodes, labels, givers)
 
 
@@ -400,22 +402,42 @@ def _check_names(wanted: Sequence[str], options: Mapping[str, str], names: Seque
             )
 
 
+def _as_nodes(column: pa.Array, name: str) -> pa.Array:
+    """Strings or integers, also of decimals and floats that are whole."""
+    kind = column.type
+    if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+        return whole_numbers(column, name)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (is_text or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        if isinstance(kind, pa.JsonType):
+            return column
+        rule = f"column {name!r} must hold strings or integers, got type {excerpt(kind)}"
+        raise BadUpload(rule, argument=name)
+    return column
+
+
 def _as_labels(column: pa.Array, name: str, *, first_row: int) -> pa.Array:
     """Values of warehouse exports as labels: decimals as numbers, times and booleans as text."""
     kind = column.type
     if pa.types.is_decimal(kind):
-        try:
+        with suppress(pa.ArrowInvalid):  # beyond what Arrow casts: row by row
             return column.cast(pa.int64() if kind.scale == 0 else pa.float64())
-        except pa.ArrowInvalid as error:
-            values = enumerate(column.to_pylist(), start=first_row)
-            row, value = next(
-                each for each in values if each[1] is not None and not -LIMIT <= each[1] < LIMIT
-            )
-            rule = f"{name!r} must be a 64-bit integer where it is a whole decimal"
-            raise BadUpload(rule, argument=name, row=row, value=value) from error
-    if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        values = column.to_pylist()
+        for row, value in enumerate(values, start=first_row):
+            if value is not None and not -LIMIT <= value < LIMIT:
+                rule = f"{name!r} must be a 64-bit integer where it is a whole decimal"
+                raise BadUpload(rule, argument=name, row=row, value=value)
+        number = int if kind.scale == 0 else float
+        return pa.array([None if value is None else number(value) for value in values])
+    is_moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
+    if pa.types.is_boolean(kind) or is_moment:
         return column.cast(pa.string())
-    return column
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if is_text or is_number or pa.types.is_null(kind) or isinstance(kind, pa.JsonType):
+        return column
+    rule = f"column {name!r} must hold text, numbers, truth values or dates, got type {kind}"
+    raise BadUpload(rule, argument=name)
 
 
 def _valid_column(batch: pa.RecordBatch, name: str) -> pa.Array:
