@@ -13,7 +13,6 @@ import structlog
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import (
-    LABEL_COLUMN,
     Job,
     JobSpec,
     JobStatus,
@@ -35,14 +34,12 @@ from peewit.service.tasks.solving.solve_options import SolveOptions, validate_so
 from peewit.service.tasks.solving.stability import compare_replicas
 from peewit.service.tasks.solving.state import Answered, JudgedLabels, Solving, require_whole
 from peewit.service.tasks.solving.thinning import correct, estimate, passes_worth
-from peewit.service.tasks.solving.warm_graphs import LastSolution, WarmGraph
+from peewit.service.tasks.solving.warm_graphs import LastSolution
 from peewit.service.tasks.solving.written import written
 from peewit.service.tasks.tasks_and_messages import Done, Stopped
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
-from peewit.solvers.models.contract.model import Model
-from peewit.solvers.solution import Solution, grown
+from peewit.solvers.solution import grown
 from peewit.streaming.passes.edge_passes import PassStopped
 
 HISTORY_SECONDS: Final = 30 * 86_400.0
@@ -171,7 +168,25 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     with phases.phase("preparing"):
         prepared, is_warm = graphs.prepared(task, graph, model)
     with phases.phase("solving"):
-        solution, started_from = _solve(task, model, graph, prepared, labels, phases.watch)
+        key = task.graph_id, (type(model), options.label_column)
+        names = labels.class_names if isinstance(labels, Labels) else None
+        start: LastSolution | None = graphs.kept.get(key)
+        if start is not None and start.class_names != names:
+            start = None
+        adjacency = graph.snapshot.graph.adjacency
+        solution = model.solve(
+            prepared,
+            labels,
+            start=None if start is None else grown(start.solution, adjacency),
+            progress=phases.watch.progress,
+            cancelled=phases.watch.cancelled,
+        )
+        require_whole(solution)
+        graphs.kept[key] = LastSolution(
+            snapshot=task.snapshot,
+            class_names=names,
+            solution=replace(solution, densities=None, decisive=None, left_out=None),
+        )
     answer = Answered(
         model=model,
         prepared=prepared,
@@ -189,7 +204,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         n_waiting=n_waiting,
         is_random=origins.is_random,
         is_warm=is_warm,
-        started_from=started_from,
+        started_from=None if start is None else start.snapshot,
         first=answer,
         answer=answer,
     )
@@ -198,40 +213,6 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             with phases.phase(stage.phase):
                 stage.run(solving)
     return written(solving)
-
-
-def _solve(
-    task: SolveTask,
-    model: Model,
-    graph: WarmGraph,
-    prepared: Any,
-    labels: Labels | RealLabels,
-    watch: Watch,
-) -> tuple[Solution, int | None]:
-    """The solution, kept as a start for the next one, and the snapshot of the one it began from.
-
-    It begins from the last one for the same classes, on this snapshot or an older one.
-    """
-    key = type(model), task.parameters.get(LABEL_COLUMN, "")
-    names = labels.class_names if isinstance(labels, Labels) else None
-    last = graph.last.get(key)
-    if last is not None and last.class_names != names:
-        last = None
-    solution = model.solve(
-        prepared,
-        labels,
-        start=None if last is None else grown(last.solution, graph.snapshot.graph.adjacency),
-        progress=watch.progress,
-        cancelled=watch.cancelled,
-    )
-    require_whole(solution)
-    kept = LastSolution(
-        snapshot=graph.snapshot.meta.number,
-        class_names=names,
-        solution=replace(solution, densities=None, decisive=None, left_out=None),
-    )
-    graph.keep(key, kept)
-    return solution, None if last is None else last.snapshot
 
 
 def _require_folds(

@@ -9,6 +9,7 @@ where nodes have features. `peewit.solvers.models.auto.stacking` combines them, 
 are one of the answers.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
@@ -48,7 +49,7 @@ from peewit.solvers.models.auto.stacking import (
 )
 from peewit.solvers.models.auto.walks import walks
 from peewit.solvers.models.contract.feature_model import FeatureModel
-from peewit.solvers.models.contract.graph_model import Bequest, GraphModel, PreparedGraph
+from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels
 from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable
 from peewit.solvers.models.harmonic.harmonic_mbo import joined_columns
@@ -410,13 +411,13 @@ class Auto(FeatureModel, Refinable):
     def _potentials(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Potentials:
         return Potentials.of(prepared, groups, watch, rtol=self.rtol, max_iter=self.max_iter)
 
-    def bequest(self, prepared: PreparedAuto) -> Bequest:
+    def bequest(self, prepared: PreparedAuto) -> Mapping[Any, Any]:
         """Whether a hierarchy was needed."""
         return _GRAPH.bequest(prepared.base)
 
-    def inherit(self, prepared: PreparedAuto, bequest: Bequest | None) -> None:
+    def inherit(self, prepared: PreparedAuto, left: Mapping[Any, Any]) -> None:
         """Build the hierarchy at once if it was needed before."""
-        _GRAPH.inherit(prepared.base, bequest)
+        _GRAPH.inherit(prepared.base, left)
 
 
 _GRAPH: Final[GraphModel] = Poisson()
