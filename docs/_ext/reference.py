@@ -10,15 +10,15 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from inspect import cleandoc, getdoc, isclass
+from inspect import getdoc, isclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import typer
-from numpydoc.docscrape import NumpyDocString
 from pydantic import ByteSize
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 
 import peewit
 from peewit.service.api.app import create_app
@@ -109,13 +109,10 @@ def walk(command: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
 
 # ------------------------------------------------------------------------------------ settings
 def settings() -> Iterator[str]:
-    """Every environment variable, from the fields of `Settings` and their docstring."""
-    described = {
-        each.name: " ".join(each.desc)
-        for each in NumpyDocString(cleandoc(Settings.__doc__ or ""))["Parameters"]
-    }
+    """Every environment variable, from the fields of `Settings` and the texts below them."""
+    text = ModuleAnalyzer.for_module(Settings.__module__).find_attr_docs()
     rows = [
-        [f"`PEEWIT_{name.upper()}`", default(name, field), prose(described[name])]
+        [f"`PEEWIT_{name.upper()}`", default(name, field), prose(" ".join(text["Settings", name]))]
         for name, field in Settings.model_fields.items()
     ]
     yield from table(["variable", "default", "what it sets"], rows)
