@@ -22,6 +22,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 import peewit
 from peewit.service.api.app import create_app
+from peewit.service.api.schemas.graphs import GraphCreate
 from peewit.service.cli import _app as commands_app
 from peewit.service.dashboard.routes.models import accepted
 from peewit.service.settings import Settings
@@ -36,6 +37,9 @@ SECTION: Final = re.compile(r"\b[Ss]ections? ([A-K]\.[1-9]\d?)\b")
 """Citations of the page of mathematics."""
 
 HELP_WIDTH: Final = 96
+
+PARTS: Final = {"window.": "WindowIn", "snapshot_every.": "SnapshotEveryIn"}
+"""Schemas of settings of a graph that have parts."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -116,6 +120,18 @@ def settings() -> Iterator[str]:
         for name, field in Settings.model_fields.items()
     ]
     yield from table(["variable", "default", "what it sets"], rows)
+
+
+def graph_settings() -> Iterator[str]:
+    """Every setting of a graph, with its parts, from the schema of what is sent."""
+    schema = GraphCreate.model_json_schema()
+    rows = []
+    parts = {place: schema["$defs"][name] for place, name in PARTS.items()}
+    for place, owner in {"": schema, **parts}.items():
+        for name, each in owner["properties"].items():
+            known = each.get("default") or ""
+            rows.append([f"`{place}{name}`", known and f"`{known}`", prose(each["description"])])
+    yield from table(["setting", "default", "what it sets"], rows)
 
 
 def default(name: str, field: Any) -> str:
@@ -252,5 +268,6 @@ GENERATED: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
     "python": python,
     "rest": rest,
     "settings": settings,
+    "graph_settings": graph_settings,
 }
 """Text by the name that pages use."""
