@@ -4,9 +4,10 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, Literal, get_args
 
+from peewit.service.setting_fields import check_rules, setting
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.change_rules import Deletions, Parallel
@@ -18,11 +19,15 @@ MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+<<<<<<< HEAD
 _FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed", "deletions")
 _TABLES: Final = (("src", "dst", "weight", "op", "time"), ("node", "label"))
 """Columns of a table of edges, and of one of nodes; each has names of its own."""
 
 _TABLE_COLUMNS: Final = sum(_TABLES, ())
+=======
+_TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "time", "node", "label")
+>>>>>>> s
 _MAX_COLUMN_NAME: Final = 1000
 
 
@@ -32,6 +37,31 @@ class GraphConflict(Conflict, BadArgument):
     title = "Setting is fixed"
 
 
+WINDOW: Final = {
+    "length": "How long edges live: 30d, 12h, 90m, or seconds.",
+    "by": "Whether edges live by a column of times (time), or by when they came (arrival).",
+    "buckets": "Edges leave together, by so many parts of the window.",
+    "allowed_ahead": "How far a time may lie ahead of all before; a bucket when left out.",
+    "time_unit": "What times count that are numbers: s, ms, us or ns.",
+}
+"""What people say of a `Window`."""
+
+
+def setting_of(name: str) -> Field[Any]:
+    """The field of a setting, or of its part, as in ``snapshot_every.edges``."""
+    first, _, part = name.partition(".")
+    owner: Any = SnapshotEvery if part else GraphSettings
+    found: Field[Any] = owner.__dataclass_fields__[part or first]
+    return found
+
+
+def doc_of(name: str) -> str:
+    """What a setting or its part is, in the words of every door."""
+    window = name.removeprefix("window.")
+    doc: str = WINDOW[window] if window in WINDOW else setting_of(name).metadata["doc"]
+    return doc
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotEvery:
     """When ingest publishes a snapshot before it runs out of files: after either amount.
@@ -39,16 +69,17 @@ class SnapshotEvery:
     Both count from the last snapshot; at least one is given.
     """
 
-    edges: int | None = None
-    seconds: float | None = None
+    edges: int | None = setting(
+        "A snapshot after so many edges, besides those at ends of runs.", None, kind=int, minimum=1
+    )
+    seconds: float | None = setting(
+        "A snapshot after so many seconds, besides those at ends of runs.", None, above=0
+    )
 
     def __post_init__(self) -> None:
         if self.edges is None and self.seconds is None:
             raise BadArgument("snapshot_every", "must give edges, seconds or both, got neither")
-        if self.edges is not None and self.edges < 1:
-            raise BadArgument("snapshot_every.edges", f"must be at least 1, got {self.edges}")
-        if self.seconds is not None and not 0 < self.seconds < float("inf"):
-            raise BadArgument("snapshot_every.seconds", f"must be positive, got {self.seconds}")
+        check_rules(self, "snapshot_every.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,37 +107,94 @@ class AutoSolve:
 class GraphSettings:
     """Settings of a graph, as people choose them; a ValueError names a field that breaks its rule.
 
-    ``node_ids``, ``expected_nodes``, ``max_nodes``, ``seed`` and ``deletions`` are fixed once the
-    graph exists, since the sparsifier has used them. Changes of the others hold from the next block
-    on.
-
-    ``max_edges`` wins over ``epsilon``, but a spanning forest is kept in any case. Without
-    ``epsilon`` every edge is kept while they are within ``max_edges``; without either,
-    `with_budget` computes ``max_edges``. Deletions "exact" keep a log of all edges, by which the
-    spectral error that was asked for is restored before a snapshot. A further edge of a pair adds
-    its weight if ``parallel`` is "sum"; "replace", which needs deletions, puts it in the place of
-    the others. A ``window`` needs exact deletions and is there from the first edge or never; its
-    ``length`` and ``allowed_ahead`` may change.
-
-    ``columns`` maps src, dst, weight, op, time, node or label to the name of that column in tables,
-    the same by default. The column op is looked for only where edges may be deleted, time only
-    where the window needs it.
+    Changes of those that are not fixed hold from the next block on. Without ``epsilon`` and
+    ``max_edges`` `with_budget` computes the latter. Exact deletions keep a log of all edges, by
+    which the spectral error that was asked for is restored before a snapshot. A ``window`` needs
+    them and is there from the first edge or never; its ``length`` and ``allowed_ahead`` may change.
+    Of ``columns``, op is looked for only where edges may be deleted, time only where the window
+    needs it.
     """
 
-    name: str  # 1 to 63 of a-z, 0-9, _ and -, the first a letter or digit; unique
-    node_ids: NodeKind = "string"  # kind of the external ids
-    epsilon: float | None = None  # spectral error asked for, in (0, 1)
-    max_edges: int | None = None  # the budget: most edges that the sparsifier keeps
-    expected_nodes: int = 1_000_000  # to be ready for, at least 2; more may come
-    max_nodes: int = 100_000_000  # 2 to 2^31 - 2
-    seed: int | None = None  # 0 to 2^63 - 1; None: drawn when the graph is created
-    keep_raw: bool = True  # whether pushed blocks stay on disk once they are in the graph
-    deletions: Deletions = "off"  # whether rows may delete edges
-    parallel: Parallel = "sum"
-    window: Window | None = None  # which edges live, by their time; None: all
-    snapshot_every: SnapshotEvery | None = None  # besides the one at the end of each run of files
-    auto_solve: AutoSolve | None = None  # when snapshot or labels change
-    columns: Mapping[str, str] = field(default_factory=dict)
+    name: str = setting("1 to 63 of a-z, 0-9, _ and -, the first a letter or digit; unique.")
+    node_ids: NodeKind = setting(
+        "What ids of nodes are: text (string), whole numbers (int64), or 0 to n-1 (dense).",
+        "string",
+        is_fixed=True,
+        kind=str,
+        words=NODE_KINDS,
+    )
+    epsilon: float | None = setting(
+        "Spectral error asked for, in (0, 1): how far cuts through the kept edges may be off cuts "
+        "through all. Without one all edges are kept that fit max_edges.",
+        None,
+        above=0,
+        below=1,
+    )
+    max_edges: int | None = setting(
+        "Most edges to keep, but for a spanning forest; wins over epsilon. Without either, what "
+        "the memory allows, computed once.",
+        None,
+        kind=int,
+        minimum=1,
+        below=2**63,
+    )
+    expected_nodes: int = setting(
+        "Nodes to be ready for: the memory of ingest follows from it. More may come.",
+        1_000_000,
+        is_fixed=True,
+        kind=int,
+        minimum=2,
+        maximum=MAX_NODES,
+    )
+    max_nodes: int = setting(
+        "Most nodes of the graph; files that bring more are refused.",
+        100_000_000,
+        is_fixed=True,
+        kind=int,
+        minimum=2,
+        maximum=MAX_NODES,
+    )
+    seed: int | None = setting(
+        "Seed of all random choices; drawn when left out.",
+        None,
+        is_fixed=True,
+        kind=int,
+        minimum=0,
+        below=2**63,
+    )
+    keep_raw: bool = setting(
+        "Keep edges that were sent or spooled: certificates and exact answers read them again.",
+        True,
+        kind=bool,
+    )
+    deletions: Deletions = setting(
+        "Whether rows may delete edges: off, or exact, by a log of all edges.",
+        "off",
+        is_fixed=True,
+        kind=str,
+        words=get_args(Deletions),
+    )
+    parallel: Parallel = setting(
+        "Whether a further edge of a pair adds its weight (sum), or takes the place of the others "
+        "(replace), which needs deletions.",
+        "sum",
+        kind=str,
+        words=get_args(Parallel),
+    )
+    window: Window | None = setting(
+        "Which edges live, by their time; fixed once the graph exists but for length and "
+        "allowed_ahead. Deletions are exact with it.",
+        None,
+    )
+    snapshot_every: SnapshotEvery | None = setting(
+        "Snapshots besides the one at the end of each run of files.", None
+    )
+    auto_solve: AutoSolve | None = setting(
+        "Model that is solved again after every new snapshot and every change of a label.", None
+    )
+    columns: Mapping[str, str] = setting(
+        "What src, dst, weight, op, time, node and label are called in tables.", factory=dict
+    )
 
     @property
     def sampling(self) -> tuple[float | None, int | None]:
@@ -131,30 +219,7 @@ class GraphSettings:
                 "must be 1 to 63 of a-z, 0-9, '_' and '-' and start with a letter or digit, "
                 f"got {self.name!r}",
             )
-        if self.node_ids not in NODE_KINDS:
-            raise BadArgument(
-                "node_ids", f"must be one of {', '.join(NODE_KINDS)}, got {self.node_ids!r}"
-            )
-        if self.epsilon is not None and not 0 < self.epsilon < 1:
-            raise BadArgument("epsilon", f"must lie in (0, 1) or be null, got {self.epsilon}")
-        if self.max_edges is not None and not 1 <= self.max_edges < 2**63:
-            raise BadArgument(
-                "max_edges", f"must lie in [1, 2^63) or be null, got {self.max_edges}"
-            )
-        if not 2 <= self.expected_nodes <= MAX_NODES:
-            raise BadArgument(
-                "expected_nodes", f"must lie in 2 to {MAX_NODES}, got {self.expected_nodes}"
-            )
-        if not 2 <= self.max_nodes <= MAX_NODES:
-            raise BadArgument("max_nodes", f"must lie in 2 to {MAX_NODES}, got {self.max_nodes}")
-        if self.seed is not None and not 0 <= self.seed < 2**63:
-            raise BadArgument("seed", f"must lie in 0 to 2^63 - 1, got {self.seed}")
-        for name, known in (("deletions", Deletions), ("parallel", Parallel)):
-            if getattr(self, name) not in get_args(known):
-                raise BadArgument(
-                    name,
-                    f"must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}",
-                )
+        check_rules(self)
         if self.deletions == "off" and self.parallel == "replace":
             raise BadArgument("parallel", "must be 'sum' where deletions are off, got 'replace'")
         if self.window is not None:
@@ -214,7 +279,7 @@ def raised_setting(
 
 def require_same_fixed(present: GraphSettings, wanted: GraphSettings) -> None:
     """Raise `GraphConflict` where a setting differs that is fixed once the graph exists."""
-    for name in _FIXED:
+    for name in (each.name for each in fields(present) if each.metadata.get("is_fixed")):
         if getattr(present, name) != getattr(wanted, name):
             raise GraphConflict(
                 name,

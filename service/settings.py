@@ -45,119 +45,7 @@ def _working_directory() -> tuple[Path, ...]:
 class Settings(BaseSettings):
     """The settings of one installation; each field is an environment variable ``PEEWIT_<FIELD>``.
 
-    Parameters
-    ----------
-    home : Path
-        Directory of the graphs and, by default, of the SQLite file; kept as an absolute path.
-    database_url : str, optional
-        ``sqlite:///<path>`` or ``postgresql://user@host/name``; the default is a SQLite file in
-        ``home``.
-    database_password_file : Path, optional
-        File with the password that ``database_url`` leaves out.
-    scheduler : str, optional
-        Address of a dask scheduler whose workers sparsify the files, and read them again for
-        certificates and exact answers; without one, threads of the process that asks do.
-    admin_key_file : Path, optional
-        File with an admin key, ``<prefix>.<secret>``, that is made valid at the start.
-    threads : int, optional
-        Threads of each process that computes; the default is one per processor that it may use, as
-        the limit of its container says.
-    memory_limit : int, optional
-        Most bytes of resident memory of an ingesting process, also as ``2.5GiB``; buffer and blocks
-        are sized for it. An ingest that cannot keep to it does not start, and says what it needs,
-        which follows from the graph's ``expected_nodes``.
-    checkpoint_seconds : float
-        Longest time between two checkpoints of a running ingest; what a kill costs to replay.
-    child_memory_bytes : int
-        Resident memory above which a process that solves forgets graphs it has prepared, also as
-        ``6GiB``. What a graph leaves of it is for columns that make the solves of changed labels
-        fast, 8 bytes a node and label, and for the Gram matrices of models of points, which are
-        refused beyond it; the API must be told the same as the worker.
-    max_body_bytes : int
-        Largest body of one request, and most bytes of a page or batch of it once it is decoded.
-    head_seconds : float
-        Longest time in which the head of a request (request line and headers) may come, from the
-        connection or its first byte on; the connection is closed after it.
-    body_seconds : float
-        Longest pause of a body while it arrives; one that stalls for longer, or comes at less than
-        a kibibyte per second for longer, is refused.
-    max_decoded_bytes : int
-        Most bytes that the table of one request may come to once it is decoded.
-    max_body_rows : int
-        Most rows of such a table.
-    max_columns : int
-        Most columns of such a table, whether anybody reads them or not.
-    max_decoding_bytes : int
-        Most bytes that the tables which one process of the API decodes at a time come to; further
-        ones wait for a while, and are then sent away.
-    max_label_rows : int
-        Most rows of a table of labels, times the label columns that are put from it.
-    max_backlog_bytes : int
-        Largest sum of pushed blocks of one graph that wait to be ingested.
-    max_total_backlog_bytes : int
-        Largest sum of pushed blocks of all graphs that wait.
-    max_graphs : int
-        Most graphs there may be at a time.
-    max_sources : int
-        Most sources of a graph that are not removed.
-    rate_limit : float, optional
-        Requests per second of one key, or of one address where there is no key, in each process of
-        the API; twice as many may come at once, and health and readiness are not counted. Unlimited
-        by default, since on one's own machine nobody gains by a limit.
-    max_streams_per_key : int
-        Most answers that stay open at a time of one key, or of one address where there is no key,
-        in each process of the API: events of jobs, tables, and calls that wait.
-    max_streams : int
-        The same of all callers together.
-    trusted_proxies : tuple of str
-        Addresses and networks, separated by commas, of the proxies in front of the API. Only they
-        are believed who calls, and by which protocol (``X-Forwarded-For``, ``X-Forwarded-Proto``).
-    source_roots : tuple of Path
-        Local directories that sources added over HTTP may lie in, links followed, separated by
-        ``:``; never ``home``. The working directory by default, unless it is ``/``.
-    source_schemes : tuple of str
-        Protocols of such sources, separated by commas; those of object stores by default.
-    source_hosts : tuple of str
-        Hosts, as ``name`` or ``name:port``, that such sources may reach by http and https, or as
-        brokers of Kafka, and that redirects of any source may lead to; none by default.
-    min_free_bytes : int
-        Free space below which the home's disk counts as full: the API is not ready then.
-    drain_seconds : float
-        Time between a stop signal and the moment when the API stops to listen; /readyz says no
-        meanwhile, so that a load balancer sends nothing more.
-    finish_seconds : int
-        Time that requests in hand have after that.
-    list_seconds : float
-        Time between two listings of a followed source; of a live one that is not quiet a tenth of
-        it may do.
-    settle_seconds : float
-        A file of a followed source is taken once size and version have stayed so long.
-    unfinished_seconds : float
-        Time for which such a file that does not end as a Parquet file does is waited for.
-    stall_seconds : float
-        Ingest that has neither made progress nor used the processor for so long, and a listing that
-        takes longer, is told as standing still; the default is seen within a minute.
-    erase_within : float
-        Seconds within which the files of nodes that were asked to be forgotten are overwritten; it
-        is done as soon as nothing stands in the way, and `peewit doctor` tells what is late.
-    reserve_seconds : float
-        Seconds for which a node that one annotator is shown is not shown to another one.
-    second_opinions : float
-        Share of the labels given by hand, drawn at random, that another person is asked for, too;
-        0 asks for none.
-    metrics_port : int, optional
-        Where the ingest daemon and the worker show their metrics, and at ``/healthz`` whether they
-        are well, each on its machine; nowhere by default. Under ``serve`` the worker takes the next
-        port.
-    metrics_host : str
-        Address of the metrics port.
-    items : Path, optional
-        Directory of pictures and texts of nodes, which the dashboard shows, in it a directory for
-        each graph; ``items`` in ``home`` by default. See `peewit.service.dashboard.node_media`.
-    log_level : {'debug', 'info', 'warning', 'error'}
-        The least severe messages that are logged; ``debug`` adds tracebacks to errors.
-    log_format : {'auto', 'console', 'json'}
-        How the processes that stay log; ``auto`` is text on a terminal and JSON elsewhere.
+    The description of a field stands below it.
 
     Raises
     ------
@@ -168,48 +56,116 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="PEEWIT_", env_ignore_empty=True, frozen=True)
 
     home: Annotated[Path, Field(validate_default=True)] = Path("peewit-data")
+    """Directory of the graphs and, by default, of the SQLite file; kept as an absolute path."""
     database_url: Annotated[str | None, Field(repr=False)] = None  # may hold a password
+    """``sqlite:///<path>`` or ``postgresql://user@host/name``; the default is a SQLite file in
+    ``home``."""
     database_password_file: Path | None = None
+    """File with the password that ``database_url`` leaves out."""
     scheduler: str | None = None
+    """Address of a dask scheduler whose workers sparsify the files, and read them again for
+    certificates and exact answers; without one, threads of the process that asks do."""
     admin_key_file: Path | None = None
+    """File with an admin key, ``<prefix>.<secret>``, that is made valid at the start."""
     threads: PositiveInt | None = None
+    """Threads of each process that computes; the default is one per processor that it may use, as
+    the limit of its container says."""
     memory_limit: Annotated[ByteSize, Field(ge=1)] | None = None
+    """Most bytes of resident memory of an ingesting process, also as ``2.5GiB``; buffer and blocks
+    are sized for it. An ingest that cannot keep to it does not start, and says what it needs, which
+    follows from the graph's ``expected_nodes``."""
     checkpoint_seconds: NonNegativeFloat = 30.0
+    """Longest time between two checkpoints of a running ingest; what a kill costs to replay."""
     child_memory_bytes: Annotated[ByteSize, Field(ge=1)] = ByteSize(2 * 2**30)
+    """Resident memory above which a process that solves forgets graphs it has prepared, also as
+    ``6GiB``. What a graph leaves of it is for columns that make the solves of changed labels fast,
+    8 bytes a node and label, and for the Gram matrices of models of points, which are refused
+    beyond it; the API must be told the same as the worker."""
     max_body_bytes: PositiveInt = 256 * 2**20
+    """Largest body of one request, and most bytes of a page or batch of it once it is decoded."""
     head_seconds: PositiveFloat = 10.0
+    """Longest time in which the head of a request (request line and headers) may come, from the
+    connection or its first byte on; the connection is closed after it."""
     body_seconds: PositiveFloat = 30.0
+    """Longest pause of a body while it arrives; one that stalls for longer, or comes at less than a
+    kibibyte per second for longer, is refused."""
     max_decoded_bytes: PositiveInt = 2**30
+    """Most bytes that the table of one request may come to once it is decoded."""
     max_body_rows: PositiveInt = 50_000_000
+    """Most rows of such a table."""
     max_columns: PositiveInt = 10_000
+    """Most columns of such a table, whether anybody reads them or not."""
     max_decoding_bytes: PositiveInt = 2 * 2**30
+    """Most bytes that the tables which one process of the API decodes at a time come to; further
+    ones wait for a while, and are then sent away."""
     max_label_rows: PositiveInt = 1_000_000
+    """Most rows of a table of labels, times the label columns that are put from it."""
     max_backlog_bytes: PositiveInt = 4 * 2**30
+    """Largest sum of pushed blocks of one graph that wait to be ingested."""
     max_total_backlog_bytes: PositiveInt = 16 * 2**30
+    """Largest sum of pushed blocks of all graphs that wait."""
     max_graphs: PositiveInt = 1000
+    """Most graphs there may be at a time."""
     max_sources: PositiveInt = 1000
+    """Most sources of a graph that are not removed."""
     rate_limit: PositiveFloat | None = None
+    """Requests per second of one key, or of one address where there is no key, in each process of
+    the API; twice as many may come at once, and health and readiness are not counted. Unlimited by
+    default, since on one's own machine nobody gains by a limit."""
     max_streams_per_key: PositiveInt = 100
+    """Most answers that stay open at a time of one key, or of one address where there is no key, in
+    each process of the API: events of jobs, tables, and calls that wait."""
     max_streams: PositiveInt = 1000
+    """The same of all callers together."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses and networks, separated by commas, of the proxies in front of the API. Only they
+    are believed who calls, and by which protocol (``X-Forwarded-For``, ``X-Forwarded-Proto``)."""
     source_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_working_directory)
+    """Local directories that sources added over HTTP may lie in, links followed, separated by
+    ``:``; never ``home``. The working directory by default, unless it is ``/``."""
     source_schemes: Annotated[tuple[str, ...], NoDecode] = OBJECT_STORES
+    """Protocols of such sources, separated by commas; those of object stores by default."""
     source_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Hosts, as ``name`` or ``name:port``, that such sources may reach by http and https, or as
+    brokers of Kafka, and that redirects of any source may lead to; none by default."""
     min_free_bytes: ByteSize = ByteSize(256 * 2**20)
+    """Free space below which the home's disk counts as full: the API is not ready then."""
     drain_seconds: NonNegativeFloat = 0.0
+    """Time between a stop signal and the moment when the API stops to listen; /readyz says no
+    meanwhile, so that a load balancer sends nothing more."""
     finish_seconds: PositiveInt = 5
+    """Time that requests in hand have after that."""
     list_seconds: PositiveFloat = 2.0
+    """Time between two listings of a followed source; of a live one that is not quiet a tenth of it
+    may do."""
     settle_seconds: NonNegativeFloat = 2.0
+    """A file of a followed source is taken once size and version have stayed so long."""
     unfinished_seconds: NonNegativeFloat = 600.0
+    """Time for which such a file that does not end as a Parquet file does is waited for."""
     stall_seconds: PositiveFloat = 45.0
+    """Ingest that has neither made progress nor used the processor for so long, and a listing that
+    takes longer, is told as standing still; the default is seen within a minute."""
     erase_within: PositiveFloat = 86_400.0
+    """Seconds within which the files of nodes that were asked to be forgotten are overwritten; it
+    is done as soon as nothing stands in the way, and `peewit doctor` tells what is late."""
     reserve_seconds: PositiveFloat = 600.0
+    """Seconds for which a node that one annotator is shown is not shown to another one."""
     second_opinions: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Share of the labels given by hand, drawn at random, that another person is asked for, too; 0
+    asks for none."""
     metrics_port: Annotated[int | None, Field(ge=1, le=65535)] = None
+    """Where the ingest daemon and the worker show their metrics, and at ``/healthz`` whether they
+    are well, each on its machine; nowhere by default. Under ``serve`` the worker takes the next
+    port."""
     metrics_host: str = "127.0.0.1"
+    """Address of the metrics port."""
     items: Path | None = None
+    """Directory of pictures and texts of nodes, which the dashboard shows, in it a directory for
+    each graph; ``items`` in ``home`` by default. See `peewit.service.dashboard.node_media`."""
     log_level: LogLevel = "info"
+    """The least severe messages that are logged; ``debug`` adds tracebacks to errors."""
     log_format: LogFormat = "auto"
+    """How the processes that stay log; ``auto`` is text on a terminal and JSON elsewhere."""
 
     @field_validator("home", "items")
     @classmethod

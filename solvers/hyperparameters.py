@@ -24,6 +24,7 @@ class Rule:
     doc: str  # one sentence for users
     kind: type[float] | type[int] | type[bool] | type[str] = float
     minimum: float | None = None  # value >= minimum
+    maximum: float | None = None  # value <= maximum
     above: float | None = None  # value > above
     below: float | None = None  # value < below
     words: tuple[str, ...] = ()  # such as `auto`; besides a number unless `kind` is str
@@ -56,6 +57,7 @@ class Rule:
         inside = (
             _is_finite(value)
             and (self.minimum is None or value >= self.minimum)
+            and (self.maximum is None or value <= self.maximum)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
         )
@@ -79,23 +81,31 @@ class Rule:
         if self.kind is str:
             return {"description": self.doc, **words}
         number: dict[str, Any] = {"type": "integer" if self.kind is int else "number"}
-        bounds = {
-            "minimum": self.minimum,
-            "exclusiveMinimum": self.above,
-            "exclusiveMaximum": self.below,
-        }
-        number |= {key: bound for key, bound in bounds.items() if bound is not None}
+        number |= self.bounds()
         if not self.words:
             return {"description": self.doc, **number}
         return {"description": self.doc, "anyOf": [number, words]}
+
+    def bounds(self) -> dict[str, Any]:
+        """Bounds of numbers, as JSON Schema names them."""
+        bounds = {
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
+        }
+        return {key: bound for key, bound in bounds.items() if bound is not None}
 
     def _allowed(self) -> str:
         """The rule in words."""
         if self.kind is str:
             words = [repr(word) for word in self.words] or ["text"]
             return " or ".join([*words, *(["shares by class"] if self.takes_shares else [])])
-        signs = ((">=", self.minimum), (">", self.above), ("<", self.below))
-        bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
+        limits = {">=": self.minimum, ">": self.above, "<": self.below, "<=": self.maximum}
+        shown = ".0f" if self.kind is int else "g"
+        bounds = " and ".join(
+            f"{sign} {bound:{shown}}" for sign, bound in limits.items() if bound is not None
+        )
         number = "an integer" if self.kind is int else "a finite number"
         return " or ".join([f"{number} {bounds}".rstrip(), *(repr(word) for word in self.words)])
 

@@ -10,18 +10,19 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from inspect import cleandoc, getdoc, isclass
+from inspect import getdoc, isclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import typer
-from numpydoc.docscrape import NumpyDocString
 from pydantic import ByteSize
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 
 import peewit
 from peewit.service.api.app import create_app
+from peewit.service.api.schemas.graphs import GraphCreate
 from peewit.service.cli import _app as commands_app
 from peewit.service.dashboard.routes.models import accepted
 from peewit.service.settings import Settings
@@ -36,6 +37,9 @@ SECTION: Final = re.compile(r"\b[Ss]ections? ([A-K]\.[1-9]\d?)\b")
 """Citations of the page of mathematics."""
 
 HELP_WIDTH: Final = 96
+
+PARTS: Final = {"window.": "WindowIn", "snapshot_every.": "SnapshotEveryIn"}
+"""Schemas of settings of a graph that have parts."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -109,16 +113,25 @@ def walk(command: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
 
 # ------------------------------------------------------------------------------------ settings
 def settings() -> Iterator[str]:
-    """Every environment variable, from the fields of `Settings` and their docstring."""
-    described = {
-        each.name: " ".join(each.desc)
-        for each in NumpyDocString(cleandoc(Settings.__doc__ or ""))["Parameters"]
-    }
+    """Every environment variable, from the fields of `Settings` and the texts below them."""
+    text = ModuleAnalyzer.for_module(Settings.__module__).find_attr_docs()
     rows = [
-        [f"`PEEWIT_{name.upper()}`", default(name, field), prose(described[name])]
+        [f"`PEEWIT_{name.upper()}`", default(name, field), prose(" ".join(text["Settings", name]))]
         for name, field in Settings.model_fields.items()
     ]
     yield from table(["variable", "default", "what it sets"], rows)
+
+
+def graph_settings() -> Iterator[str]:
+    """Every setting of a graph, with its parts, from the schema of what is sent."""
+    schema = GraphCreate.model_json_schema()
+    rows = []
+    parts = {place: schema["$defs"][name] for place, name in PARTS.items()}
+    for place, owner in {"": schema, **parts}.items():
+        for name, each in owner["properties"].items():
+            known = each.get("default") or ""
+            rows.append([f"`{place}{name}`", known and f"`{known}`", prose(each["description"])])
+    yield from table(["setting", "default", "what it sets"], rows)
 
 
 def default(name: str, field: Any) -> str:
@@ -255,5 +268,6 @@ GENERATED: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
     "python": python,
     "rest": rest,
     "settings": settings,
+    "graph_settings": graph_settings,
 }
 """Text by the name that pages use."""

@@ -22,11 +22,12 @@ from docs.benchmarks.default_model import SETS
 from docs.benchmarks.frame import CONSOLE, options, show
 from docs.benchmarks.fraud import labeled
 from peewit.service.tasks.labels_task import Origins
-from peewit.service.tasks.solving.assessment import Answered, Assessment, JudgedLabels
 from peewit.service.tasks.solving.judgement import judged
+from peewit.service.tasks.solving.state import Answered, Assessment, JudgedLabels
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.solution import Solution
@@ -55,8 +56,7 @@ def told_of(
         Assessment(),
         is_random,
         holds_out=False,
-        progress=lambda _report: None,
-        cancelled=lambda: False,
+        watch=UNWATCHED,
     )
     assert found is not None
     return found

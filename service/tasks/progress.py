@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Final
 
 from peewit.service.tasks.tasks_and_messages import Advanced
-from peewit.solvers.iteration_loop import ProgressReport
+from peewit.solvers.iteration_loop import ProgressReport, Watch
 
 REPORT_SECONDS: Final = 0.5
 """Shortest time between two reports within one phase."""
@@ -42,19 +42,20 @@ class Reporter:
 class Phases:
     """Times and reports the phases of a task, and stops it between two of them.
 
-    ``seconds`` is by phase; ``iteration`` takes what models report after each step.
+    ``seconds`` is by phase; ``iteration`` takes what models report after each step; ``watch`` is
+    both that and the question whether to stop.
     """
 
     def __init__(self, report: Report, cancelled: Cancelled) -> None:
         self.seconds: dict[str, float] = {}
         self.iteration = Reporter(report)
         self._report = report
-        self._cancelled = cancelled
+        self.watch = Watch(progress=self.iteration, cancelled=cancelled)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """One phase, the stage of what models report; raises `StoppedEarly` if cancelled."""
-        if self._cancelled():
+        if self.watch.is_cancelled():
             raise StoppedEarly
         self.iteration.stage = name
         self._report(Advanced(phase=name, stage=name))

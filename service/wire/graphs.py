@@ -1,6 +1,6 @@
 """Graphs, their settings, snapshots and certificates."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -60,17 +60,11 @@ def epsilon_text(asked: float | None, expected: float | None) -> str:
 
 @record
 class Settings:
-    """Settings of a graph."""
+    """Settings of a graph, as described where one is created."""
 
     node_ids: NodeKind
-    epsilon: float | None = described(
-        "Spectral error asked; null keeps every edge while they are within max_edges."
-    )
-    max_edges: int | None = described(
-        "Most edges kept, whatever comes, but for a spanning forest, which always stays; computed "
-        "from the server's memory when the graph is made unless given. Null where epsilon alone "
-        "decides."
-    )
+    epsilon: float | None
+    max_edges: int | None
     expected_nodes: int
     max_nodes: int
     seed: int
@@ -78,13 +72,11 @@ class Settings:
     deletions: Literal["off", "exact"]
     parallel: Literal["sum", "replace"]
     window: dict[str, Any] | None = described(
-        "Which edges live: length, width of a bucket and allowed_ahead in seconds, by, time_unit."
+        "Length, width of a bucket and allowed_ahead in seconds, by, and time_unit."
     )
     snapshot_every: dict[str, Any] | None
     auto_solve: dict[str, Any] | None
-    columns: dict[str, str] = described(
-        "What columns of tables are called where nothing else is said.", default_factory=dict
-    )
+    columns: dict[str, str] = field(default_factory=dict)
 
 
 @record

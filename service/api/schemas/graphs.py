@@ -1,11 +1,17 @@
 """Settings of graphs, as they are sent."""
 
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
+from peewit.service.graph_settings import (
+    AutoSolve,
+    GraphSettings,
+    SnapshotEvery,
+    doc_of,
+    setting_of,
+)
 from peewit.service.operations.bodies import Body
 from peewit.service.operations.job_bodies import Solve
 from peewit.streaming.edges.change_rules import Deletions, Parallel
@@ -13,16 +19,23 @@ from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.time_units import TimeUnit
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy, seconds_of
 
-_DEFAULTS = {
-    each.name: each.default for each in fields(GraphSettings) if each.default is not MISSING
-}
+
+def of_setting(name: str) -> Any:
+    """A field with the default, the description and the bounds of a setting of a graph."""
+    each = setting_of(name)
+    rule = each.metadata["rule"]
+    return Field(
+        each.default,
+        description=doc_of(name),
+        json_schema_extra=None if rule is None else rule.bounds(),
+    )
 
 
 class SnapshotEveryIn(Body):
     """Publish a snapshot after so many edges or seconds, whichever comes first."""
 
-    edges: int | None = None
-    seconds: float | None = None
+    edges: int | None = of_setting("snapshot_every.edges")
+    seconds: float | None = of_setting("snapshot_every.seconds")
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
@@ -37,6 +50,7 @@ class SnapshotEveryIn(Body):
 class WindowIn(Body):
     """Which edges live: those of the last so many seconds, by their time."""
 
+<<<<<<< HEAD
     length: float | str = Field(
         description="Seconds, or as 30d, 12h, 90m, 45s; may change at any time."
     )
@@ -50,6 +64,13 @@ class WindowIn(Body):
         description="What a time counts that is a number; seconds between 1990 and the end of next "
         "year when left out.",
     )
+=======
+    length: float | str = Field(description=doc_of("window.length"))
+    by: WindowBy = Field("time", description=doc_of("window.by"))
+    buckets: int = Field(DEFAULT_BUCKETS, description=doc_of("window.buckets"))
+    allowed_ahead: float | str | None = Field(None, description=doc_of("window.allowed_ahead"))
+    time_unit: TimeUnit = Field("s", description=doc_of("window.time_unit"))
+>>>>>>> s
 
     def changed(self, present: Window | None = None) -> Window:
         """The window, or the graph's with these changes; raises ValueError."""
@@ -65,44 +86,21 @@ class WindowIn(Body):
 
 
 class _GraphFields(Body):
-    node_ids: NodeKind = Field(_DEFAULTS["node_ids"], description="Fixed once the graph exists.")
-    epsilon: float | None = Field(
-        _DEFAULTS["epsilon"],
-        description="Spectral error asked, in (0, 1); null keeps every edge within max_edges.",
-    )
-    max_edges: int | None = Field(
-        _DEFAULTS["max_edges"],
-        description="Most edges to keep, but for a spanning forest; wins over epsilon. Null with "
-        "no epsilon either: what the server's memory allows, computed once.",
-    )
-    expected_nodes: int = Field(_DEFAULTS["expected_nodes"], description="Fixed, see node_ids.")
-    max_nodes: int = Field(_DEFAULTS["max_nodes"], description="Fixed, see node_ids.")
-    seed: int | None = Field(_DEFAULTS["seed"], description="Fixed; drawn when left out.")
-    keep_raw: bool = Field(_DEFAULTS["keep_raw"], description="Keep pushed edges for later passes.")
-    deletions: Deletions = Field(
-        _DEFAULTS["deletions"],
-        description="Whether rows of `op` delete may take edges out of the graph again: exact, "
-        "with a log of all edges that restores epsilon, or off. Fixed, see node_ids.",
-    )
-    parallel: Parallel = Field(
-        _DEFAULTS["parallel"],
-        description="Whether a further edge of a pair adds its weight, or takes the others' place.",
-    )
-    window: WindowIn | None = Field(
-        None,
-        description="Which edges live, by their time; fixed but for length and allowed_ahead. "
-        "Deletions are exact with it.",
-    )
-    snapshot_every: SnapshotEveryIn | None = Field(
-        None, description="Snapshots besides the one at the end of each run of files."
-    )
-    auto_solve: Solve | None = Field(
-        None, description="Solved again after every new snapshot and every change of a label."
-    )
-
+    node_ids: NodeKind = of_setting("node_ids")
+    epsilon: float | None = of_setting("epsilon")
+    max_edges: int | None = of_setting("max_edges")
+    expected_nodes: int = of_setting("expected_nodes")
+    max_nodes: int = of_setting("max_nodes")
+    seed: int | None = of_setting("seed")
+    keep_raw: bool = of_setting("keep_raw")
+    deletions: Deletions = of_setting("deletions")
+    parallel: Parallel = of_setting("parallel")
+    window: WindowIn | None = of_setting("window")
+    snapshot_every: SnapshotEveryIn | None = of_setting("snapshot_every")
+    auto_solve: Solve | None = of_setting("auto_solve")
     columns: dict[str, str] = Field(
         default_factory=dict,
-        description="What src, dst, weight, op, time, node and label are called in tables.",
+        description=doc_of("columns"),
         examples=[{"src": "source", "dst": "target", "node": "account_id"}],
     )
 
@@ -119,7 +117,7 @@ class _GraphFields(Body):
 class GraphCreate(_GraphFields):
     """A new graph."""
 
-    name: str = Field(description="1 to 63 of a-z, 0-9, _ and -; unique.", examples=["papers"])
+    name: str = Field(description=doc_of("name"), examples=["papers"])
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:

@@ -1,91 +1,45 @@
 """The settings of a graph as options of the command line."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from peewit.service.cli.labels.table_files import parsed_settings
-from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
+from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery, doc_of
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
 
-Epsilon = Annotated[
-    float | None,
-    typer.Option(
-        help="Spectral error asked, in (0, 1), instead of all edges that fit. 0 takes it back."
-    ),
-]
-MaxEdges = Annotated[
-    int | None,
-    typer.Option(
-        help="Most edges to keep, but for a spanning forest; wins over --epsilon. By default what "
-        "the memory allows; 0 computes it anew."
-    ),
-]
-KeepRaw = Annotated[
-    bool | None, typer.Option(help="Keep pushed blocks and a spool of edges for later passes.")
-]
-DeletionsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--deletions",
-        help="Whether edges may be deleted: off, or exact, by a log of all edges.",
-    ),
-]
-ParallelEdges = Annotated[
-    str | None,
-    typer.Option(
-        "--parallel",
-        help="Whether a further edge of a pair adds its weight (sum), or takes the place of the "
-        "others (replace).",
-    ),
-]
+
+def of_setting(name: str, *flags: str, also: str = "", metavar: str | None = None) -> Any:
+    """An option that says what a setting is, and what it takes beside its values."""
+    return typer.Option(*flags, help=f"{doc_of(name)} {also}".rstrip(), metavar=metavar)
+
+
+_BACK: Final = "0 takes it back."
+NodeIds = Annotated[str | None, of_setting("node_ids")]
+Epsilon = Annotated[float | None, of_setting("epsilon", also=_BACK)]
+MaxEdges = Annotated[int | None, of_setting("max_edges", also="0 computes it anew.")]
+ExpectedNodes = Annotated[int | None, of_setting("expected_nodes")]
+MaxNodes = Annotated[int | None, of_setting("max_nodes")]
+Seed = Annotated[int | None, of_setting("seed")]
+KeepRaw = Annotated[bool | None, of_setting("keep_raw")]
+DeletionsOf = Annotated[str | None, of_setting("deletions", "--deletions")]
+ParallelEdges = Annotated[str | None, of_setting("parallel", "--parallel")]
 WindowOf = Annotated[
-    str | None,
-    typer.Option(
-        "--window",
-        help="Keep the edges of the last so long only: 30d, 12h, 90m, or seconds. Deletions are "
-        "exact with it.",
-    ),
+    str | None, of_setting("window.length", "--window", also="Deletions are exact with it.")
 ]
-WindowByOf = Annotated[
-    str | None,
-    typer.Option(
-        "--window-by", help="By the column of times (time), or by when files arrived (arrival)."
-    ),
-]
-Buckets = Annotated[
-    int | None, typer.Option("--buckets", help="Edges leave together by so many parts of it.")
-]
-AllowedAhead = Annotated[
-    str | None,
-    typer.Option(
-        "--allowed-ahead",
-        help="How far a time may lie ahead of all before and of now; a bucket by default.",
-    ),
-]
-TimeUnitOf = Annotated[
-    str | None,
-    typer.Option("--time-unit", help="What times count that are numbers: s, ms, us, ns."),
-]
-SnapshotEdges = Annotated[
-    int | None, typer.Option(help="A snapshot after so many edges. 0 takes it back.")
-]
-SnapshotSeconds = Annotated[
-    float | None, typer.Option(help="A snapshot after so many seconds. 0 takes it back.")
-]
+WindowByOf = Annotated[str | None, of_setting("window.by", "--window-by")]
+Buckets = Annotated[int | None, of_setting("window.buckets", "--buckets")]
+AllowedAhead = Annotated[str | None, of_setting("window.allowed_ahead", "--allowed-ahead")]
+TimeUnitOf = Annotated[str | None, of_setting("window.time_unit", "--time-unit")]
+SnapshotEdges = Annotated[int | None, of_setting("snapshot_every.edges", also=_BACK)]
+SnapshotSeconds = Annotated[float | None, of_setting("snapshot_every.seconds", also=_BACK)]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="NAME=COLUMN",
-        help="What src, dst, weight, op, time, node or label is called in tables; NAME= takes it "
-        "back.",
-    ),
+    of_setting("columns", "--column", metavar="NAME=COLUMN", also="NAME= takes it back."),
 ]
 AutoModel = Annotated[
-    str | None,
-    typer.Option("--auto-solve", help="Model to solve after every change; 'none' takes it back."),
+    str | None, of_setting("auto_solve", "--auto-solve", also="'none' takes it back.")
 ]
 AutoParameters = Annotated[
     list[str] | None,
@@ -119,16 +73,12 @@ class SettingOptions:
             "snapshot_every": self._snapshot_every(settings.snapshot_every),
             "auto_solve": self._auto_solve(settings.auto_solve),
         }
-        if self.epsilon is not None:
-            changes["epsilon"] = self.epsilon or None
-        if self.max_edges is not None:
-            changes["max_edges"] = self.max_edges or None
-        if self.keep_raw is not None:
-            changes["keep_raw"] = self.keep_raw
-        if self.deletions is not None:
-            changes["deletions"] = self.deletions
-        if self.parallel is not None:
-            changes["parallel"] = self.parallel
+        for name in ("epsilon", "max_edges"):
+            if (value := getattr(self, name)) is not None:
+                changes[name] = value or None
+        for name in ("keep_raw", "deletions", "parallel"):
+            if (value := getattr(self, name)) is not None:
+                changes[name] = value
         if (window := self._window(settings.window)) is not None:
             changes["window"] = window
             if settings.window is None:

@@ -13,9 +13,13 @@ from peewit.service.cli.graphs.options import (
     Columns,
     DeletionsOf,
     Epsilon,
+    ExpectedNodes,
     KeepRaw,
     MaxEdges,
+    MaxNodes,
+    NodeIds,
     ParallelEdges,
+    Seed,
     SettingOptions,
     SnapshotEdges,
     SnapshotSeconds,
@@ -44,7 +48,6 @@ from peewit.service.jobs.ingest_steps import duration
 from peewit.service.labels.store import LabelColumn
 from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.graphs import DeletedEdges, WindowState
-from peewit.streaming.edges.node_kinds import NODE_KINDS
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
 from peewit.streaming.edges.windows import Window
@@ -57,14 +60,12 @@ app = command_group()
 @app.command()
 def create(
     name: GraphName,
-    node_ids: Annotated[
-        str | None, typer.Option(help=f"Kind of the node ids: {', '.join(NODE_KINDS)}.")
-    ] = None,
+    node_ids: NodeIds = None,
     epsilon: Epsilon = None,
     max_edges: MaxEdges = None,
-    expected_nodes: Annotated[int | None, typer.Option(help="Nodes to be ready for.")] = None,
-    max_nodes: Annotated[int | None, typer.Option(help="Most nodes the graph may have.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random choices.")] = None,
+    expected_nodes: ExpectedNodes = None,
+    max_nodes: MaxNodes = None,
+    seed: Seed = None,
     keep_raw: KeepRaw = None,
     deletions: DeletionsOf = None,
     parallel: ParallelEdges = None,

@@ -17,23 +17,27 @@ class ChangeableSettings(TypedDict, total=False):
     Attributes
     ----------
     epsilon : float or None
-        Spectral error asked, in (0, 1); None keeps every edge while they are within ``max_edges``.
+        Spectral error asked for, in (0, 1): how far cuts through the kept edges may be off cuts
+        through all. Without one all edges are kept that fit max_edges.
     max_edges : int or None
-        Most edges to keep, but for a spanning forest; wins over ``epsilon``. None with no
-        ``epsilon`` either: what the server's memory allows, computed once.
+        Most edges to keep, but for a spanning forest; wins over epsilon. Without either, what the
+        memory allows, computed once.
     keep_raw : bool
-        Whether pushed edges are kept for later passes.
+        Keep edges that were sent or spooled: certificates and exact answers read them again.
     parallel : {"sum", "replace"}
-        Whether a further edge of a pair adds its weight, or takes the place of the others.
+        Whether a further edge of a pair adds its weight (sum), or takes the place of the others
+        (replace), which needs deletions.
     window : mapping or None
-        ``length``, seconds or as ``"30d"``, that edges live; of a new graph also ``by``,
-        ``buckets``, ``allowed_ahead`` and ``time_unit``.
+        Which edges live, by their time; fixed once the graph exists but for length and
+        allowed_ahead. Deletions are exact with it. ``length``, of a new graph also ``by``,
+        ``buckets``, ``allowed_ahead``, ``time_unit``.
     columns : mapping of str to str
-        What columns of tables are called.
+        What src, dst, weight, op, time, node and label are called in tables.
     snapshot_every : mapping or None
-        ``edges`` or ``seconds`` after which a snapshot is published.
+        Snapshots besides the one at the end of each run of files. ``edges``, ``seconds`` or both.
     auto_solve : mapping or None
-        ``model`` and ``parameters`` that are solved again after every change.
+        Model that is solved again after every new snapshot and every change of a label. ``model``
+        and its ``parameters``.
     """
 
     epsilon: float | None
@@ -52,13 +56,18 @@ class NewSettings(ChangeableSettings, total=False):
     Attributes
     ----------
     node_ids : {"string", "int64", "dense"}
-        What the ids of nodes are.
-    expected_nodes, max_nodes : int
-        About how many nodes will come, and how many may.
+        What ids of nodes are: text (string), whole numbers (int64), or 0 to n-1 (dense). Fixed once
+        the graph exists.
+    expected_nodes : int
+        Nodes to be ready for: the memory of ingest follows from it. More may come. Fixed once the
+        graph exists.
+    max_nodes : int
+        Most nodes of the graph; files that bring more are refused. Fixed once the graph exists.
     seed : int
-        Draws the coins; drawn itself when left out.
+        Seed of all random choices; drawn when left out. Fixed once the graph exists.
     deletions : {"off", "exact"}
-        Whether edges may be deleted.
+        Whether rows may delete edges: off, or exact, by a log of all edges. Fixed once the graph
+        exists.
     """
 
     node_ids: NodeKind

@@ -1,9 +1,9 @@
 """A new graph: its name, the settings that matter, and the others with their defaults."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from fastapi import Request, Response
 from pydantic import ValidationError
@@ -15,121 +15,73 @@ from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.catalog import GraphExists, TooManyGraphs
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
+from peewit.service.graph_settings import doc_of, setting_of
 from peewit.service.validation_rules import rule_of, with_argument
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.hyperparameters import Rule
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.edge_budget import edge_budget
-from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.windows import WindowBy
 
 router = page_router()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_KINDS: Final = {int: "whole", float: "number", str: "choice", bool: "check"}
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
-    """A setting as a form field."""
+    """A setting as a form field; what is said of it is what its rule and description say."""
 
     name: str  # as in `GraphCreate`; parts are separated by a dot
     text: str  # what it is called
-    hint: str  # what it does
-    kind: Literal["text", "whole", "number", "choice", "check"]
+    kind: str  # "text", "whole", "number", "choice" or "check"
     options: tuple[str, ...] = ()  # of a choice
+    default: Any = None
+
+    @classmethod
+    def of(cls, name: str, text: str) -> "Field":
+        """A setting of a graph with a rule."""
+        each = setting_of(name)
+        rule: Rule = each.metadata["rule"]
+        return cls(name, text, _KINDS[rule.kind], rule.words, each.default)
 
     @property
-    def default(self) -> Any:
-        """Default of the setting."""
-        field = GraphCreate.model_fields.get(self.name)
-        return None if field is None else field.default
+    def hint(self) -> str:
+        """What it does, and its default."""
+        default = self.default
+        if self.kind == "check":
+            default = "On" if default else "Off"
+        elif self.kind == "whole" and default is not None:
+            default = f"{default:,}"
+        return f"{doc_of(self.name)} {'' if default is None else f'{default} by default.'}".rstrip()
 
 
 _WINDOW = "window."
 _EVERY = "snapshot_every."
 
 FOLDED: Final = (
-    Field(
-        name="epsilon",
-        text="Spectral error, epsilon",
-        hint="How far a cut through the kept edges may be off one through all, above 0 and below "
-        "1, instead of all edges that fit; none by default.",
-        kind="number",
-    ),
-    Field(
-        name="max_nodes",
-        text="Most nodes",
-        hint="Files that bring more are refused.",
-        kind="whole",
-    ),
-    Field(
-        name="seed",
-        text="Seed",
-        hint="Of all random choices; drawn by default.",
-        kind="whole",
-    ),
-    Field(
-        name="keep_raw",
-        text="Keep the edges that were sent",
-        hint="They are read again for certificates and exact answers.",
-        kind="check",
-    ),
-    Field(
-        name="deletions",
-        text="Rows may delete edges",
-        hint="Exact ones keep a log of all edges, and a window has them; chosen once.",
-        kind="choice",
-        options=get_args(Deletions),
-    ),
-    Field(
-        name="parallel",
-        text="A further edge of a pair",
-        hint="Adds its weight, or takes the place of the others, which needs deletions.",
-        kind="choice",
-        options=get_args(Parallel),
-    ),
-    Field(
-        name=f"{_WINDOW}length",
-        text="Edges live for",
-        hint="30d, 12h, 90m, or seconds; by default for ever. Chosen once.",
-        kind="text",
-    ),
-    Field(
-        name=f"{_WINDOW}by",
-        text="by",
-        hint="A column of times, or when their file arrived.",
-        kind="choice",
-        options=get_args(WindowBy),
-    ),
-    Field(
-        name=f"{_EVERY}edges",
-        text="Snapshot after so many edges",
-        hint="By default at the end of each run of files.",
-        kind="whole",
-    ),
-    Field(
-        name=f"{_EVERY}seconds",
-        text="Snapshot after so many seconds",
-        hint="By default at the end of each run of files.",
-        kind="number",
-    ),
-    Field(
-        name="auto_solve",
-        text="Predict again after every change",
-        hint=f"By the model {DEFAULT_MODEL}, whenever labels or edges have changed.",
-        kind="check",
-    ),
+    Field.of("epsilon", "Spectral error, epsilon"),
+    Field.of("max_nodes", "Most nodes"),
+    Field.of("seed", "Seed"),
+    Field.of("keep_raw", "Keep the edges that were sent"),
+    Field.of("deletions", "Rows may delete edges"),
+    Field.of("parallel", "A further edge of a pair"),
+    Field(f"{_WINDOW}length", "Edges live for", "text"),
+    Field(f"{_WINDOW}by", "by", "choice", get_args(WindowBy)),
+    Field.of(f"{_EVERY}edges", "Snapshot after so many edges"),
+    Field.of(f"{_EVERY}seconds", "Snapshot after so many seconds"),
+    Field("auto_solve", f"Predict again after every change, by {DEFAULT_MODEL}", "check"),
 )
 """The settings that seldom matter."""
 
-_KINDS: Final[Mapping[str, str]] = {"max_edges": "whole", "expected_nodes": "whole"} | {
-    each.name: each.kind for each in FOLDED
+_MAIN: Final = (
+    Field.of("expected_nodes", "Nodes to be ready for"),
+    Field.of("max_edges", "Most edges to keep"),
+)
+_TEXTS: Final = {"name": "Name", "node_ids": "Ids of nodes"} | {
+    each.name: each.text for each in (*_MAIN, *FOLDED)
 }
-
-
-_TEXTS: Final[Mapping[str, str]] = {
-    "name": "Name",
-    "node_ids": "Ids of nodes",
-    "expected_nodes": "Nodes to be ready for",
-    "max_edges": "Most edges to keep",
-} | {each.name: each.text for each in FOLDED}
 """Names of the settings on the page."""
 
 
@@ -163,7 +115,7 @@ def _form(
     if fault is not None and named is not None:
         fault = f"{_TEXTS[named]} ({named}){fault.removeprefix(named)}"
     code = HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY
-    defaults = {name: field.default for name, field in GraphCreate.model_fields.items()}
+    expected, most = _MAIN
     return page(
         request,
         "new_graph.html",
@@ -171,8 +123,7 @@ def _form(
         values=values,
         fault=fault,
         folded=FOLDED,
-        defaults=defaults,
-        budget=edge_budget(home.settings.graph_memory_bytes),
+        main=(expected, replace(most, default=edge_budget(home.settings.graph_memory_bytes))),
         is_sent=bool(values),
         is_open=any(
             values.get(each.name) for each in FOLDED if each.kind not in {"choice", "check"}
@@ -185,12 +136,12 @@ def _given(form: Mapping[str, str]) -> dict[str, Any]:
     given: dict[str, Any] = {"name": form.get("name", "").strip()}
     if node_ids := form.get("node_ids"):
         given["node_ids"] = node_ids
-    for name, kind in _KINDS.items():
-        text = form.get(name, "").strip()
-        if kind == "check":
-            given[name] = bool(text)
+    for each in (*_MAIN, *FOLDED):
+        text = form.get(each.name, "").strip()
+        if each.kind == "check":
+            given[each.name] = bool(text)
         elif text:
-            given[name] = _number(name, text, kind)
+            given[each.name] = _number(each.name, text, each.kind)
     given["auto_solve"] = {"model": DEFAULT_MODEL} if given["auto_solve"] else None
     for part in (_WINDOW, _EVERY):
         values = {name: given.pop(name) for name in list(given) if name.startswith(part)}

@@ -7,21 +7,31 @@ are judged by.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
 from peewit.service.tasks.progress import StoppedEarly
-from peewit.service.tasks.solving.assessment import Answered, Assessment, tell_calibration
+from peewit.service.tasks.solving.assessment import tell_calibration
+from peewit.service.tasks.solving.state import Answered, Assessment, Solving
+from peewit.service.tasks.solving.thinning import corrected_too, is_settled
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import (
     LEAST_RANDOM,
     LeftOutAccuracy,
     accuracy_interval,
 )
-from peewit.solvers.iteration_loop import Cancelled, Progress
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, can_be_left_out, deal_folds
-from peewit.solvers.models.left_out.label_sample import Bias, LabelSample, biases_of, unlike_degrees
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.left_out.label_sample import (
+    Bias,
+    LabelSample,
+    biases_of,
+    unlike_degrees,
+    without_blame,
+)
 from peewit.solvers.solution import LeftOut, Solution
 from peewit.solvers.status import Status
 
@@ -57,6 +67,39 @@ class _Seen:
         return np.asarray(is_found & self.rows.reachable)
 
 
+def judge(solving: Solving) -> None:
+    """Add the judgement, and what it says of how much thinning decided."""
+    answer, assessment, thinning = solving.first, solving.assessment, solving.thinning
+    reads_all, is_auto = solving.reads_all, isinstance(answer.model, Auto)
+    solution = solving.answer.solution
+    if reads_all and solving.options.cross_validate:
+        assessment.warnings.append(
+            "cross-validation left labels out of solves on what is left of the edges, so that "
+            "accuracy and probabilities may be told lower than they are"
+        )
+    if reads_all and solving.answer.labels is answer.labels:
+        answer = solving.answer
+    solving.judgement = told = judged(
+        answer,
+        assessment,
+        solving.is_random,
+        is_thinned=solving.is_thinned,
+        holds_out=not solving.task.is_automatic,
+        correct=partial(corrected_too, solving) if reads_all and not is_auto else None,
+        is_settled=not reads_all or is_auto or is_settled(solution),
+        watch=solving.watch,
+    )
+    if thinning is None:
+        return
+    if told is not None and not reads_all:
+        if thinning.is_much and told["are_all_random"] and not told["biases"]:
+            solution = replace(solution, warnings=without_blame(solution.warnings))
+        least = least_right(told, is_tested="sample_p_value" in solution.stats)
+        if least is not None:
+            solving.thinning = thinning = thinning.where_right(least)
+    solving.take(replace(solution, stats={**solution.stats, "thinning_share": thinning.share}))
+
+
 def judged(
     answer: Answered,
     assessment: Assessment,
@@ -66,8 +109,7 @@ def judged(
     holds_out: bool,
     correct: Correct | None = None,
     is_settled: bool = True,
-    progress: Progress,
-    cancelled: Cancelled,
+    watch: Watch,
 ) -> dict[str, Any] | None:
     """Judgement of labels left out, as JSON values; None where labels are numbers.
 
@@ -103,7 +145,7 @@ def judged(
             some = seen.of(answer.judged.may_leave_out)
             seen = some if some.rows.places.size else None
     if seen is None and holds_out and (not tells_itself or n_random >= 2 * LEAST_RANDOM):
-        seen = _held_out(answer, labels, is_random, correct, progress, cancelled)
+        seen = _held_out(answer, labels, is_random, correct, watch)
     biases = biases_of(stats)
     sample: Sample = "biased" if biases else "untested"
     if seen is not None:
@@ -171,8 +213,7 @@ def _held_out(
     labels: Labels,
     is_random: BoolArray,
     correct: Correct | None,
-    progress: Progress,
-    cancelled: Cancelled,
+    watch: Watch,
 ) -> _Seen | None:
     """A fold of the labels, by a solve with the others; None where too few can be left out.
 
@@ -193,8 +234,8 @@ def _held_out(
         labels,
         fold,
         0,  # not from the answer: a warm solve would change what is prepared for the next one
-        progress=progress,
-        cancelled=cancelled,
+        progress=watch.progress,
+        cancelled=watch.cancelled,
     )
     if found.status is Status.CANCELLED:
         raise StoppedEarly

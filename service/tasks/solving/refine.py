@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import cast
 
 from peewit.service.tasks.certify import with_remedy
 from peewit.service.tasks.labels_task import LabelsTask
+from peewit.service.tasks.solving.state import Solving, require_whole
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iteration_loop import Progress, ProgressReport
 from peewit.solvers.labels import Targets
@@ -20,56 +21,60 @@ from peewit.streaming.durable_files import remove_abandoned
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_passes import EdgePasses, RawEdgesGone
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges, spool_directory
-from peewit.streaming.snapshots.store import SnapshotMeta
+
+
+def refine_answer(solving: Solving) -> None:
+    """Answer with the solution on the graph of all raw edges."""
+    answer = solving.answer
+    model, n_passes = cast(Refinable, answer.model), solving.options.max_passes
+    solving.take(refined(solving, model, answer.labels, answer.solution, max_passes=n_passes))
+    require_whole(solving.answer.solution)
 
 
 def refined(
-    task: LabelsTask,
+    solving: Solving,
     model: Refinable,
-    prepared: Any,
     labels: Targets,
     solution: Solution,
-    meta: SnapshotMeta,
     *,
     max_passes: int,
     looks: bool = True,
-    progress: Progress,
-    cancelled: Callable[[], bool],
 ) -> Solution:
-    """The model's answer on the graph of all raw edges of the snapshot.
+    """The model's answer on the graph of all raw edges of the snapshot, from one on the snapshot.
 
-    With ``looks`` the last pass measures the residual. ``progress`` is told the pass and its
-    fraction done; ``cancelled`` is asked between chunks of a pass and in every step of a solve.
+    With ``looks`` the last pass measures the residual. Progress is the pass and its fraction done;
+    cancellation is asked for between chunks of a pass and in every step of a solve.
 
     Raises
     ------
     ValueError
         Raw edges are missing or changed, with the list of files, or have other components.
     PassStopped
-        ``cancelled()`` was true.
+        The job was cancelled.
     ClusterError
         The task's scheduler or its workers failed.
     OSError
         A file cannot be read or written.
     """
+    task, watch = solving.task, solving.watch
     paths = GraphPaths(root=task.graph_directory)
     with (
         _working_directory(task) as directory,
         snapshot_edges(
             paths,
-            meta,
+            solving.graph.snapshot.meta,
             spool=spool_directory(paths, directory / "spool", keep_raw=task.keep_raw),
             staging=directory / "staging",
             n_threads=task.n_threads,
             scheduler=task.scheduler,
         ) as edges,
     ):
-        passes = _Passes(edges, max_passes, progress, cancelled)
+        passes = _Passes(edges, max_passes, solving.phases.iteration, watch.is_cancelled)
         try:
-            edges.open(on_fraction=passes.report_phase("reading"), cancelled=cancelled)
+            edges.open(on_fraction=passes.report_phase("reading"), cancelled=watch.is_cancelled)
             return refine(
                 model,
-                prepared,
+                solving.first.prepared,
                 labels,
                 solution,
                 passes,
@@ -77,7 +82,7 @@ def refined(
                 max_passes=max_passes,
                 looks=looks,
                 progress=passes.report_solving,
-                cancelled=cancelled,
+                cancelled=watch.cancelled,
             )
         except RawEdgesGone as error:
             raise with_remedy(error, keep_raw=task.keep_raw) from error
@@ -105,9 +110,8 @@ class _Passes:
     def degrees(self) -> FullDegrees:
         """Degrees, by one more pass."""
         self.n_passes += 1
-        return self.edges.degrees(
-            on_fraction=self.report_phase("degrees"), cancelled=self.cancelled
-        )
+        report = self.report_phase("degrees")
+        return self.edges.degrees(on_fraction=report, cancelled=self.cancelled)
 
     def report_solving(self, _report: ProgressReport) -> None:
         """Report that what follows the pass is done in memory."""

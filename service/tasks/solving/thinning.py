@@ -7,15 +7,15 @@ they cost no more than the solve did. Their residual tells whether they were eno
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
-from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.solving.refine import refined
+from peewit.service.tasks.solving.state import Solving
 from peewit.solvers.assessment.thinning_share import ThinnedEdges, ThinningShare, thinning_share
-from peewit.solvers.iteration_loop import Progress
+from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.contract.refinable_model import Refinable
 from peewit.solvers.solution import Solution
@@ -81,17 +81,33 @@ def share_of_thinning(
     return None if found is None else replace(found, is_least=meta.epsilon_expected >= 1.0)
 
 
-def passes_worth(model: object, snapshot: Snapshot, n_columns: int, *, solve_seconds: float) -> int:
-    """Most passes of a correction that are worth their cost; 0 where these are too few.
+def estimate(solving: Solving) -> None:
+    """Add what thinning decided of the answer."""
+    graph, solution = solving.graph, solving.answer.solution
+    cancelled = solving.watch.is_cancelled
+    solving.thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
+
+
+def passes_worth(solving: Solving) -> int:
+    """Most passes of a correction that are wanted and worth their cost; 0 where these are too few.
 
     The cost is that of two corrections: of the answer, and of the one without held-out labels.
     """
-    if not isinstance(model, Refinable) or isinstance(model, Auto):
+    model, options = solving.answer.model, solving.options
+    if (
+        not (solving.is_thinned and isinstance(model, Refinable))
+        or isinstance(model, Auto)
+        or solving.task.is_automatic
+        or options.refine
+        # these look at solves on what is left of the edges, which would tell of another answer
+        or (options.cross_validate or options.replicas or options.label_shares)
+    ):
         return 0
-    n_edges = _n_edges(snapshot)
+    n_edges, n_columns = _n_edges(solving.graph.snapshot), solving.answer.solution.scores.shape[1]
+    solve_seconds = sum(solving.phases.seconds.values())
     seconds = max(solve_seconds, _WORTH_SECONDS) / 2 - n_edges * _SECONDS_A_ROW
     n_passes = min(int(seconds / (n_edges * n_columns * _SECONDS_A_PRODUCT)), MOST_PASSES)
-    return n_passes if n_passes >= _LEAST_PASSES else 0
+    return min(n_passes, options.max_passes) if n_passes >= _LEAST_PASSES else 0
 
 
 def is_settled(solution: Solution) -> bool:
@@ -99,51 +115,71 @@ def is_settled(solution: Solution) -> bool:
     return float(solution.stats.get("residual", 1.0)) <= _SETTLED
 
 
+def correct(solving: Solving) -> None:
+    """Answer after a few passes over all edges, or warn why none were made."""
+    solving.take(
+        corrected(
+            solving,
+            solving.answer.labels,
+            solving.answer.solution,
+            max_passes=passes_worth(solving),
+            rtol=CORRECTED_RTOL,
+            fault="not corrected by passes over all edges",
+        )
+    )
+
+
+def corrected_too(solving: Solving, solution: Solution, labels: Labels) -> Solution:
+    """A solve without some labels, corrected by as many passes as the answer was."""
+    of_answer = cast(Any, solving.answer)
+    return corrected(
+        solving,
+        labels,
+        solution,
+        max_passes=int(of_answer.solution.stats["passes"]),
+        rtol=of_answer.model.rtol if solving.options.refine else CORRECTED_RTOL,
+        fault="how often it is right was measured before all edges were read",
+    )
+
+
 def corrected(
-    task: LabelsTask,
-    model: Refinable,
-    prepared: object,
-    labels: object,
+    solving: Solving,
+    labels: Targets,
     solution: Solution,
-    snapshot: Snapshot,
     *,
     max_passes: int,
-    rtol: float = CORRECTED_RTOL,
-    progress: Progress,
-    cancelled: Callable[[], bool],
-) -> tuple[Solution, str | None]:
-    """The answer after a few passes over all edges, or as it was and why none were made.
+    rtol: float,
+    fault: str,
+) -> Solution:
+    """The solution after passes over all edges or, with a warning of the fault, as it was.
 
     They end once the residual is below ``rtol``. Raises `StoppedEarly` or `PassStopped` if
     cancelled.
     """
+    model = replace(solving.answer.model, rtol=rtol)  # type: ignore[call-arg]
     try:
         found = refined(
-            task,
-            replace(model, rtol=rtol),  # type: ignore[call-arg]
-            prepared,
-            labels,  # type: ignore[arg-type]
+            solving,
+            cast(Refinable, model),
+            labels,
             solution,
-            snapshot.meta,
             max_passes=max_passes,
             looks=False,
-            progress=progress,
-            cancelled=cancelled,
         )
     except (StoppedEarly, PassStopped):
         raise
     except (ValueError, OSError, ClusterError) as error:
-        return solution, str(error)
+        solving.assessment.warnings.append(f"{fault}: {error}")
+        return solution
     if found.status is Status.CANCELLED:
         raise StoppedEarly
-    status = solution.status if found.status is Status.MAX_ITER else found.status
-    return replace(found, status=status), None
+    return replace(
+        found, status=solution.status if found.status is Status.MAX_ITER else found.status
+    )
 
 
-def told_of_thinning(
-    thinning: ThinningShare | None, model: object, snapshot: Snapshot, solution: Solution
-) -> dict[str, Any]:
-    """Effect of thinning and what to do about it, as JSON values.
+def told_of_thinning(solving: Solving) -> dict[str, Any] | None:
+    """Effect of thinning and what to do about it, as JSON values; None where none was dropped.
 
     ``share`` is None if unknown. ``way_out`` is ``refine`` (the model can read all edges),
     ``model`` (another can) or None. ``correction`` says what reading all edges came to: None
@@ -151,10 +187,13 @@ def told_of_thinning(
     edges alone. ``is_asked`` is whether an epsilon was asked for, ``can_keep`` whether dropped
     edges can be read again.
     """
+    snapshot, thinning, model = solving.graph.snapshot, solving.thinning, solving.answer.model
     meta, way_out, correction = snapshot.meta, None, None
+    if meta.is_whole:
+        return None
     can_keep = meta.has_log or not meta.n_erased
-    if "refined" in solution.stats:
-        correction = "settled" if is_settled(solution) else "unfinished"
+    if "refined" in solving.answer.solution.stats:
+        correction = "settled" if is_settled(solving.answer.solution) else "unfinished"
         correction = "part" if isinstance(model, Auto) else correction
     share: dict[str, Any] = {"share": None, "column": None, "is_most": False, "is_least": False}
     if thinning is not None:

@@ -5,10 +5,10 @@ A changed label costs a warm solve only. Answers do not depend on what is warm.
 
 import gc
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psutil
@@ -30,11 +30,20 @@ from peewit.streaming.snapshots.store import Snapshot, SnapshotNotFound, Snapsho
 _AHEAD_MEMORY: Final = 0.8
 """Part of the memory above which nothing is done ahead."""
 
-_MOST_SOLUTIONS: Final = 8
-"""Solutions kept of a graph: each is as large as its predictions, and columns may be many."""
+_MOST_VALUES: Final = 8
+"""Of one type and graph: a solution is as large as its predictions, and columns may be many."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
+class WarmGraph:
+    """One snapshot in memory."""
+
+    store: SnapshotStore
+    snapshot: Snapshot
+    nodes: Nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LastSolution:
     """Where the next solve of a model starts; ``class_names`` is None where it predicts numbers."""
 
@@ -45,40 +54,58 @@ class LastSolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Prepared:
-    """What a model prepared; any model of the same preparation can use it."""
+    """What a model prepared on a snapshot; any model of the same preparation can use it."""
 
     model: Model
     value: Any
     features_version: int | None  # None for a model that takes no features
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class WarmGraph:
-    """One snapshot in memory with what was prepared on it, by class of model.
+class Kept(MutableMapping[tuple[str, Hashable], Any]):
+    """What tasks leave for later ones, by graph and kind.
 
-    ``bequests`` are what preparations of the previous snapshot left; ``last`` are the last
-    solutions by class of model and label column.
+    That is a `WarmGraph` of each graph, what models prepared on it, what preparations left for
+    those of later snapshots, and last solutions by model and label column. The longest unused are
+    dropped: by `shrink` until the process is within its memory, and where a graph has too many of
+    one type. A graph counts as used after all that was made of it.
     """
 
-    store: SnapshotStore
-    snapshot: Snapshot
-    nodes: Nodes
-    prepared: dict[str, _Prepared] = field(default_factory=dict)
-    bequests: dict[str, Any] = field(default_factory=dict)
-    last: dict[tuple[type[Model], str], LastSolution] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._values: OrderedDict[tuple[str, Hashable], Any] = OrderedDict()
 
-    def keep(self, key: tuple[type[Model], str], last: LastSolution) -> None:
-        """Remember a solution, and forget the longest unused one if there are too many."""
-        self.last.pop(key, None)
-        self.last[key] = last
-        while len(self.last) > _MOST_SOLUTIONS:
-            del self.last[next(iter(self.last))]
+    def __getitem__(self, key: tuple[str, Hashable]) -> Any:
+        self._values.move_to_end(key)
+        return self._values[key]
 
-    def forget_features_but(self, version: int) -> None:
-        """Drop what was prepared with other features; what needs none stays."""
-        for kind, each in list(self.prepared.items()):
-            if each.features_version not in {None, version}:
-                del self.prepared[kind]
+    def __setitem__(self, key: tuple[str, Hashable], value: Any) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        (first, *others) = self.all(type(value), key[0])
+        if len(others) >= _MOST_VALUES:
+            del self._values[first]
+
+    def __delitem__(self, key: tuple[str, Hashable]) -> None:
+        del self._values[key]
+
+    def __iter__(self) -> Iterator[tuple[str, Hashable]]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def all(self, kind: type[Any], graph: str | None = None) -> dict[tuple[str, Hashable], Any]:
+        """Values of a kind, of all graphs or of one; the one used last is the last."""
+        return {
+            key: value
+            for key, value in self._values.items()
+            if isinstance(value, kind) and graph in {None, key[0]}
+        }
+
+    def shrink(self, is_too_much: Callable[[], bool]) -> None:
+        """Drop the longest unused values while they are too much."""
+        while self._values and is_too_much():
+            self._values.popitem(last=False)
+            gc.collect()
 
 
 def process_bytes() -> int:
@@ -90,10 +117,9 @@ def process_bytes() -> int:
 class WarmGraphs:
     """Graphs and prepared models that tasks keep for later ones.
 
-    One snapshot stays of each graph, the last one loaded, with what models prepared on it and their
-    last solutions. After a task the longest unused graphs are dropped until the process is back
-    within ``memory_bytes`` of resident memory. Large products use ``n_threads``, on which results
-    do not depend.
+    One snapshot stays of each graph, the last one loaded, and all else that is `Kept`, until the
+    process takes more than ``memory_bytes`` of resident memory after a task. Large products use
+    ``n_threads``, on which results do not depend.
     """
 
     def __init__(
@@ -106,12 +132,12 @@ class WarmGraphs:
         self._memory_bytes = memory_bytes
         self._resident_bytes = resident_bytes
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="products")
-        self._graphs: OrderedDict[str, WarmGraph] = OrderedDict()
+        self.kept = Kept()
 
     @property
     def n_graphs(self) -> int:
         """Graphs in memory."""
-        return len(self._graphs)
+        return len(self.kept.all(WarmGraph))
 
     @contextmanager
     def within_memory(self) -> Iterator[None]:
@@ -122,8 +148,8 @@ class WarmGraphs:
         try:
             yield
         except GramTooLarge as error:
-            meta = next(reversed(self._graphs.values())).snapshot.meta
-            raise ValueError(refusal(error, self._memory_bytes, meta)) from error
+            (*_, used) = self.kept.all(WarmGraph).values()
+            raise ValueError(refusal(error, self._memory_bytes, used.snapshot.meta)) from error
         finally:
             self._keep_order()
             self._shrink()
@@ -134,14 +160,10 @@ class WarmGraphs:
         An older snapshot is dropped before the newer one is loaded, so that both are never in
         memory together. Last solutions stay, since a node keeps its dense id.
         """
-        known = self._graphs.pop(task.graph_id, None)
-        if known is None or known.snapshot.meta.number != task.snapshot:
-            last, bequests = {}, {}
-            if known is not None:
-                last, bequests = known.last, known.bequests
-                bequests |= {
-                    kind: each.model.bequest(each.value) for kind, each in known.prepared.items()
-                }
+        known: WarmGraph | None = self.kept.pop((task.graph_id, WarmGraph), None)
+        is_present = known is not None and known.snapshot.meta.number == task.snapshot
+        self._drop_prepared(task, is_present=is_present)
+        if known is None or not is_present:
             del known
             paths = GraphPaths(root=task.graph_directory)
             store = SnapshotStore(paths.snapshots)
@@ -153,21 +175,26 @@ class WarmGraphs:
                 max_nodes=MAX_NODES,
                 writable=False,
             )
-            known = WarmGraph(
-                store=store, snapshot=snapshot, nodes=nodes, last=last, bequests=bequests
-            )
-        self._graphs[task.graph_id] = known
+            known = WarmGraph(store=store, snapshot=snapshot, nodes=nodes)
+        self.kept[task.graph_id, WarmGraph] = known
         return known
+
+    def _drop_prepared(self, task: LabelsTask, *, is_present: bool) -> None:
+        """Drop what was prepared on an older snapshot, but what it leaves, or of other features."""
+        for (graph_id, kind), each in self.kept.all(_Prepared, task.graph_id).items():
+            if not is_present:
+                self.kept[graph_id, ("left", kind)] = each.model.bequest(each.value)
+            if not is_present or each.features_version not in {None, task.features_version}:
+                del self.kept[graph_id, kind]
 
     def prepared(self, task: LabelsTask, graph: WarmGraph, model: Model) -> tuple[Any, bool]:
         """What the model prepared on the graph and its features, and whether it was there."""
-        graph.forget_features_but(task.features_version)
         kind = model.preparation or type(model).__name__
-        if kind in graph.prepared:
-            return graph.prepared[kind].value, True
+        if (known := self.kept.get((task.graph_id, kind))) is not None:
+            return known.value, True
         value = self.prepared_alone(task, graph.snapshot.graph, model, graph)
-        model.inherit(value, graph.bequests.pop(kind, None))
-        graph.prepared[kind] = _Prepared(
+        model.inherit(value, self.kept.pop((task.graph_id, ("left", kind)), {}))
+        self.kept[task.graph_id, kind] = _Prepared(
             model=model,
             value=value,
             features_version=task.features_version if model.uses_features else None,
@@ -190,27 +217,26 @@ class WarmGraphs:
 
         Nothing is begun close to the memory limit, where it might push a graph out.
         """
-        if not self._graphs or self._resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
+        graphs = self.kept.all(WarmGraph)
+        if not graphs or self._resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
             return False
-        latest = next(reversed(self._graphs.values()))
+        (*_, (used, _)) = graphs
         found = any(
             each.model.work_ahead(each.value, cancelled=cancelled)
-            for each in latest.prepared.values()
+            for each in self.kept.all(_Prepared, used).values()
         )
         self._shrink()
         return found
 
     def _keep_order(self) -> None:
         """Store the order of the last used graph with its snapshot, if the disk has room."""
-        if self._graphs:
-            used = next(reversed(self._graphs.values()))
+        for key, used in list(self.kept.all(WarmGraph).items())[-1:]:
+            self.kept[key] = used
             with suppress(OSError, SnapshotNotFound):  # it only saves the next process seconds
                 used.store.keep_order(used.snapshot)
 
     def _shrink(self) -> None:
-        while self._graphs and self._resident_bytes() > self._memory_bytes:
-            self._graphs.popitem(last=False)
-            gc.collect()
+        self.kept.shrink(lambda: self._resident_bytes() > self._memory_bytes)
 
 
 def _features(task: LabelsTask, model: Model, snapshot: Snapshot) -> FeatureRows | None:

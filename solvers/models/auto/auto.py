@@ -9,13 +9,14 @@ where nodes have features. `peewit.solvers.models.auto.stacking` combines them, 
 are one of the answers.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
@@ -48,7 +49,7 @@ from peewit.solvers.models.auto.stacking import (
 )
 from peewit.solvers.models.auto.walks import walks
 from peewit.solvers.models.contract.feature_model import FeatureModel
-from peewit.solvers.models.contract.graph_model import Bequest, GraphModel, PreparedGraph
+from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels
 from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable
 from peewit.solvers.models.harmonic.harmonic_mbo import joined_columns
@@ -282,9 +283,54 @@ class Auto(FeatureModel, Refinable):
 
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms; raises `Stopped`."""
-        labels = groups.labels
+        labels, graph = groups.labels, prepared.graph
         poisson = self._potentials(prepared, groups, watch)
         densities = Densities.of(prepared, groups, watch)
+        made = self._arms(prepared, poisson, densities, watch)
+        predicted = np.flatnonzero(groups.stand_in_fold >= 0)
+        nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
+        arms = {name: arm.with_scale_of(nodes, places) for name, arm in made.arms.items()}
+        coverage = LabelCoverage.of(densities.columns, groups)
+        covariate = _standardized_degrees(graph, groups)
+        stack = _stack(groups, arms, covariate, coverage)
+        probabilities = stack.probabilities(arms, covariate)
+        shares = np.exp(stack.far.shares.of_all)
+        shares /= shares.sum()
+        sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
+        # a left-out label out of reach of others is predicted by nothing, as no node is (K16)
+        has_others = groups.reached(graph.component)
+        reached, left_out = has_others[groups.usable], stack.left_out
+        if not coverage.is_spread:
+            judged = places[has_others[places]]
+            of_nodes = stack.left_out_of(arms, judged, covariate[groups.left_out_nodes])
+            sample = replace(
+                LabelSample.of(of_nodes, left_out[reached], shares),
+                degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes),
+                nearness=coverage.nearness,
+            )
+        if sample.is_estimated:
+            probabilities = reweighed(probabilities, sample.shares / shares)
+            left_out = reweighed(left_out, sample.shares / shares)
+        give_shares(probabilities, made.reachable)
+        of_classes = densities.of_classes()
+        return Solution(
+            scores=probabilities,
+            reachable=made.reachable,
+            status=poisson.status,
+            stats={**made.stats, **_arm_stats(groups, arms, stack, sample)},
+            warnings=(*made.warnings, *_warnings(labels, sample, coverage)),
+            densities=of_classes,
+            decisive=_decisive(prepared, stack, poisson, of_classes),
+            left_out=None
+            if coverage.is_spread
+            else LeftOut(places=groups.usable, scores=left_out, reachable=reached),
+        )
+
+    def _arms(
+        self, prepared: PreparedAuto, poisson: Potentials, densities: Densities, watch: Watch
+    ) -> "_Arms":
+        """All arms that the graph and its features allow; raises `Stopped`."""
+        groups = poisson.groups
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
         if self.walks == "anew":
             prepared.walks = prepared.harmonic = None
@@ -292,12 +338,11 @@ class Auto(FeatureModel, Refinable):
         if harmonic.arm is not None:
             arms["harmonic"] = harmonic.arm
         arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)
-        reachable = poisson.task.reachable
         stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **of_walks}
-        warnings = harmonic.warnings
+        reachable, warnings = poisson.task.reachable, harmonic.warnings
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(
-                prepared.features, labels, watch
+                prepared.features, groups.labels, watch
             )
             if filtered.status is Status.CANCELLED:
                 raise Stopped
@@ -307,56 +352,7 @@ class Auto(FeatureModel, Refinable):
             warnings += filtered.warnings
             names = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in names if name in filtered.stats}
-        predicted = np.flatnonzero(groups.stand_in_fold >= 0)
-        nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
-        arms = {name: arm.with_scale_of(nodes, places) for name, arm in arms.items()}
-        coverage = LabelCoverage.of(densities.columns, groups)
-        covariate = _standardized_degrees(prepared.graph, groups)
-        stack = _stack(groups, arms, covariate, coverage)
-        probabilities = stack.probabilities(arms, covariate)
-        shares = np.exp(stack.far.shares.of_all)
-        shares /= shares.sum()
-        sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
-        # a left-out label out of reach of others is predicted by nothing, as no node is (K16)
-        has_others = groups.reached(prepared.graph.component)
-        reached, left_out = has_others[groups.usable], stack.left_out
-        if not coverage.is_spread:
-            judged = places[has_others[places]]
-            of_nodes = stack.left_out_of(arms, judged, covariate[groups.left_out_nodes])
-            sample = LabelSample.of(of_nodes, left_out[reached], shares)
-            sample = replace(
-                sample,
-                degrees=unlike_degrees(prepared.graph.degree, labels.nodes, labels.nodes),
-                nearness=coverage.nearness,
-            )
-        if sample.is_estimated:
-            probabilities = reweighed(probabilities, sample.shares / shares)
-            left_out = reweighed(left_out, sample.shares / shares)
-        give_shares(probabilities, reachable)
-        linear = max(_LINEAR, key=lambda name: stack.belief_weights.get(name, 0.0))
-        of_classes = densities.of_classes()
-        is_potential = linear == "poisson"
-        decisive = Decisive(
-            values=poisson.scores if is_potential else of_classes,
-            # (K6) is a multiple of (L + a / (1 - a) D)^-1
-            shift=prepared.graph.degree * (0.0 if is_potential else TELEPORT / (1.0 - TELEPORT)),
-            is_reached=poisson.task.reachable,
-            is_free=poisson.task.reachable,
-            name=_LINEAR[linear],
-            hierarchy=prepared.base.kernel.solver.hierarchy,
-        )
-        return Solution(
-            scores=probabilities,
-            reachable=reachable,
-            status=poisson.status,
-            stats={**stats, **_arm_stats(groups, arms, stack, sample)},
-            warnings=(*warnings, *_warnings(labels, sample, coverage)),
-            densities=of_classes,
-            decisive=decisive,
-            left_out=LeftOut(places=groups.usable, scores=left_out, reachable=reached)
-            if not coverage.is_spread
-            else None,
-        )
+        return _Arms(arms=arms, reachable=reachable, stats=stats, warnings=warnings)
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
         """One for every group of labels."""
@@ -415,16 +411,42 @@ class Auto(FeatureModel, Refinable):
     def _potentials(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Potentials:
         return Potentials.of(prepared, groups, watch, rtol=self.rtol, max_iter=self.max_iter)
 
-    def bequest(self, prepared: PreparedAuto) -> Bequest:
+    def bequest(self, prepared: PreparedAuto) -> Mapping[Any, Any]:
         """Whether a hierarchy was needed."""
         return _GRAPH.bequest(prepared.base)
 
-    def inherit(self, prepared: PreparedAuto, bequest: Bequest | None) -> None:
+    def inherit(self, prepared: PreparedAuto, left: Mapping[Any, Any]) -> None:
         """Build the hierarchy at once if it was needed before."""
-        _GRAPH.inherit(prepared.base, bequest)
+        _GRAPH.inherit(prepared.base, left)
 
 
 _GRAPH: Final[GraphModel] = Poisson()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Arms:
+    """The arms of a stack, and what making them told."""
+
+    arms: dict[str, StackedArm]
+    reachable: BoolArray
+    stats: dict[str, float | int | str]
+    warnings: tuple[str, ...]
+
+
+def _decisive(
+    prepared: PreparedAuto, stack: StratifiedStack, poisson: Potentials, of_classes: Float32Array
+) -> Decisive:
+    """The system of the linear arm that counts most; (K6) is a multiple of (L + a/(1-a) D)^-1."""
+    linear = max(_LINEAR, key=lambda name: stack.belief_weights.get(name, 0.0))
+    is_potential = linear == "poisson"
+    return Decisive(
+        values=poisson.scores if is_potential else of_classes,
+        shift=prepared.graph.degree * (0.0 if is_potential else TELEPORT / (1.0 - TELEPORT)),
+        is_reached=poisson.task.reachable,
+        is_free=poisson.task.reachable,
+        name=_LINEAR[linear],
+        hierarchy=prepared.base.kernel.solver.hierarchy,
+    )
 
 
 def _groups_of_folds(

@@ -1,5 +1,6 @@
 """Models of a graph alone: what they keep between solves, and what they prepare ahead."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -130,14 +131,6 @@ class PreparedGraph:
         return status is Status.CONVERGED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bequest:
-    """What a preparation of a grown graph takes over from the graph before."""
-
-    last: dict[type[Model], Solution]  # as in `PreparedGraph`
-    needs_hierarchy: bool  # Jacobi's preconditioner did not suffice
-
-
 class GraphModel(Model):
     """A model prepared by a `PreparedGraph`, which all such models can share."""
 
@@ -159,19 +152,17 @@ class GraphModel(Model):
         refuse_features(type(self).__name__, features)
         return PreparedGraph.of_graph(graph, parallel, kept_bytes)
 
-    def bequest(self, prepared: PreparedGraph) -> Bequest:
-        """The last solutions, and whether a hierarchy was needed."""
-        return Bequest(
-            last=prepared.last, needs_hierarchy=prepared.kernel.solver.hierarchy is not None
-        )
+    def bequest(self, prepared: PreparedGraph) -> Mapping[Any, Any]:
+        """The last solutions, and whether Jacobi's preconditioner did not suffice."""
+        return {**prepared.last, Hierarchy: prepared.kernel.solver.hierarchy is not None}
 
-    def inherit(self, prepared: PreparedGraph, bequest: Bequest | None) -> None:
+    def inherit(self, prepared: PreparedGraph, left: Mapping[Any, Any]) -> None:
         """Grow the solutions to new nodes; build a hierarchy at once if one was needed before."""
-        if bequest is None:
-            return
         graph = prepared.graph
-        prepared.last = {kind: grown(last, graph.adjacency) for kind, last in bequest.last.items()}
-        if bequest.needs_hierarchy:
+        for kind, last in left.items():
+            if kind is not Hierarchy:
+                prepared.last[kind] = grown(last, graph.adjacency)
+        if left.get(Hierarchy):
             prepared.kernel.solver = LaplacianSolver(
                 graph, hierarchy=Hierarchy.of_graph(graph), parallel=prepared.parallel
             )

@@ -5,7 +5,7 @@ A model is a frozen dataclass of hyperparameters and nothing learned; see
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal
@@ -196,15 +196,15 @@ class Model(ABC):
         """
         return False
 
-    def bequest(self, prepared: Any) -> Any:  # noqa: ARG002
-        """What a preparation of a later graph, with these nodes and more, may begin with, or None.
+    def bequest(self, prepared: Any) -> Mapping[Any, Any]:  # noqa: ARG002
+        """What a preparation of a later graph, with these nodes and more, may begin with.
 
         It holds nothing of the graph.
         """
-        return None
+        return {}
 
-    def inherit(self, prepared: Any, bequest: Any) -> None:  # noqa: B027 - most have nothing
-        """Begin with the `bequest` of an earlier preparation, or with None; changes no answer."""
+    def inherit(self, prepared: Any, left: Mapping[Any, Any]) -> None:  # noqa: B027 - most have none
+        """Begin with the `bequest` of an earlier preparation; changes no answer."""
 
 
 class RegressionModel(Model):

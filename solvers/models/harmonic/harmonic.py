@@ -5,7 +5,7 @@ linear system serves both models, with or without the zero-sum constraint.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,88 +77,57 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         labels' component means.
         """
         check_targets(labels, prepared.graph)
-        task = CenteredLabels.of(labels, prepared.graph.component)
+        graph, task = prepared.graph, CenteredLabels.of(labels, prepared.graph.component)
         prepared.kernel.solver.max_iter = self.max_iter
         if isinstance(labels, Labels) and not self.is_stable and prepared.kernel.solver.eliminates:
             task = task.uncentered()  # sums of positive numbers: each score is exact by itself
-        component, offset = prepared.graph.component, self._offset(task)
-        shape = prepared.graph.n_nodes, offset.shape[1]
-        first = None
-        if start is not None and start.scores.shape == shape:
-            first = np.array(start.scores, dtype=np.float64, order="C")
-            subtract_by_component(first, component, offset)
-        penalty, stats, choice_status = self._penalty(prepared, labels, watch)
+        offset, bound, reading = self._offset(task), None, cast(ClassMass, "none")
+        first = _first_iterate(start, graph, offset)
+        penalty, stats, status = self._penalty(prepared, labels, watch)
         if not np.isfinite(penalty * labels.n_labeled):
             raise ValueError(
                 "graph_penalty times the number of labels must be finite, "
                 f"got {penalty} times {labels.n_labeled}"
             )
-        status: Status = choice_status
-        function, bound = np.zeros(shape) if first is None else first, None
-        if choice_status is not Status.CANCELLED:
-            made = self._kernel_function(prepared, task, penalty, first is not None, watch)
-            if penalty == 0:
-                solution, function = self._hard(prepared, task, first, made, watch)
-            else:
-                solution, function = self._soft(prepared, task, penalty, first, made, watch)
+        if status is Status.CANCELLED:
+            function = np.zeros((graph.n_nodes, offset.shape[1])) if first is None else first
+        else:
+            solution, function = self._function(prepared, task, penalty, first, watch)
             bound = solution.bound
-            if solution.status is Status.ILL_CONDITIONED:  # bounds tell of each node
-                status = choice_status
-            else:
-                status = first_failure(solution.status, choice_status)
+            if solution.status is not Status.ILL_CONDITIONED:  # bounds tell of each node
+                status = first_failure(solution.status, status)
             stats |= {
                 "n_iter": solution.n_iter,
                 "residual": float(solution.residual.max(initial=0.0)),
                 "preconditioner": solution.preconditioner,
             }
-        subtract_by_component(function, component, -offset)
-        reading: ClassMass = "none"
+        subtract_by_component(function, graph.component, -offset)
         if status is not Status.CANCELLED:
             reading, figures, read_status = self._reading(prepared, labels, penalty, watch)
             stats |= figures
             status = first_failure(status, read_status)
-        scores = self._weigh(function, labels, prepared.graph, reading)
+        scores = judged = self._weigh(function, labels, graph, reading)
         scores[~task.reachable] = labels.mean_target()
+        if reading == "contrasts" and isinstance(labels, Labels):
+            judged = contrasts(function, labels, graph)
         if bound is not None:
-            # weighed scores: their bounds are weighed by the same factors
-            bound = bound + _EPS * np.abs(offset)[component]
-            judged = scores
-            if reading == "contrasts" and isinstance(labels, Labels):
-                judged = contrasts(function, labels, prepared.graph)
-                bound = contrast_bounds(function, bound, labels, prepared.graph)
-            else:
-                factor = np.divide(scores, function, out=np.ones_like(scores), where=function > 0)
-                bound = bound * factor
+            bound = bound + _EPS * np.abs(offset)[graph.component]
+            if judged is not scores:
+                bound = contrast_bounds(function, bound, cast(Labels, labels), graph)
+            else:  # weighed scores: their bounds are weighed by the same factors
+                bound *= np.divide(scores, function, out=np.ones_like(scores), where=function > 0)
             is_uncertain = task.reachable & uncertain(judged, bound, labels)
             stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
-            status = first_failure(
-                status, Status.ILL_CONDITIONED if is_uncertain.any() else Status.CONVERGED
-            )
-        decisive = None
-        if isinstance(labels, Labels) and status is not Status.CANCELLED:
-            values = scores
-            if reading == "contrasts":
-                values = contrasts(function, labels, prepared.graph)
-            on_labels = task.on_nodes(np.ones((labels.n_labeled, 1)))[:, 0]
-            kappa = penalty * labels.n_labeled
-            is_hard = kappa == 0.0
-            hold = _LEAST_HOLD * float(prepared.graph.degree.max(initial=1.0))
-            decisive = Decisive(
-                values=values,
-                shift=on_labels * (hold if is_hard else 1.0 / kappa),
-                is_reached=task.reachable,
-                is_free=task.reachable & ((on_labels == 0.0) | (not is_hard)),
-                name="scores",
-                is_held=is_hard,
-                hierarchy=prepared.kernel.solver.hierarchy,
-            )
+            if is_uncertain.any():
+                status = first_failure(status, Status.ILL_CONDITIONED)
+        has_decided = isinstance(labels, Labels) and status is not Status.CANCELLED
         return Solution(
             scores=scores,
             reachable=task.reachable,
             status=status,
             stats=stats,
             bound=bound,
-            decisive=decisive,
+            decisive=_decisive(prepared, task, penalty, judged) if has_decided else None,
         )
 
     def _full_system(
@@ -244,20 +213,22 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
         """The scores in their requested reading."""
         return scores
 
-    def _kernel_function(
+    def _function(
         self,
         prepared: PreparedGraph,
         task: CenteredLabels,
         penalty: float,
-        is_warm: bool,
+        first: FloatArray | None,
         watch: Watch,
-    ) -> KernelFunction | None:
-        """The answer in kernel form (D9), if its columns are known or cheap."""
-        nodes, n_columns = task.labels.nodes, task.values.shape[1]
-        if not prepared.has_columns(nodes, n_columns, is_warm=is_warm, watch=watch):
-            return None
-        kappa = penalty * task.labels.n_labeled
-        return prepared.kernel.harmonic(nodes, task.values, kappa, zero_mean=self.is_stable)
+    ) -> tuple[LinearSolution, FloatArray]:
+        """The harmonic function of centered labels, from its kernel form (D9) if it is cheap."""
+        nodes, n_columns, made = task.labels.nodes, task.values.shape[1], None
+        if prepared.has_columns(nodes, n_columns, is_warm=first is not None, watch=watch):
+            kappa = penalty * task.labels.n_labeled
+            made = prepared.kernel.harmonic(nodes, task.values, kappa, zero_mean=self.is_stable)
+        if penalty == 0:
+            return self._hard(prepared, task, first, made, watch)
+        return self._soft(prepared, task, penalty, first, made, watch)
 
     def _penalty(
         self, prepared: PreparedGraph, labels: Targets, watch: Watch
@@ -528,6 +499,34 @@ def even_penalty(labels: Labels, graph: Graph) -> float:
     degree = graph.degree[labels.nodes]
     joined = degree[degree > 0]
     return 1.0 / (float(np.median(joined)) * labels.n_labeled) if joined.size else 1.0
+
+
+def _first_iterate(start: Solution | None, graph: Graph, offset: FloatArray) -> FloatArray | None:
+    """The scores of a start minus the offsets of components; None if the shape is another."""
+    if start is None or start.scores.shape != (graph.n_nodes, offset.shape[1]):
+        return None
+    first = np.array(start.scores, dtype=np.float64, order="C")
+    subtract_by_component(first, graph.component, offset)
+    return first
+
+
+def _decisive(
+    prepared: PreparedGraph, task: CenteredLabels, penalty: float, values: FloatArray
+) -> Decisive:
+    """The system that decides classes: (D1) by shifts that hold labels, or (C1)."""
+    on_labels = task.on_nodes(np.ones((task.labels.n_labeled, 1)))[:, 0]
+    kappa = penalty * task.labels.n_labeled
+    is_hard = kappa == 0.0
+    hold = _LEAST_HOLD * float(prepared.graph.degree.max(initial=1.0))
+    return Decisive(
+        values=values,
+        shift=on_labels * (hold if is_hard else 1.0 / kappa),
+        is_reached=task.reachable,
+        is_free=task.reachable & ((on_labels == 0.0) | (not is_hard)),
+        name="scores",
+        is_held=is_hard,
+        hierarchy=prepared.kernel.solver.hierarchy,
+    )
 
 
 def _pull_of_labels(

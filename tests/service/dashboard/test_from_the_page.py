@@ -47,7 +47,10 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
     assert "must be a whole number" in refused.text
     assert 'value="My graph"' in refused.text
     assert "<details open>" in refused.text
-    assert "must lie in (0, 1)" in send(pages, "/new-graph", 422, name="g", epsilon="2").text
+    assert (
+        "must be a finite number &gt; 0 and &lt; 1"
+        in send(pages, "/new-graph", 422, name="g", epsilon="2").text
+    )
     for wrong in ("1", "many"):
         refused = send(pages, "/new-graph", 422, name="g", expected_nodes=wrong).text
         assert "Nodes to be ready for (expected_nodes) must" in refused

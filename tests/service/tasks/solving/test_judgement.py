@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from peewit.service.tasks.labels_task import Origins
-from peewit.service.tasks.solving.assessment import Answered, Assessment, JudgedLabels, leave_out
+from peewit.service.tasks.progress import Phases
+from peewit.service.tasks.solving.assessment import leave_out
 from peewit.service.tasks.solving.judgement import judged
 from peewit.service.tasks.solving.solve_options import SolveOptions
+from peewit.service.tasks.solving.state import Answered, JudgedLabels, Solving
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -61,18 +63,25 @@ def judgement(
         judged=JudgedLabels.of(labels, origins, n_folds),
         solution=solution,
     )
-    watched = {"progress": lambda *_: None, "cancelled": lambda: False}
-    assessment = Assessment()
+    solving = Solving(
+        task=SimpleNamespace(),  # type: ignore[arg-type]
+        options=SolveOptions(cross_validate=n_folds),
+        graphs=SimpleNamespace(),  # type: ignore[arg-type]
+        graph=SimpleNamespace(),  # type: ignore[arg-type]
+        phases=Phases(lambda _: None, lambda: False),
+        is_random=is_random,
+        first=answer,
+        answer=answer,
+    )
     if n_folds:
-        options = SolveOptions(cross_validate=n_folds)
-        leave_out(answer, assessment, options, **watched)  # type: ignore[arg-type]
+        leave_out(solving)
     told = judged(
         answer,
-        assessment,
+        solving.assessment,
         is_random,
         is_thinned=is_thinned,
         holds_out=holds_out,
-        **watched,  # type: ignore[arg-type]
+        watch=solving.watch,
     )
     assert told is not None
     asked = np.ones(graph.n_nodes, bool)

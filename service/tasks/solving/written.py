@@ -1,0 +1,196 @@
+"""What a solve job leaves: its files of predictions, and its result for the job's record."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from peewit.service.predictions.kept_labels import write_labels
+from peewit.service.predictions.left_out import write_left_out
+from peewit.service.predictions.prediction_files import (
+    MAX_SCORE_COLUMNS,
+    PredictionMeta,
+    ScoreKind,
+    densities_path,
+    given_path,
+    predictor_path,
+    shares_path,
+    write_array,
+    write_predictions,
+)
+from peewit.service.predictions.predictors import given_of, write_predictor
+from peewit.service.tasks.solving.state import Answered, Assessment, Solving
+from peewit.service.tasks.solving.thinning import told_of_thinning
+from peewit.solvers.arrays import BoolArray
+from peewit.solvers.assessment.plausibility import (
+    CLOSE_TOGETHER,
+    ComparedShares,
+    answer_warnings,
+)
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.contract.feature_model import FEATURES
+from peewit.solvers.models.contract.model import as_classes
+from peewit.solvers.models.left_out.label_sample import NO_SAMPLE
+from peewit.solvers.solution import Advice, Advised, Functions, Solution
+from peewit.solvers.status import Status
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.nodes.index import open_nodes
+
+
+def written(solving: Solving) -> dict[str, Any]:
+    """Result of the job, once the files are on the disk."""
+    answer, task, assessment = solving.answer, solving.task, solving.assessment
+    labels, solution, shown = answer.labels, answer.solution, solving.shown(answer.solution)
+    shares = None
+    if isinstance(labels, Labels):  # by component where edges were used: features reach all nodes
+        by_edges = solution.stats.get("input", "graph") == "graph"
+        component = answer.snapshot.graph.component if by_edges else None
+        shares = ComparedShares.of(labels, shown, component)
+    doubts = [*assessment.warnings, *_doubts(solving, shown, shares)]
+    warning, notes, advice = _texts(solution, doubts, solving.judgement)
+    functions = solution.functions  # of new points, where the model worked on given features
+    functions = (
+        functions.trimmed() if functions and solution.stats.get("input") == FEATURES else None
+    )
+    with solving.phases.phase("writing"):
+        file_name = _write(solving, shown, functions)
+    return {
+        "file": file_name,
+        "status": solution.status.value,
+        "warning": warning,
+        "advice": advice,
+        "notes": notes,
+        "n_nodes": len(solution.reachable),
+        "n_unreachable": int(np.count_nonzero(~solution.reachable)),
+        "n_labels": labels.n_labeled,
+        "n_labels_waiting": solving.n_waiting,
+        "n_classes": labels.n_classes if isinstance(labels, Labels) else None,
+        "class_shares": None if shares is None else shares.listed(),
+        "input": solution.stats.get("input", "graph"),
+        "n_without_features": solution.stats.get("n_without_features", 0),
+        "features_version": task.features_version if answer.model.uses_features else 0,
+        "inductive": functions is not None,
+        "warm": solving.is_warm,
+        "started_from": solving.started_from,
+        "seconds": solving.phases.seconds,
+        "judged": solving.judgement,
+        "thinning": told_of_thinning(solving),
+        "stats": {**solution.stats, **assessment.figures},
+    }
+
+
+def _write(solving: Solving, shown: Solution, functions: Functions | None) -> str:
+    """Write the file of predictions; returns its name.
+
+    Companion files are written first, so that whoever finds predictions finds them too.
+    """
+    task, answer, assessment = solving.task, solving.answer, solving.assessment
+    made_of, solution, labels = answer.snapshot.meta, answer.solution, solving.first.labels
+    meta = PredictionMeta(
+        graph_id=task.graph_id,
+        job_id=task.job_id,
+        attempt=task.attempt,
+        model=task.model,
+        parameters=asdict(answer.model) | solving.options.chosen(),
+        snapshot=task.snapshot,
+        labels_seq=task.labels_seq,
+        features_version=task.features_version,
+        epsilon_asked=made_of.epsilon_asked,
+        epsilon_expected=made_of.epsilon_expected,
+        solver_status=solution.status.value,
+        score=_score_kind(answer, assessment),
+        class_names=labels.class_names if isinstance(labels, Labels) else (),
+        stats=dict(solution.stats),
+        sets=assessment.figures.get("sets"),
+        calibration=None if assessment.calibration is None else assessment.calibration.stored,
+        judged_by=answer.judged.told,
+    )
+    paths = GraphPaths(root=task.graph_directory)
+    file = paths.predictions / meta.file_name
+    if functions is not None:
+        write_predictor(predictor_path(file), functions)
+        given = given_of(answer.model, answer.prepared, solution)
+        if given is not None:
+            write_array(given_path(file), given.astype(np.float32))
+    if isinstance(labels, Labels):
+        write_labels(file, as_classes(answer.labels))
+    if solution.densities is not None and solution.densities.shape[1] <= MAX_SCORE_COLUMNS:
+        write_array(densities_path(file), solution.densities)
+    if assessment.label_shares is not None:
+        write_array(shares_path(file), assessment.label_shares)
+    if assessment.left_out_scores is not None and isinstance(labels, Labels):
+        write_left_out(
+            file,
+            labels.nodes,
+            labels.classes,
+            assessment.left_out_scores,
+            assessment.is_dropped,
+        )
+    nodes = open_nodes(  # nodes may have been erased since the graph was loaded
+        paths.nodes, kind=made_of.node_kind, n_nodes=made_of.n_nodes, writable=False
+    )
+    path = write_predictions(
+        paths.predictions,
+        meta,
+        nodes=nodes.external_ids(),
+        scores=shown.scores,
+        reachable=solution.reachable,
+        variance=assessment.variance,
+        p_values=assessment.p_values,
+        stability=assessment.stability,
+    )
+    return path.name
+
+
+def _score_kind(answer: Answered, assessment: Assessment) -> ScoreKind:
+    if not isinstance(answer.labels, Labels):
+        return "value"
+    return answer.model.score_kind if assessment.calibration is None else "probability"
+
+
+def _doubts(solving: Solving, shown: Solution, shares: ComparedShares | None) -> Iterator[str]:
+    """Warnings from labels, predicted shares and left-out accuracy."""
+    answer, assessment, judgement = solving.answer, solving.assessment, solving.judgement
+    labels, folds = answer.labels, assessment.figures.get("cross_validation")
+    if shares is None or not isinstance(labels, Labels):
+        return
+    judged: tuple[float, int, BoolArray] | None = None
+    by = answer.judged.may_leave_out
+    if folds is not None and assessment.is_dropped is None:
+        judged = folds["accuracy"], folds["n_left_out"], by
+    elif judgement is not None and judgement["n_left_out"]:
+        judged = judgement["accuracy"], judgement["n_left_out"], by
+    yield from answer_warnings(
+        labels,
+        answer.snapshot.graph,
+        shown,
+        shares,
+        left_out=judged,
+        are_random=judgement is not None and judgement["are_all_random"],
+        is_thinned=solving.is_thinned,
+    )
+
+
+def _texts(
+    solution: Solution, others: Sequence[str], judgement: Mapping[str, Any] | None
+) -> tuple[str | None, str | None, list[Advice]]:
+    """Warning, notes (details that the first lines say already), and advice.
+
+    The first lines tell whom the labels speak for, also by leaving it out.
+    """
+    own, status = list(solution.warnings), solution.status
+    if status is not Status.CONVERGED:
+        advice = status.advice
+        if status is Status.MAX_ITER and "refined" in solution.stats:
+            advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
+        own.append(f"{status.message}; {advice}")
+    told = [*own, *others]
+    is_said = judgement is not None and (judgement["biases"] or judgement["sample"] == "random")
+    notes = [each for each in told if is_said and each.startswith((NO_SAMPLE, CLOSE_TOGETHER))]
+    warnings = [each for each in told if each not in notes]
+    ways: list[Advice] = []
+    for each in warnings:
+        if isinstance(each, Advised):
+            ways += [way for way in each.advice if way not in ways]
+    return ". ".join(warnings) or None, ". ".join(notes) or None, ways
