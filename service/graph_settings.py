@@ -19,15 +19,10 @@ MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-<<<<<<< HEAD
-_FIXED: Final = ("node_ids", "expected_nodes", "max_nodes", "seed", "deletions")
 _TABLES: Final = (("src", "dst", "weight", "op", "time"), ("node", "label"))
 """Columns of a table of edges, and of one of nodes; each has names of its own."""
 
 _TABLE_COLUMNS: Final = sum(_TABLES, ())
-=======
-_TABLE_COLUMNS: Final = ("src", "dst", "weight", "op", "time", "node", "label")
->>>>>>> s
 _MAX_COLUMN_NAME: Final = 1000
 
 
@@ -42,7 +37,8 @@ WINDOW: Final = {
     "by": "Whether edges live by a column of times (time), or by when they came (arrival).",
     "buckets": "Edges leave together, by so many parts of the window.",
     "allowed_ahead": "How far a time may lie ahead of all before; a bucket when left out.",
-    "time_unit": "What times count that are numbers: s, ms, us or ns.",
+    "time_unit": "What times count that are numbers: s, ms, us or ns; by default seconds, between 1990 "
+    "and the end of next year.",
 }
 """What people say of a `Window`."""
 

@@ -50,27 +50,11 @@ class SnapshotEveryIn(Body):
 class WindowIn(Body):
     """Which edges live: those of the last so many seconds, by their time."""
 
-<<<<<<< HEAD
-    length: float | str = Field(
-        description="Seconds, or as 30d, 12h, 90m, 45s; may change at any time."
-    )
-    by: WindowBy = Field("time", description="A column of times, or when a file or push arrived.")
-    buckets: int = Field(DEFAULT_BUCKETS, description="Edges leave together by so many parts.")
-    allowed_ahead: float | str | None = Field(
-        None, description="How far a time may lie ahead of all before; a bucket when left out."
-    )
-    time_unit: TimeUnit | None = Field(
-        None,
-        description="What a time counts that is a number; seconds between 1990 and the end of next "
-        "year when left out.",
-    )
-=======
     length: float | str = Field(description=doc_of("window.length"))
     by: WindowBy = Field("time", description=doc_of("window.by"))
     buckets: int = Field(DEFAULT_BUCKETS, description=doc_of("window.buckets"))
     allowed_ahead: float | str | None = Field(None, description=doc_of("window.allowed_ahead"))
-    time_unit: TimeUnit = Field("s", description=doc_of("window.time_unit"))
->>>>>>> s
+    time_unit: TimeUnit | None = Field(None, description=doc_of("window.time_unit"))
 
     def changed(self, present: Window | None = None) -> Window:
         """The window, or the graph's with these changes; raises ValueError."""
