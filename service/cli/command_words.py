@@ -80,8 +80,8 @@ WORDS: Final = {
         "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"
     ),
     "evaluate": (
-        "GRAPH FILE --model=MODEL --label-column= --job=JOB --node= --label= --top-k= --positive= "
-        "--threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= "
+        "GRAPH FILE --top-k= --positive= --threshold= --model=MODEL --job=JOB --label-column= "
+        "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --node= --label= "
         "--json"
     ),
     "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",
@@ -159,7 +159,7 @@ HELP: Final = {
     "labels doubtful": (
         "Labels that the others contradict, the most doubtful first: mistakes are among them."
     ),
-    "labels remove": "Take the labels of some nodes back.",
+    "labels remove": "Take labels back; accepted counts the nodes that had one.",
     "labels export": "Write the present label of every labeled node, ready to be put again.",
     "labels agreement": (
         "How far people agree about the same nodes: percent, kappa of pairs, alpha of all."
@@ -185,7 +185,9 @@ HELP: Final = {
     "predict": (
         "Predict points that are no nodes of the graph, by a model that was solved on features."
     ),
-    "evaluate": "Compare predictions with true labels.",
+    "evaluate": (
+        "Predictions judged by true labels, on the nodes that carry no label; nothing is stored."
+    ),
     "abstain": (
         "How sure a prediction must be for few to be wrong: a score, and the curve of errors."
     ),
