@@ -37,8 +37,8 @@ WINDOW: Final = {
     "by": "Whether edges live by a column of times (time), or by when they came (arrival).",
     "buckets": "Edges leave together, by so many parts of the window.",
     "allowed_ahead": "How far a time may lie ahead of all before; a bucket when left out.",
-    "time_unit": "What times count that are numbers: s, ms, us or ns; by default seconds, between 1990 "
-    "and the end of next year.",
+    "time_unit": "What times count that are numbers: s, ms, us or ns; by default seconds, which "
+    "must lie between 1990 and the end of next year.",
 }
 """What people say of a `Window`."""
 

@@ -22,46 +22,17 @@ from peewit.service.api.long_poll import Arrivals
 from peewit.service.api.operation_routes import routes_of
 from peewit.service.api.request_metrics import RequestMetrics
 from peewit.service.api.request_middleware import HttpRules, Observed
-from peewit.service.api.routes import (
-    edges,
-    features,
-    graphs,
-    jobs,
-    judging,
-    labels,
-    maps,
-    new_points,
-    opinions,
-    predictions,
-    server,
-    snapshots,
-)
+from peewit.service.api.routes import jobs, maps, server
 from peewit.service.api.schemas.bodies_and_problems import Problem
-from peewit.service.api.schemas.labels import LabelColumnsIn, LabelsIn
-from peewit.service.api.schemas.predictions import PointsIn
 from peewit.service.api.served_home import ServedHome
 from peewit.service.api.streams import StreamEnds, Streams
 from peewit.service.api.throttling import RateLimits
 from peewit.service.database.engine import open_database
 from peewit.service.metrics.process_tree_metrics import process_tree_collector
+from peewit.service.operations.declaration import Table
 from peewit.service.operations.table import TABLE
 from peewit.service.problems import InvalidArgument
 from peewit.service.settings import Settings, metrics_directory, prepare_environment
-
-_RESOURCES: Final = (
-    predictions,  # paths are tried in this order, and these are asked for most
-    judging,
-    labels,
-    opinions,
-    graphs,
-    edges,
-    features,
-    jobs,
-    new_points,
-    snapshots,
-    maps,
-    server,
-)
 
 _TAGS: Final = [
     {"name": "graphs", "description": "Graphs and their settings."},
@@ -105,7 +76,7 @@ _PUBLISHED_NAMES: Final = {
         "Suggestions",
         "Version",
     )
-}
+} | {"LookUpPredictionsIn": "LookupIn"}
 """Names of schemas where they differ from those of the records."""
 
 
@@ -157,11 +128,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     errors.install(app)
     add_docs_page(app)
-    for each in _RESOURCES:
-        app.include_router(each.router)
     for tag, operations in TABLE.items():
         app.include_router(routes_of(tag, operations))
-    app.include_router(edges.pushes)
+    for each in (jobs, maps, server):
+        app.include_router(each.router)
     app.openapi = _openapi_of(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
 
@@ -223,13 +193,10 @@ def _published(document: dict[str, Any]) -> dict[str, Any]:
 
 def _referred_schemas() -> dict[str, Any]:
     """Schemas that FastAPI does not see: of errors, and of bodies that a route reads itself."""
+    tables = [each for of_tag in TABLE.values() for one in of_tag for each in one.of(Table)]
+    bodies = [each.mark.json for each in tables if each.mark.json is not None]
     _, definitions = models_json_schema(
-        [
-            (Problem, "serialization"),
-            (LabelsIn, "validation"),
-            (LabelColumnsIn, "validation"),
-            (PointsIn, "validation"),
-        ],
+        [(Problem, "serialization"), *((each, "validation") for each in bodies)],
         ref_template=f"{_SCHEMAS}{{model}}",
     )
     schemas: dict[str, Any] = definitions["$defs"]

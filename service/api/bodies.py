@@ -2,13 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any, BinaryIO, Final, cast
 
 import anyio
-import orjson
 import pyarrow as pa
 from fastapi import Depends, Request
 from pydantic import BaseModel
@@ -17,7 +15,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peewit.service.api.served_home import HomeHere, ServedHome
-from peewit.service.tables.uploads import BadUpload, decoding_bytes
+from peewit.service.operations.tables import JsonUpload, TableUpload
+from peewit.service.tables.uploads import decoding_bytes
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.table_formats import Format
@@ -34,6 +33,9 @@ LEAST_BYTES_PER_SECOND: Final = 1024
 _IN_MEMORY_BYTES: Final = 1 << 20
 """A larger body goes to an unnamed file on the home's disk, which ends with the request."""
 
+
+_FEW_BYTES: Final = 1 << 16
+"""JSON of so many bytes waits for no table; a table may come to millions of rows however short."""
 
 _ENCODINGS: Final = {"identity": None, "gzip": "gzip", "x-gzip": "gzip", "zstd": "zstd"}
 
@@ -131,69 +133,35 @@ def _require_within(max_bytes: int, n_bytes: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableUpload:
-    """A table that has arrived whole."""
-
-    file: BinaryIO  # at its start; closed with the request
-    table_format: Format
-    digest: str  # SHA-256 of format and content
-    decoding_bytes: int  # of the decoding budget, held while it is decoded
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonUpload:
-    """A JSON document that has arrived whole; ``decoding_bytes`` as of a table."""
-
-    content: bytes
-    decoding_bytes: int
-
-    def rows(self, name: str, example: str) -> list[Any]:
-        """The list under ``name``, the document's only key; raises `BadUpload`."""
-        try:
-            document = orjson.loads(self.content)
-        except orjson.JSONDecodeError as error:
-            raise BadUpload(f"the body must be JSON ({error.msg})") from error
-        rows = document.get(name) if isinstance(document, dict) else None
-        if not isinstance(rows, list) or len(document) > 1:
-            raise BadUpload(f'the body must read {{"{name}": [{example}, ...]}}')
-        return rows
-
-
 async def _table(request: Request, home: HomeHere) -> AsyncIterator[TableUpload]:
     table_format = _format_of(request)
     if table_format is None:
         raise _type_unknown(request, [])
     async with _spool(request, home) as (file, digest, n_bytes):
-        n_decoding = await _decoding_bytes(home, file, table_format, n_bytes)
-        content = sha256(f"{table_format} {digest}".encode()).hexdigest()
+        limits = home.upload_limits
+        n_decoding = await run_in_threadpool(decoding_bytes, file, table_format, n_bytes, limits)
         yield TableUpload(
-            file=file, table_format=table_format, digest=content, decoding_bytes=n_decoding
+            file=file,
+            table_format=table_format,
+            digest=sha256(f"{table_format} {digest}".encode()).hexdigest(),
+            limits=limits,
+            decoding_bytes=n_decoding,
         )
 
 
 async def _table_or_json(
     request: Request, home: HomeHere
 ) -> AsyncIterator[TableUpload | JsonUpload]:
-    table_format = _format_of(request)
-    if table_format is None and _media_type(request.headers) != JSON:
-        raise _type_unknown(request, [JSON])
-    async with _spool(request, home) as (file, digest, n_bytes):
-        n_decoding = await _decoding_bytes(home, file, table_format, n_bytes)
-        if table_format is None:
-            content = await run_in_threadpool(file.read)
-            yield JsonUpload(content=content, decoding_bytes=n_decoding)
-        else:
-            yield TableUpload(
-                file=file, table_format=table_format, digest=digest, decoding_bytes=n_decoding
-            )
-
-
-async def _decoding_bytes(
-    home: ServedHome, file: BinaryIO, table_format: Format | None, n_bytes: int
-) -> int:
-    limits = home.upload_limits
-    return await run_in_threadpool(decoding_bytes, file, table_format, n_bytes, limits)
+    if _media_type(request.headers) != JSON:
+        if _format_of(request) is None:
+            raise _type_unknown(request, [JSON])
+        async with asynccontextmanager(_table)(request, home) as table:
+            yield table
+        return
+    async with _spool(request, home) as (file, _, n_bytes):
+        few = n_bytes <= _FEW_BYTES
+        n_decoding = 0 if few else decoding_bytes(file, None, n_bytes, home.upload_limits)
+        yield JsonUpload(file=file, decoding_bytes=n_decoding)
 
 
 TableBody = Annotated[TableUpload, Depends(_table)]
@@ -201,6 +169,15 @@ TableBody = Annotated[TableUpload, Depends(_table)]
 
 TableOrJsonBody = Annotated[TableUpload | JsonUpload, Depends(_table_or_json)]
 """A table in one of the formats, or JSON."""
+
+
+async def _held(body: TableOrJsonBody, home: HomeHere) -> AsyncIterator[TableUpload | JsonUpload]:
+    async with home.decoding.held(body.decoding_bytes):
+        yield body
+
+
+HeldBody = Annotated[TableUpload | JsonUpload, Depends(_held)]
+"""The same, which stays in memory until the answer is sent."""
 
 
 def body_schema(description: str, *, json: type[BaseModel] | None = None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Long poll: answers that may wait (``?wait=30``) without blocking the loop."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import anyio
 from fastapi import Query, Request
@@ -39,22 +39,17 @@ class Arrivals:
             await self._app(scope, receive, send)
 
 
-def _is_settled(record: Any) -> bool:
-    return record.status not in {"pending", "retracting"}
-
-
 async def wait_until(
     request: Request,
     look: Callable[[], _Value],
-    is_done: Callable[[_Value], bool] = _is_settled,
+    is_done: Callable[[_Value], bool],
     *,
     seconds: float,
 ) -> _Value:
     """The value once it is done, or as it stands when the wait ends.
 
     The wait ends after ``seconds`` (0 looks once), when the client hangs up, or when the server
-    stops. ``look`` reads the value in a thread. By default a value is done once it no longer waits
-    for ingest.
+    stops. ``look`` reads the value in a thread.
     """
     deadline = anyio.current_time() + seconds
     stopping = stopping_of(request)

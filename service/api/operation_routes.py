@@ -2,22 +2,39 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AsyncExitStack
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import fastapi
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import StreamingResponse
 from pydantic import Field, create_model
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import Caller, CallerHere, requires
+from peewit.service.api.bodies import (
+    BodyTooLarge,
+    BodyTypeUnknown,
+    HeldBody,
+    TableBody,
+    TableOrJsonBody,
+    body_schema,
+)
 from peewit.service.api.errors import problems
+from peewit.service.api.json_response import json_response
 from peewit.service.api.long_poll import WaitSeconds, wait_until
 from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
+from peewit.service.api.tables import (
+    ChosenFormat,
+    FormatNotOffered,
+    IfNoneMatch,
+    table_answer,
+    table_response,
+)
 from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import JobStatus
 from peewit.service.operations.answers import answer_of
@@ -30,18 +47,26 @@ from peewit.service.operations.declaration import (
     Parameter,
     Path,
     Query,
+    Table,
     Whole,
 )
 from peewit.service.operations.here import Here
+from peewit.service.operations.tables import JsonUpload, Rows
 from peewit.service.problems import RETRY_SECONDS, InvalidArgument
+from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.jobs import Job
 from peewit.service.wire.records import Settling
+from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.problems import Problem
 
 _MAKERS: Final[Mapping[type[Mark], Callable[..., Any]]] = {
     Path: fastapi.Path,
     Query: fastapi.Query,
     Header: fastapi.Header,
 }
+NOBODY: Final = Caller(key=None)
+"""Calls what needs no key."""
+
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -49,34 +74,62 @@ def routes_of(tag: str, operations: Sequence[Operation[Any]]) -> APIRouter:
     """A router with a route for each operation; its signature says what it needs of the request."""
     router = resource(tag, "/v1")
     for each in operations:
-        known = (GraphNotFound,) if each.has_graph else ()
-        of_wait: dict[int | str, dict[str, Any]] = {}
-        if each.after is not None:
-            of_wait = {
-                HTTPStatus.OK: {"model": each.answer},
-                HTTPStatus.ACCEPTED: {
-                    "model": Job,
-                    "description": "The job that must end first; ask again once it has.",
-                },
-            }
-        if each.waits and each.method != "GET" and each.status is None:
-            of_wait = {
-                HTTPStatus.OK: {"description": "It is done."},
-                HTTPStatus.ACCEPTED: {"model": each.answer, "description": "It will be done."},
-            }
+        options: dict[str, Any] = {}
+        if each.rows is not None:
+            options["response_class"] = StreamingResponse
+        for table in each.of(Table):
+            options["openapi_extra"] = body_schema(table.mark.doc, json=table.mark.json)
         router.add_api_route(
             ("/graphs/{graph}" if each.has_graph else "") + each.path,
             _endpoint(each),
             methods=[each.method],
             name=each.name,
-            dependencies=[requires(*each.scopes)],
-            responses=of_wait | problems(*known, *each.raises, InvalidArgument),
+            dependencies=_dependencies(each),
+            responses=_responses(each),
             response_model=None
-            if each.after is not None or each.answer is type(None)
+            if each.after is not None or each.answer in {type(None), Rows}
             else each.answer,
             status_code=_status(each),
+            **options,
         )
     return router
+
+
+def _dependencies(operation: Operation[Any]) -> list[Any]:
+    """What must hold before the body is read."""
+    is_stream = operation.rows is not None
+    needed = [requires(*operation.scopes, streams=is_stream)] if operation.scopes else []
+    if (store := operation.room) is not None:
+
+        def require_room(graph: GraphHere, home: HomeHere) -> None:
+            getattr(home, store).require_room(graph.id)
+
+        needed.append(Depends(require_room))
+    return needed
+
+
+def _responses(operation: Operation[Any]) -> dict[int | str, dict[str, Any]]:
+    known: list[type[Problem]] = [GraphNotFound] if operation.has_graph else []
+    told: dict[int | str, dict[str, Any]] = {}
+    if operation.rows is not None:
+        known.append(FormatNotOffered)
+        told = table_answer(operation.rows, operation.unchanged)
+    if operation.of(Table):
+        known += [BodyTooLarge, BodyTypeUnknown, BadUpload, TableTooLarge]
+    if operation.after is not None:
+        told = {
+            HTTPStatus.OK: {"model": operation.answer},
+            HTTPStatus.ACCEPTED: {
+                "model": Job,
+                "description": "The job that must end first; ask again once it has.",
+            },
+        }
+    if operation.waits and operation.method != "GET" and operation.status is None:
+        told = {
+            HTTPStatus.OK: {"description": "It is done."},
+            HTTPStatus.ACCEPTED: {"model": operation.answer, "description": "It will be done."},
+        }
+    return told | problems(*known, *operation.raises, InvalidArgument)
 
 
 def here_of(home: ServedHome, caller: Caller) -> Here:
@@ -92,28 +145,69 @@ def here_of(home: ServedHome, caller: Caller) -> Here:
 
 
 def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
-    """A function with the signature that FastAPI reads; one that waits is a coroutine."""
+    """A function with the signature that FastAPI reads; those that wait are coroutines."""
     in_request = operation.of(Path, Query, Header)
     names = {each.key: each.name for each in in_request}
-    model = _body_model(operation)
 
-    def bound(
-        home: ServedHome, caller: Caller, graph: Any, asked: dict[str, Any]
-    ) -> Callable[[], Any]:
+    def values_of(asked: dict[str, Any]) -> dict[str, Any]:
         body = asked.pop("body", None)
         values = {names[key]: value for key, value in asked.items()}
         values |= {each.name: getattr(body, each.key) for each in operation.of(Body)}
-        values |= {each.name: body for each in operation.of(Whole)}
-        here = here_of(home, caller)
-        return partial(operation, here, *((graph,) if operation.has_graph else ()), **values)
+        return values | {each.name: body for each in operation.of(Whole, Table)}
+
+    def bound(here: Here, graph: Any, asked: dict[str, Any]) -> Callable[[], Any]:
+        return partial(operation, here, graph, **values_of(asked))
+
+    async def in_turn(home: ServedHome, run: Callable[[], Any], body: Any = None) -> Any:
+        """What runs in a thread, once few others do and there is memory for the body."""
+        async with AsyncExitStack() as held:
+            if not (isinstance(body, JsonUpload) and not body.decoding_bytes):
+                if operation.gate is not None:
+                    await held.enter_async_context(getattr(home, operation.gate))
+                if operation.of(Table):
+                    await held.enter_async_context(home.decoding.held(body.decoding_bytes))
+            with refusing():
+                return await run_in_threadpool(run)
 
     def answer(
-        home: ServedHome, caller: Caller, response: Response, of_graph: Any = None, **asked: Any
+        home: ServedHome,
+        response: Response,
+        caller: Caller = NOBODY,
+        of_graph: Any = None,
+        **asked: Any,
     ) -> Any:
-        run = bound(home, caller, of_graph, asked)
+        here = here_of(home, caller)
         with refusing():
-            value = run()
-        _locate(operation, response, of_graph, value)
+            value = bound(here, of_graph, asked)()
+        _locate(operation, response, here, of_graph, value)
+        return json_response(value) if isinstance(value, Mapping) else value
+
+    def answer_with_rows(
+        home: ServedHome,
+        caller: Caller,
+        table_format: Format,
+        of_graph: Any = None,
+        if_none_match: str | None = None,
+        **asked: Any,
+    ) -> Any:
+        with refusing():
+            found = bound(here_of(home, caller), of_graph, asked)()
+            return table_response(found, table_format, if_none_match)
+
+    async def answer_at_hand(home: ServedHome, caller: Caller, of_graph: Any, **asked: Any) -> Any:
+        here, values = here_of(home, caller), values_of(asked)
+        with refusing():
+            value: Any = operation.at_hand(here, of_graph, values)
+            if value is None:
+                value = await run_in_threadpool(partial(operation, here, of_graph, **values))
+        return json_response(value)
+
+    async def answer_in_turn(
+        response: Response, home: ServedHome, caller: Caller, of_graph: Any = None, **asked: Any
+    ) -> Any:
+        here, body = here_of(home, caller), asked.get("body")
+        value = await in_turn(home, bound(here, of_graph, asked), body)
+        _locate(operation, response, here, of_graph, value)
         return value
 
     async def answer_when_settled(
@@ -125,14 +219,15 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         wait: float = 0.0,
         **asked: Any,
     ) -> Any:
-        run = bound(home, caller, of_graph, asked)
-        with refusing():
-            if operation.method == "GET":
+        here, body = here_of(home, caller), asked.get("body")
+        run = bound(here, of_graph, asked)
+        if operation.method == "GET":
+            with refusing():
                 return await wait_until(request, run, _is_settled, seconds=wait)
-            value = await run_in_threadpool(run)
-        _locate(operation, response, of_graph, value)
+        value = operation.taken(await in_turn(home, run, body))
+        _locate(operation, response, here, of_graph, value)
         if wait and not value.is_settled:
-            look = partial(operation.look, here_of(home, caller), of_graph, value)
+            look = partial(operation.look, here, of_graph, value)
             value = await wait_until(request, look, _is_settled, seconds=wait)
         if operation.status is None:
             response.status_code = HTTPStatus.OK if value.is_done else HTTPStatus.ACCEPTED
@@ -160,22 +255,31 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
             response.headers["Location"] = f"/v1/jobs/{job.id}"
             response.headers["Retry-After"] = str(RETRY_SECONDS)
             return answer_of(Job, job)
-        async with getattr(home, operation.gate or "", nullcontext()):
-            with refusing():
-                return await run_in_threadpool(bound(home, caller, of_graph, asked))
+        return await in_turn(home, bound(here, of_graph, asked))
 
-    signature = [_given("home", HomeHere), _given("caller", CallerHere)]
-    signature.append(_given("response", Response))
+    signature = [_given("home", HomeHere)]
+    if operation.scopes:
+        signature.append(_given("caller", CallerHere))
     if operation.has_graph:
         signature.append(_given("of_graph", GraphHere))
     signature += [_asked(each) for each in in_request]
-    if model is not None:
-        signature.append(_given("body", model))
+    if (body := _body_of(operation)) is not None:
+        signature.append(_given("body", body))
     endpoint: Callable[..., Any] = answer
+    if operation.rows is not None:
+        endpoint = answer_with_rows
+        signature.append(_given("table_format", ChosenFormat))
+        if operation.unchanged is not None:
+            signature.append(_given("if_none_match", IfNoneMatch, default=None))
+    elif operation.quick is not None:
+        endpoint = answer_at_hand
+    else:
+        signature.append(_given("response", Response))
     if operation.waits or operation.after is not None:
         endpoint = answer_when_settled if operation.waits else answer_after
-        waits = inspect.Parameter("wait", _KEYWORD, annotation=WaitSeconds, default=0)
-        signature += [_given("request", Request), waits]
+        signature += [_given("request", Request), _given("wait", WaitSeconds, default=0)]
+    elif operation.of(Table) and operation.rows is None:
+        endpoint = answer_in_turn
     endpoint.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     endpoint.__doc__ = operation.doc
     endpoint.__name__ = operation.name
@@ -189,8 +293,11 @@ def _status(operation: Operation[Any]) -> int | None:
     return HTTPStatus.NO_CONTENT if operation.answer is type(None) else None
 
 
-def _locate(operation: Operation[Any], response: Response, graph: Any, value: Any) -> None:
-    """Say where what was made can be found."""
+def _locate(
+    operation: Operation[Any], response: Response, here: Here, graph: Any, value: Any
+) -> None:
+    """Say where what was made can be found, and what else there is to say."""
+    response.headers.update(here.headers)
     if operation.location is not None:
         name = None if graph is None else graph.settings.name
         place = operation.location.format(graph=name, answer=value)
@@ -201,8 +308,8 @@ def _is_settled(answer: Settling) -> bool:
     return answer.is_settled
 
 
-def _given(name: str, kind: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, _KEYWORD, annotation=kind)
+def _given(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, _KEYWORD, annotation=kind, default=default)
 
 
 def _asked(each: Parameter) -> inspect.Parameter:
@@ -213,8 +320,12 @@ def _asked(each: Parameter) -> inspect.Parameter:
     )
 
 
-def _body_model(operation: Operation[Any]) -> Any:
-    """A schema of the fields of the body; its name is that of the operation."""
+def _body_of(operation: Operation[Any]) -> Any:
+    """What makes the body; the name of a schema of its fields is that of the operation."""
+    for table in operation.of(Table):
+        if table.mark.json is None:
+            return TableBody
+        return TableOrJsonBody if operation.rows is None else HeldBody
     for whole in operation.of(Whole):
         return whole.kind
     asked = operation.of(Body)

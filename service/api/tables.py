@@ -1,13 +1,13 @@
 """Table responses: the format is chosen by ``?format=`` or by the `Accept` header."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, Any, ClassVar, Final
 
 from fastapi import Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from peewit.service.predictions.prediction_files import PredictionMeta
+from peewit.service.operations.tables import Pieces, Rows
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.problems import Problem
 
@@ -52,27 +52,22 @@ def accepted_format(accept: str) -> Format:
     raise FormatNotOffered(f"Accept must name one of {offered}, got {accept}")
 
 
-def table_response(
-    pieces: Iterable[bytes | memoryview],
-    table_format: Format,
-    *,
-    name: str,
-    headers: Mapping[str, str],
-) -> StreamingResponse:
-    """A table that is written while it is sent.
-
-    ``pieces`` are from `peewit.service.tables.formats.encode`; ``name`` is an ASCII file name
-    without suffix; ``headers`` tell where the table comes from.
-    """
-    disposition = f'inline; filename="{name}{table_format.suffix}"'
+def table_response(rows: Rows, chosen: Format, if_none_match: str | None) -> Response:
+    """A table that is written while it is sent, unless the client has it already."""
+    tag = {} if rows.tag is None else {"ETag": f'"{rows.tag}-{chosen}"'}
+    for each in tag.values():
+        if (unchanged := not_modified(each, if_none_match)) is not None:
+            return unchanged
+    pieces, headers = rows.open(chosen)
+    disposition = f'inline; filename="{rows.name}{chosen.suffix}"'
     return StreamingResponse(
         _short(pieces),
-        media_type=table_format.media_type,
-        headers={"Content-Disposition": disposition, "Vary": "Accept", **headers},
+        media_type=chosen.media_type,
+        headers={"Content-Disposition": disposition, "Vary": "Accept", **headers, **tag},
     )
 
 
-def _short(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+def _short(pieces: Pieces) -> Iterator[bytes | memoryview]:
     """Smaller pieces, so that little is kept for a slow or refused reader."""
     for piece in pieces:
         view = memoryview(piece)
@@ -92,28 +87,17 @@ def not_modified(tag: str, if_none_match: str | None) -> Response | None:
     return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag, "Vary": "Accept"})
 
 
-def provenance_headers(meta: PredictionMeta) -> dict[str, str]:
-    """Provenance of predictions, as headers of a table of them."""
-    return {
-        "Peewit-Job": meta.job_id,
-        "Peewit-Model": meta.model,
-        "Peewit-Snapshot": str(meta.snapshot),
-        "Peewit-Labels-Seq": str(meta.labels_seq),
-        "Peewit-Features-Version": str(meta.features_version),
-        "Peewit-Solver-Status": meta.solver_status,
-    }
-
-
 IfNoneMatch = Annotated[
     str | None, Header(description="`ETag` of what is there already; 304 while it is the same.")
 ]
 
 
-def table_answer(description: str) -> dict[int | str, dict[str, Any]]:
+def table_answer(description: str, unchanged: str | None) -> dict[int | str, dict[str, Any]]:
     """OpenAPI of a table response, for ``responses``."""
     schema = {"schema": {"type": "string", "format": "binary"}}
     content = {each.media_type: schema for each in Format}
-    return {200: {"description": description, "content": content}}
+    told: dict[int | str, dict[str, Any]] = {200: {"description": description, "content": content}}
+    return told if unchanged is None else told | {304: {"description": unchanged}}
 
 
 def _quality(media_range: str) -> tuple[float, str]:

@@ -52,8 +52,8 @@ WORDS: Final = {
     "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
     "labels put": (
         "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
-        "--quote=double,none --label-column= --origin=given,random,suggested,imported --annotator= "
-        "--as-opinions --json"
+        "--contradictions=refuse,last,leave-out --quote=double,none --label-column= "
+        "--origin=given,random,suggested,imported --annotator= --as-opinions --json"
     ),
     "labels columns": "GRAPH --json",
     "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",
@@ -83,8 +83,9 @@ WORDS: Final = {
         "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"
     ),
     "evaluate": (
-        "GRAPH FILE --model=MODEL --label-column= --job=JOB --node= --label= --top-k= --positive= "
-        "--threshold= --min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= "
+        "GRAPH FILE --top-k= --positive= --threshold= --model=MODEL --job=JOB --label-column= "
+        "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --node= --label= "
+        "--no-label= --keep-word= --contradictions=refuse,last,leave-out --quote=double,none "
         "--json"
     ),
     "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",
@@ -162,7 +163,7 @@ HELP: Final = {
     "labels doubtful": (
         "Labels that the others contradict, the most doubtful first: mistakes are among them."
     ),
-    "labels remove": "Take the labels of some nodes back.",
+    "labels remove": "Take labels back; accepted counts the nodes that had one.",
     "labels export": "Write the present label of every labeled node, ready to be put again.",
     "labels agreement": (
         "How far people agree about the same nodes: percent, kappa of pairs, alpha of all."
@@ -188,7 +189,9 @@ HELP: Final = {
     "predict": (
         "Predict points that are no nodes of the graph, by a model that was solved on features."
     ),
-    "evaluate": "Compare predictions with true labels.",
+    "evaluate": (
+        "Predictions judged by true labels, on the nodes that carry no label; nothing is stored."
+    ),
     "abstain": (
         "How sure a prediction must be for few to be wrong: a score, and the curve of errors."
     ),

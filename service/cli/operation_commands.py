@@ -26,7 +26,7 @@ from peewit.service.cli.session import (
     say,
 )
 from peewit.service.home import Home
-from peewit.service.operations.declaration import Header, Operation, Parameter
+from peewit.service.operations.declaration import Header, Operation, Parameter, Table
 from peewit.service.operations.here import Here
 from peewit.service.wire.predictions import NodeId
 from peewit.solvers.late_modules import LateModule
@@ -89,7 +89,9 @@ def add_command(
                 if asked[each.name] is not None:
                     raise typer.BadParameter("give it once", param_hint=each.mark.flag)
                 asked[each.name] = option
-            if each.name in readers:
+            if isinstance(each.mark, Table):
+                asked[each.name] = table_files.LabelsOfFile(asked[each.name])
+            elif each.name in readers:
                 asked[each.name] = readers[each.name](asked[each.name])
             elif not _is_read_by_typer(each.kind) and each.mark.of_file is None:
                 asked[each.name] = TypeAdapter(each.kind).validate_python(asked[each.name])
@@ -170,6 +172,9 @@ def _option_of(each: Parameter) -> str:
 def _asked(each: Parameter) -> list[inspect.Parameter]:
     """An argument or an option, as typer reads it; or both, of which one may be given."""
     mark, kind = each.mark, each.kind
+    if isinstance(mark, Table):
+        file = typer.Argument(metavar=mark.flag, help=mark.doc, exists=True, dir_okay=False)
+        return [inspect.Parameter(each.name, _KEYWORD, annotation=Annotated[Path, file])]
     if not _is_read_by_typer(kind):
         kind = list[str] if get_origin(kind) is list else str
     bounds: dict[str, Any] = {}

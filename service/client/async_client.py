@@ -18,21 +18,25 @@ from peewit.service.client.call_steps import (
     Request,
     Steps,
 )
+from peewit.service.client.calls import edges as edges_calls
 from peewit.service.client.calls import erasures as erasures_calls
 from peewit.service.client.calls import events as events_calls
-from peewit.service.client.calls import features as features_calls
+from peewit.service.client.calls import feature_sets as feature_sets_calls
 from peewit.service.client.calls import graph_settings as settings_calls
 from peewit.service.client.calls import graphs as graphs_calls
+from peewit.service.client.calls import health as health_calls
 from peewit.service.client.calls import horizon_and_repairs as leaving_calls
 from peewit.service.client.calls import jobs as jobs_calls
 from peewit.service.client.calls import judging as judging_calls
-from peewit.service.client.calls import label_columns as columns_calls
+from peewit.service.client.calls import label_tables as label_tables_calls
 from peewit.service.client.calls import labels as labels_calls
 from peewit.service.client.calls import maps as maps_calls
 from peewit.service.client.calls import opinions as opinions_calls
+from peewit.service.client.calls import prediction_tables as prediction_tables_calls
 from peewit.service.client.calls import predictions as predictions_calls
-from peewit.service.client.calls import pushes_and_sources as edges_calls
+from peewit.service.client.calls import pushed_tables as pushed_tables_calls
 from peewit.service.client.calls import server as server_calls
+from peewit.service.client.calls import snapshots as snapshots_calls
 from peewit.service.client.calls import solving as solving_calls
 from peewit.service.client.calls import sources_and_files as sources_calls
 from peewit.service.client.calls import submissions as submissions_calls
@@ -165,8 +169,8 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     horizon = _method(leaving_calls.horizon)
     repair_state = _method(leaving_calls.repair_state)
 
-    push_edges = _method(edges_calls.push_edges)
-    delete_edges = _method(edges_calls.delete_edges)
+    push_edges = _method(pushed_tables_calls.push_edges)
+    delete_edges = _method(pushed_tables_calls.delete_edges)
     push = _method(edges_calls.push)
     add_source = _method(sources_calls.add_source)
     sources = _method(sources_calls.sources)
@@ -181,18 +185,18 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     erasure = _method(erasures_calls.erasure)
     erasures = _method(erasures_calls.erasures)
 
-    put_features = _method(features_calls.put_features)
-    add_features = _method(features_calls.add_features)
-    features = _method(features_calls.features)
-    feature_set = _method(features_calls.feature_set)
-    filtered_features = _method(features_calls.filtered_features)
-    stream_filtered_features = _iterator(features_calls.stream_filtered_features)
-    download_filtered_features = _method(features_calls.download_filtered_features)
+    put_features = _method(pushed_tables_calls.put_features)
+    add_features = _method(pushed_tables_calls.add_features)
+    features = _method(feature_sets_calls.features)
+    feature_set = _method(feature_sets_calls.feature_set)
+    filtered_features = _method(feature_sets_calls.filtered_features)
+    stream_filtered_features = _iterator(feature_sets_calls.stream_filtered_features)
+    download_filtered_features = _method(feature_sets_calls.download_filtered_features)
 
-    put_labels = _method(labels_calls.put_labels)
+    put_labels = _method(label_tables_calls.put_labels)
     labels = _method(labels_calls.labels)
-    delete_labels = _method(labels_calls.delete_labels)
-    label_columns = _method(columns_calls.label_columns)
+    delete_labels = _method(label_tables_calls.delete_labels)
+    label_columns = _method(labels_calls.label_columns)
 
     submit_solve = _method(solving_calls.submit_solve)
     submit_solve_columns = _method(submissions_calls.submit_solve_columns)
@@ -213,24 +217,24 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     solve = _method(solving_calls.solve)
     solve_columns = _method(solving_calls.solve_columns)
 
-    predictions = _method(predictions_calls.predictions)
-    predictions_if_changed = _method(predictions_calls.predictions_if_changed)
-    stream_predictions = _iterator(predictions_calls.stream_predictions)
-    download_predictions = _method(predictions_calls.download_predictions)
-    prediction = _method(predictions_calls.prediction)
-    look_up = _iterator(predictions_calls.look_up)
+    predictions = _method(prediction_tables_calls.predictions)
+    predictions_if_changed = _method(prediction_tables_calls.predictions_if_changed)
+    stream_predictions = _iterator(prediction_tables_calls.stream_predictions)
+    download_predictions = _method(prediction_tables_calls.download_predictions)
+    prediction = _method(prediction_tables_calls.prediction)
+    look_up = _iterator(prediction_tables_calls.look_up)
     prediction_rows = _method(predictions_calls.prediction_rows)
     abstention = _method(judging_calls.abstention)
     sets = _method(judging_calls.sets)
     doubtful_labels = _method(judging_calls.doubtful_labels)
     reasons = _method(judging_calls.reasons)
     threshold = _method(judging_calls.threshold)
-    evaluate = _method(predictions_calls.evaluate)
-    predict = _method(predictions_calls.predict)
-    sparsifier = _method(predictions_calls.sparsifier)
-    snapshot_edges = _method(predictions_calls.snapshot_edges)
-    stream_snapshot_edges = _iterator(predictions_calls.stream_snapshot_edges)
-    download_snapshot_edges = _method(predictions_calls.download_snapshot_edges)
+    evaluate = _method(prediction_tables_calls.evaluate)
+    predict = _method(prediction_tables_calls.predict)
+    sparsifier = _method(prediction_tables_calls.sparsifier)
+    snapshot_edges = _method(snapshots_calls.snapshot_edges)
+    stream_snapshot_edges = _iterator(snapshots_calls.stream_snapshot_edges)
+    download_snapshot_edges = _method(snapshots_calls.download_snapshot_edges)
 
     suggestions = _method(suggestions_calls.suggestions)
     second_opinions = _method(opinions_calls.second_opinions)
@@ -247,6 +251,6 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
 
     models = _method(server_calls.models)
     version = _method(server_calls.version)
-    is_alive = _method(server_calls.is_alive)
-    is_ready = _method(server_calls.is_ready)
-    metrics = _method(server_calls.metrics)
+    is_alive = _method(health_calls.is_alive)
+    is_ready = _method(health_calls.is_ready)
+    metrics = _method(health_calls.metrics)

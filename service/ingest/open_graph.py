@@ -456,11 +456,12 @@ class OpenGraph:
 
     @property
     def _own_columns(self) -> EdgeColumns:
-        """Columns of files that the service has written: pushes and chunks."""
+        """Columns of files that the service has written: pushes and chunks, checked before."""
         window = self.record.settings.window
+        written = replace(CHANGES, missing_ids="keep")
         if window is None or window.by != "time":
-            return CHANGES
-        return replace(CHANGES, time="time", time_unit=window.time_unit)
+            return written
+        return replace(written, time="time", time_unit="us")
 
     def _without_refused(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """The files that may be read; quarantines those of HTTP sources that may not.

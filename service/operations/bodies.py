@@ -17,3 +17,9 @@ class LabelIn(Body):
 
     node: NodeId
     label: Label
+
+
+class LabelsIn(Body):
+    """Labels to put; of a node named twice the later one holds."""
+
+    labels: list[LabelIn]

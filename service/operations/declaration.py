@@ -6,7 +6,7 @@ is a `Group` stands for the fields of that class, which several operations share
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import (
     Annotated,
     Any,
@@ -19,6 +19,8 @@ from typing import (
     get_type_hints,
 )
 
+from pydantic import BaseModel
+
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
 from peewit.service.key_store import Scope
@@ -26,6 +28,7 @@ from peewit.service.operations.here import Here
 from peewit.service.wire.records import Settling
 from peewit.streaming.problems import Problem
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 Before = Callable[[Here, GraphRecord, Mapping[str, Any]], Job | None]
@@ -50,6 +53,8 @@ class Mark:
         Column of a file that a command takes beside values one by one.
     given_as : type, optional
         What Python callers may give, where it is more than the type that is read.
+    json : type, optional
+        Schema of the JSON that may come in place of a table.
     **rules
         As pydantic names them: ``ge``, ``le``, ``min_length``, ``max_length``, ``examples``.
     """
@@ -63,12 +68,14 @@ class Mark:
         metavar: str | None = None,
         of_file: str | None = None,
         given_as: Any = None,
+        json: type[BaseModel] | None = None,
         **rules: Any,
     ) -> None:
         self.doc = doc
         self.metavar = metavar
         self.of_file = of_file
         self.given_as = given_as
+        self.json = json
         self.name = name
         self.flag = flag
         self.rules: Mapping[str, Any] = rules
@@ -87,7 +94,14 @@ class Body(Mark):
 
 
 class Whole(Mark):
-    """The body itself, which is no object of few fields; its call and command are written."""
+    """The body itself, which is no object of few fields; its command is written, too."""
+
+
+class Table(Mark):
+    """The body itself, a table in any format, as ``doc`` says; or JSON, where it has a schema.
+
+    Its value is a `TableUpload` or `JsonUpload`, or what reads a file of the command line.
+    """
 
 
 class Header(Mark):
@@ -127,17 +141,77 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation(Generic[T]):
-    """A declared operation; `operation` says what each field means."""
+    """A declared operation.
+
+    Attributes
+    ----------
+    call : callable
+        The function.
+    method, path : str
+        As `operation` takes them together.
+    scopes : sequence of str
+        A key must allow one of them; who runs what has none needs no key.
+    answer : type
+        What it returns, or what a mapping of fields that it returns is, unchecked: the last of
+        what its result is annotated with.
+    parameters : sequence of Parameter
+        Its own, then those of groups.
+    has_graph : bool
+        Whether it is about a graph.
+    groups : mapping
+        Classes of parameters that belong together.
+    raises : sequence of types
+        Errors beside an unknown graph and a broken rule.
+    client : str
+        Name of the client's call; that of the function by default.
+    is_call_written : bool
+        Whether that call is written by hand, as it does more than one request, or sends a body
+        whole.
+    items : str, optional
+        The field of the answer that the client returns alone.
+    is_paged : bool
+        Whether the answer is a page of a list, by ``page`` and ``limit``, with its ``next_page``;
+        the client iterates over all of them.
+    status : int, optional
+        HTTP status of success, where it is not 200, or 204 of what answers nothing.
+    location : str, optional
+        Address of what was made, below /v1, with attributes of the answer in braces.
+    tool : str, optional
+        Title of a tool that agents are offered; only what reads may be.
+    is_repeatable : bool
+        Whether a POST twice does no more than once; known of those that wait or have a key.
+    follow : Operation, optional
+        What tells how it goes on, where the answer is `Settling`; itself by default.
+    quick : callable, optional
+        Gives the answer by the same parameters where it is at hand, else None; a server asks it
+        without a thread.
+    after : callable, optional
+        Gives the job that must have ended first, by what is asked; None where there is none.
+    gate : str, optional
+        What a server's home lets only a few calls at a time through.
+    room : str, optional
+        Store of a home that must have room for more before the body is read.
+    rows : str, optional
+        What columns the answer has, where that is a table.
+    unchanged : str, optional
+        What holds while such a table has the caller's `ETag`, where it has one.
+    refused : type, optional
+        Error in place of an answer that has a ``refusal``; of what only reads, to the client.
+    hidden : sequence of str
+        Parameters that are not the client's: of what ``items`` leaves out.
+    """
 
     call: Callable[..., T]
     method: str
     path: str
     scopes: Sequence[Scope]
-    raises: Sequence[type[Problem]]
     answer: Any
     parameters: Sequence[Parameter]
-    client: str
     has_graph: bool
+    groups: Mapping[str, type[Group]]
+    raises: Sequence[type[Problem]] = ()
+    client: str
+    is_call_written: bool = False
     items: str | None = None
     is_paged: bool = False
     status: int | None = None
@@ -145,11 +219,14 @@ class Operation(Generic[T]):
     tool: str | None = None
     is_repeatable: bool = False
     follow: "Operation[Any] | None" = None
+    quick: Callable[..., T | None] | None = None
     after: "Before | None" = None
     gate: str | None = None
-    refused: type[Exception] | None = None
+    room: str | None = None
+    rows: str | None = None
+    unchanged: str | None = None
+    refused: type[Problem] | None = None
     hidden: Sequence[str] = ()
-    groups: Mapping[str, type[Group]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -166,9 +243,13 @@ class Operation(Generic[T]):
         follow = self.follow or self
         own = {each.name: first.id for each in follow.of(Path)}
         later: Any = follow(here, *((graph,) if follow.has_graph else ()), **own)
-        if self.refused is not None and later.refusal is not None:
-            raise self.refused(later.refusal)
-        return later.since(first)
+        return self.taken(later).since(first)
+
+    def taken(self, answer: Any) -> Any:
+        """The answer, unless what was asked for will not come about."""
+        if self.refused is not None and answer.refusal is not None:
+            raise self.refused(answer.refusal, **answer.place)
+        return answer
 
     def job_before(
         self, here: Here, graph: GraphRecord | None, asked: Mapping[str, Any]
@@ -187,64 +268,33 @@ class Operation(Generic[T]):
 
     def __call__(self, here: Here, graph: GraphRecord | None = None, /, **values: Any) -> T:
         """Run it; fields of groups are put together again."""
+        return self._run(self.call, here, graph, values)
+
+    def at_hand(self, here: Here, graph: GraphRecord | None, values: Mapping[str, Any]) -> T | None:
+        """The answer where it needs no thread."""
+        return None if self.quick is None else self._run(self.quick, here, graph, values)
+
+    def _run(
+        self,
+        call: Callable[..., S],
+        here: Here,
+        graph: GraphRecord | None,
+        values: Mapping[str, Any],
+    ) -> S:
+        left = dict(values)
         for name, group in self.groups.items():
             own = {each.name for each in fields(group)}
-            values[name] = group(**{key: values.pop(key) for key in own & values.keys()})
-        return self.call(here, graph, **values) if self.has_graph else self.call(here, **values)
+            left[name] = group(**{key: left.pop(key) for key in own & left.keys()})
+        return call(here, graph, **left) if self.has_graph else call(here, **left)
 
 
 def operation(
-    route: str,
-    *scopes: Scope,
-    raises: Sequence[type[Problem]] = (),
-    client: str | None = None,
-    items: str | None = None,
-    is_paged: bool = False,
-    status: int | None = None,
-    location: str | None = None,
-    tool: str | None = None,
-    is_repeatable: bool = False,
-    follow: Operation[Any] | None = None,
-    after: Before | None = None,
-    gate: str | None = None,
-    refused: type[Exception] | None = None,
-    hidden: Sequence[str] = (),
+    route: str, *scopes: Scope, **options: Any
 ) -> Callable[[Callable[..., T]], Operation[T]]:
     """Declare an operation by its function.
 
-    Parameters
-    ----------
-    route : str
-        Method and path: ``"GET /predictions/sets"``, below the graph where the function takes one.
-    *scopes : Scope
-        A key must allow one of them.
-    raises : sequence of types
-        Errors beside an unknown graph and a broken rule.
-    client : str, optional
-        Name of the client's call, where it is not the function's.
-    items : str, optional
-        The field of the answer that the client returns alone.
-    is_paged : bool
-        Whether the answer is a page of a list, by ``page`` and ``limit``, with its ``next_page``;
-        the client iterates over all of them.
-    status : int, optional
-        HTTP status of success, where it is not 200, or 204 of what answers nothing.
-    location : str, optional
-        Address of what was made, below /v1, with attributes of the answer in braces.
-    tool : str, optional
-        Title of a tool that agents are offered; only what reads may be.
-    is_repeatable : bool
-        Whether a POST twice does no more than once; known of those that wait or have a key.
-    follow : Operation, optional
-        What tells how it goes on, where the answer is `Settling`; itself by default.
-    after : callable, optional
-        Gives the job that must have ended first, by what is asked; None where there is none.
-    gate : str, optional
-        What a server's home lets only a few calls at a time through.
-    refused : type, optional
-        Error of whoever waited for what did not come about: the answer has a ``refusal``.
-    hidden : sequence of str
-        Parameters that are not the client's: of what ``items`` leaves out.
+    ``route`` is ``"GET /predictions/sets"``, below the graph where the function takes one; options
+    are the attributes of `Operation` that have a default.
     """
 
     def declare(call: Callable[..., T]) -> Operation[T]:
@@ -262,28 +312,20 @@ def operation(
             else:
                 parameters.append(_parameter(each.name, hint, each.default, is_shared=False))
         parameters.sort(key=lambda one: (one.is_shared, not one.is_required))
+        is_whole = any(isinstance(each.mark, (Whole, Table)) for each in parameters)
+        given = {"client": call.__name__, "is_call_written": is_whole, **options}
+        if given.get("is_paged"):
+            given["hidden"] = "page", "limit"
         return Operation(
             call=call,
             method=method,
             path=path,
             scopes=scopes,
-            raises=raises,
-            answer=hints["return"],
+            answer=(get_args(hints["return"]) or (hints["return"],))[-1],
             parameters=parameters,
-            client=client or call.__name__,
             has_graph=has_graph,
-            items=items,
-            is_paged=is_paged,
-            status=status,
-            location=location,
-            tool=tool,
-            is_repeatable=is_repeatable,
-            follow=follow,
-            after=after,
-            gate=gate,
-            refused=refused,
-            hidden=("page", "limit") if is_paged else hidden,
             groups=groups,
+            **given,
         )
 
     return declare

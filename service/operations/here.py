@@ -1,7 +1,7 @@
 """Where an operation runs: a home, and who asks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from peewit.service.home import Home
 from peewit.service.jobs.job import IdempotencyConflict
@@ -29,6 +29,7 @@ class Here:
     door: str = "command"  # what a page reserves no program of the same key holds
     require: Callable[[Scope], None] = _allowed  # refuses what their key must allow, and does not
     note: Callable[[str], None] = _nobody_reads  # tells a person what an answer has no field for
+    headers: dict[str, str] = field(default_factory=dict)  # tell it to a program
 
     def job_id(self, text: str) -> str:
         """The id of a job, which a person may have shortened."""

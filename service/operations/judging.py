@@ -1,12 +1,15 @@
 """How far predictions can be trusted: sets, abstention, doubts, reasons, thresholds."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.operations.declaration import Group, Query, operation
+from peewit.service.operations.bodies import LabelsIn
+from peewit.service.operations.declaration import Group, Query, Table, operation
 from peewit.service.operations.here import Here
+from peewit.service.operations.labels import LabelReading
+from peewit.service.operations.predictions import Positive, ThresholdValue
+from peewit.service.operations.tables import GivenLabels
 from peewit.service.operations.which import OF_PREDICTIONS, Which, provenance
 from peewit.service.predictions.abstention import abstention
 from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
@@ -20,9 +23,7 @@ from peewit.service.predictions.thresholds import (
     class_threshold,
     left_out_evaluation,
 )
-from peewit.service.tables.column_names import label_columns
-from peewit.service.tables.uploads import BadUpload, UploadedLabels, node_id
-from peewit.service.tables.uploads.label_columns import LabelColumns
+from peewit.service.tables.uploads import BadUpload, node_id
 from peewit.service.wire.evaluations import (
     PredictionAbstention,
     PredictionEvaluation,
@@ -58,33 +59,48 @@ class Goal(Group):
     ] = None
 
 
-def evaluation_of(
+@operation(
+    "POST /predictions:evaluate",
+    "read",
+    raises=(*OF_PREDICTIONS, NotCrossValidated),
+    client="evaluate",
+    gate="label_tables",
+)
+def evaluate_predictions(
     here: Here,
     graph: GraphRecord,
+    truth: Annotated[
+        GivenLabels,
+        Table("True labels: columns `node` and `label`.", json=LabelsIn, flag="TRUTH"),
+    ],
     which: Which,
     goal: Goal,
-    read: Callable[[LabelColumns], Mapping[str, UploadedLabels]],
-    *,
-    node: str | None,
-    label: str | None,
-    top_k: int | None,
-    positive: str | None,
-    threshold: float | None,
+    reading: LabelReading,
+    top_k: Annotated[
+        int | None, Query("A class counts as found among so many; 3 by default.")
+    ] = None,
+    positive: Positive = None,
+    threshold: ThresholdValue = None,
 ) -> PredictionEvaluation:
-    """Predictions judged by true labels that ``read`` reads, on nodes that carry no label."""
+    """Predictions judged by true labels, on the nodes that carry no label; nothing is stored.
+
+    By figures of each class and of all, or where labels are real numbers by the size of the misses.
+    With `positive` also a threshold on its score: given, or chosen on labels left out for a goal.
+    """
     file = which.open(here, graph)
     column, labels = file.meta.label_column, here.home.labels
-    names = {"node": node, "label": (column or None) if label is None else label}
-    named = {name: each for name, each in names.items() if each is not None}
-    truth = read(label_columns(graph.settings.columns, named, into=column))[column]
+    reading = replace(reading, label=reading.label or column or None)
+    given = truth.labels(here, graph, reading.columns(graph, into=column))[column]
     known = labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
     chosen = asked_threshold(file, positive=positive, threshold=threshold, **vars(goal))
     table = file.table()
     if file.meta.score == "value":
-        of_numbers = evaluate_numbers(table, truth, known)
-        return PredictionEvaluation(**provenance(file), of_classes=None, of_numbers=of_numbers)
-    of_classes = evaluate(table, truth, known, top_k=top_k, threshold=chosen)
-    return PredictionEvaluation(**provenance(file), of_classes=of_classes, of_numbers=None)
+        of_numbers = evaluate_numbers(table, given, known)
+        judged: dict[str, Any] = {"of_classes": None, "of_numbers": of_numbers}
+    else:
+        of_classes = evaluate(table, given, known, top_k=top_k, threshold=chosen)
+        judged = {"of_classes": of_classes, "of_numbers": None}
+    return PredictionEvaluation(**provenance(file), **judged, left_out=dict(given.left_out))
 
 
 @operation(

@@ -4,13 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from peewit.service.operations import (
+    edges,
     erasures,
+    feature_sets,
+    graph_settings,
     graphs,
     horizon_and_repairs,
     jobs,
     judging,
-    label_columns,
+    labels,
     opinions,
+    predictions,
+    server,
+    snapshots,
     sources_and_files,
     submissions,
     suggestions,
@@ -18,7 +24,34 @@ from peewit.service.operations import (
 from peewit.service.operations.declaration import Operation
 
 TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
-    "graphs": (graphs.list_graphs, graphs.get_graph, graphs.delete_graph),
+    "predictions": (  # paths are tried in this order, and these are asked for most
+        predictions.get_predictions,
+        predictions.get_prediction,
+        predictions.get_prediction_rows,
+        predictions.look_up_predictions,
+        predictions.predict_points,
+        judging.evaluate_predictions,
+        judging.get_sets,
+        judging.get_abstention,
+        judging.get_doubtful_labels,
+        judging.get_reasons,
+        judging.get_threshold,
+    ),
+    "graphs": (
+        graphs.list_graphs,
+        graph_settings.create_graph,
+        graphs.get_graph,
+        graph_settings.change_graph,
+        graphs.delete_graph,
+    ),
+    "edges": (edges.push_edges, edges.delete_edges, edges.get_push),
+    "features": (
+        feature_sets.put_features,
+        feature_sets.add_features,
+        feature_sets.get_features,
+        feature_sets.get_filtered_features,
+        feature_sets.get_feature_set,
+    ),
     "sources": (
         sources_and_files.add_source,
         sources_and_files.list_sources,
@@ -29,16 +62,14 @@ TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
         sources_and_files.retract_file,
         sources_and_files.retry_file,
     ),
-    "snapshots": (graphs.list_snapshots,),
-    "predictions": (
-        judging.get_sets,
-        judging.get_abstention,
-        judging.get_doubtful_labels,
-        judging.get_reasons,
-        judging.get_threshold,
-    ),
+    "snapshots": (graphs.list_snapshots, snapshots.get_snapshot_edges),
+    "maps": (snapshots.get_map,),
     "labels": (
-        label_columns.list_label_columns,
+        labels.put_labels,
+        labels.get_labels,
+        labels.delete_labels,
+        labels.get_opinions,
+        labels.list_label_columns,
         opinions.get_second_opinions,
         opinions.give_back_nodes,
         opinions.put_opinions,
@@ -58,5 +89,6 @@ TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
     "suggestions": (suggestions.get_suggestions,),
     "erasures": (erasures.erase_nodes, erasures.list_erasures, erasures.get_erasure),
     "windows": (horizon_and_repairs.move_horizon, horizon_and_repairs.get_horizon),
+    "operations": (server.list_models, server.get_version),
     "repairs": (horizon_and_repairs.repair_graph, horizon_and_repairs.get_repairs),
 }

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.left_out import read_left_out, sample_p_value
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
@@ -198,3 +199,21 @@ def _choose(file: PredictionFile, place: int, goal: ThresholdGoal) -> float:
     left_out = read_left_out(file)
     curve = ScoreCurve.of(left_out.classes == place, left_out.scores[:, place])
     return choose_threshold(curve, goal)
+
+
+def with_answers(
+    file: PredictionFile,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    positive: str | None = None,
+    threshold: float | None = None,
+    coverage: float | None = None,
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Rows decided by a threshold, and with their sets, as far as these are asked for."""
+    chosen = asked_threshold(file, positive=positive, threshold=threshold)
+    if chosen is not None:
+        batches = with_threshold(file, batches, chosen)
+    if coverage is None:
+        return file.schema, batches
+    sets = LabelSets.of(file, coverage)
+    return sets.schema, sets.with_sets(batches)

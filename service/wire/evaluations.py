@@ -163,3 +163,7 @@ class PredictionEvaluation(Provenance):
 
     of_classes: Evaluation | None = described("Null where numbers are predicted.")
     of_numbers: RealEvaluation | None = described("Null where classes are predicted.")
+    left_out: dict[str, int] = described(
+        "Rows of the truth that were left out, by their word, which means no label.",
+        default_factory=dict,
+    )

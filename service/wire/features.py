@@ -1,13 +1,14 @@
 """Features of the nodes, and the sets that they came in."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from peewit.service.wire.records import described, record
+from peewit.service.wire.records import Settling, described, record
 
 
 @record
-class FeatureSet:
+class FeatureSet(Settling):
     """A set of features and what became of it."""
 
     id: str
@@ -23,6 +24,22 @@ class FeatureSet:
     value: str | None = described("What stands there.")
     created_at: datetime
     finished_at: datetime | None
+    argument: str | None = described("The column that breaks it.", default=None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it waits for ingest no more."""
+        return self.status != "pending"
+
+    @property
+    def refusal(self) -> str | None:
+        """Which rule its rows break."""
+        return (self.reason or "the set was refused") if self.status == "refused" else None
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """Where they break it."""
+        return {"argument": self.argument, "row": self.row, "value": self.value}
 
 
 @record

@@ -1,5 +1,6 @@
 """Base of the records of answers."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Self, TypeVar, dataclass_transform
 
@@ -37,6 +38,11 @@ class Settling:
     def refusal(self) -> str | None:
         """Why what was asked for will not come about; None where it may."""
         return None
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """What of a table a refusal speaks of."""
+        return {}
 
     def since(self, first: Self) -> Self:  # noqa: ARG002 - for those that tell of others, too
         """The same for whoever asked for it and was first answered so."""

@@ -1,5 +1,6 @@
 """Sources, their files, and pushes."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -59,7 +60,7 @@ class FilePage:
 
 
 @record
-class Push:
+class Push(Settling):
     """Edges that are on disk, and how far they are."""
 
     id: str
@@ -68,6 +69,28 @@ class Push:
     idempotency_key: str | None
     status: FileStatus
     file: File | None = described("What it was gathered into with its neighbors; null before that.")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it waits for ingest no more."""
+        return self.status not in {"pending", "retracting"}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has left the disk for the graph."""
+        return self.status != "pending"
+
+    @property
+    def refusal(self) -> str | None:
+        """Which rule its edges break."""
+        if self.status != "quarantined":
+            return None
+        return (self.file and self.file.reason) or "the block was refused"
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """Where they break it."""
+        return {} if self.file is None else {"row": self.file.row, "value": self.file.value}
 
 
 @record

@@ -7,10 +7,19 @@ from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
 import pytest
 
-from peewit.service.client import Client, GraphNotFound, InvalidArgument
-from peewit.service.operations.declaration import Body, Operation, Parameter, Path, Query, Whole
+from peewit.service.client import Client, GraphNotFound, InvalidArgument, NotFound
+from peewit.service.operations.declaration import (
+    Body,
+    Operation,
+    Parameter,
+    Path,
+    Query,
+    Table,
+    Whole,
+)
 from peewit.service.operations.table import TABLE
 from tests.goldens.command_words import commands
 from tests.service.api.conftest import Api, bring_communities, serving
@@ -34,6 +43,15 @@ SAMPLES: Final[Mapping[str, Any]] = {
     "nodes": ["n1"],
     "opinions": [{"node": "n1", "label": "left"}],
     "positive": "left",
+    "src": ["n1"],
+    "dst": ["n2"],
+    "number": 1,
+    "push_id": "0" * 32,
+    "set_id": "0" * 32,
+    "edges": pa.table({"src": ["n1"], "dst": ["n2"]}),
+    "rows": pa.table({"node": ["n1"], "features": [[1.0]]}),
+    "labels": {"n1": "left"},
+    "truth": {"n1": "left"},
 }
 """A value of each parameter that has no default."""
 
@@ -46,8 +64,13 @@ FURTHER: Final[Mapping[str, Mapping[str, Any]]] = {
 BODIES: Final[Mapping[str, Any]] = {
     "submit_job": {"kind": "embed"},
     "estimate_job": {"model": "hfs"},
+    "create_graph": {"name": "h"},
+    "change_graph": {},
 }
 """Of operations that take a body whole; the client has a call by hand for these."""
+
+CALLED_OTHERWISE: Final = {*BODIES, "delete_edges"}
+"""Those whose client's call takes other arguments."""
 
 IN_PYTHON: Final[Mapping[str, Any]] = {"opinions": {"n1": "left"}}
 """Values that callers in Python give in another form."""
@@ -73,6 +96,7 @@ def judged(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         nodes = [*range(1, 12), *range(31, 42)]
         api.put_labels({f"n{each}": "left" if each < 30 else "right" for each in nodes})
         api.solve("stable-hfs", sets="auto", probabilities=True, cross_validate=3)
+        api.run(kind="map")
         yield api
 
 
@@ -124,6 +148,8 @@ def typed(operation: Operation[Any], graph: str, values: Mapping[str, Any]) -> l
         if each.name not in values:
             continue
         flag, value = each.mark.flag, values[each.name]
+        if isinstance(each.mark, Table):
+            value = __file__  # some file
         for one in value if isinstance(value, list) else [value]:
             if flag is None or flag.startswith("-"):
                 words += [flag or f"--{each.name.replace('_', '-')}", str(one)]
@@ -148,7 +174,7 @@ def test_a_graph_that_is_not_there_is_told_at_every_door(
     path, query, body = sent(operation, "nobody", values)
     answer = judged.client.request(operation.method, f"/v1{path}", params=query, json=body)
     assert (answer.status_code, answer.json()["title"]) == (404, "Graph not found")
-    if not operation.of(Whole):
+    if operation.name not in CALLED_OTHERWISE:
         given = {name: IN_PYTHON.get(name, value) for name, value in values.items()}
         with pytest.raises(GraphNotFound):
             list_of(getattr(client, operation.client)("nobody", **given))
@@ -202,9 +228,15 @@ def test_a_value_beyond_its_bound_is_refused_by_name(
         assert (parameter.mark.flag or f"--{parameter.name}").strip("-") in done.err
 
 
+def of_whole_graphs() -> list[Operation[Any]]:
+    """Operations that read of a graph all that it has."""
+    found = (each for each in OPERATIONS.values() if each.method == "GET")
+    return [each for each in found if not each.of(Path)]
+
+
 @pytest.mark.parametrize(
     "operation",
-    [each for each in OPERATIONS.values() if each.method == "GET" and not each.of(Path)],
+    [each for each in of_whole_graphs() if each.rows is None],
     ids=lambda each: each.name,
 )
 def test_answers_agree_at_every_door(
@@ -222,6 +254,24 @@ def test_answers_agree_at_every_door(
     if operation.name in COMMANDS:
         monkeypatch.setenv("PEEWIT_HOME", str(judged.home.settings.home))
         assert plain(peewit(*typed(operation, "g", values), "--json").json) == told
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [each for each in of_whole_graphs() if each.rows is not None],
+    ids=lambda each: each.name,
+)
+def test_tables_agree_at_every_door(operation: Operation[Any], judged: Api, client: Client) -> None:
+    values = values_of(operation)
+    path, query, _ = sent(operation, "g", values)
+    answer = judged.client.request("GET", f"/v1{path}", params={**query, "format": "arrow"})
+    if answer.status_code == 404:
+        with pytest.raises(NotFound):
+            getattr(client, operation.client)("g", **values)
+        return
+    called = getattr(client, operation.client)("g", **values)
+    table = pa.ipc.open_stream(answer.content).read_all()
+    assert getattr(called, "table", called).equals(table)
 
 
 def list_of(answer: Any) -> Any:

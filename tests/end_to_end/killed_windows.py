@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -100,13 +101,14 @@ def follow(home: Home, *, n_files: int, n_kills: int, seed: int) -> Kept:
     assert daemon.wait() == 0
     database.close()
     window = home.json("graph", "show", "g")["window"]
+    since = datetime.fromisoformat(window["horizon"]).timestamp()
     table = home.directory.parent / "left.csv"
     home.run("graph", "export", "g", "-o", table)
     with table.open(encoding="utf-8", newline="") as lines:
         found = {_pair(src, dst): float(weight) for src, dst, weight in list(csv.reader(lines))[1:]}
     return Kept(
         graph=Counter({pair: round(weight) for pair, weight in found.items()}),
-        expected=Counter(_pair(src, dst) for src, dst, at in rows if at >= window["horizon"]),
+        expected=Counter(_pair(src, dst) for src, dst, at in rows if at >= since),
         window=window,
         n_edges=len(rows),
         n_kills=n_kills,

@@ -36,7 +36,7 @@ def test_command_certifies_what_the_command_ingested(home: Home, tmp_path: Path)
     check(job["result"], n_most=60_000)
     shown = home.json("graph", "show", "g")
     assert shown["certificate"]["epsilon_certified"] == job["result"]["epsilon_certified"]
-    assert shown["progress"]["edges_kept"] < 60_000
+    assert shown["edges_kept"] < 60_000
 
 
 def test_certify_of_a_killed_worker_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:

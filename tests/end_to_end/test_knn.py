@@ -33,7 +33,7 @@ def test_graph_from_features_is_as_good_as_one_made_outside(home: Home, tmp_path
     assert made["progress"]["edges_kept"] == made["job"]["result"]["n_edges"]
     home.run("labels", "put", "g", tmp_path / "known.parquet")
     home.run("solve", "g", "--model", "harmonic-mbo")
-    ours = home.json("evaluate", "g", tmp_path / "truth.parquet")["accuracy"]
+    ours = home.json("evaluate", "g", tmp_path / "truth.parquet")["of_classes"]["accuracy"]
     y = np.where(np.arange(digits.size) < 50, digits, -1)
     outside = HarmonicMBO(affinity="knn", n_neighbors=10).fit(images, y).transduction_
     assert ours == pytest.approx(np.mean(outside[50:] == digits[50:]), abs=0.005)

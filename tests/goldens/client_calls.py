@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import reduce
 from importlib import import_module
@@ -20,20 +20,30 @@ from peewit.service.operations.declaration import (
     Parameter,
     Path,
     Query,
-    Whole,
 )
 from peewit.service.operations.table import TABLE
 from peewit.service.problems import type_of
+from peewit.streaming.problems import Problem
 
 SUBJECTS: Final[Sequence[ModuleType]] = tuple(
     import_module(name)
     for name in sorted(
-        {each.call.__module__ for operations in TABLE.values() for each in operations}
+        {
+            each.call.__module__
+            for operations in TABLE.values()
+            for each in operations
+            if not each.is_call_written
+        }
     )
 )
 """Modules whose operations the client calls; each has one of `peewit.service.client.calls`."""
 
-_IMPORTS: Final = "peewit.service.client.call_steps", "peewit.service.client.calls.common"
+_IMPORTS: Final = (
+    "peewit.service.client.call_steps",
+    "peewit.service.client.calls.common",
+    "peewit.service.client.calls.downloads",
+    "peewit.service.client.errors",
+)
 _HEADERS: Final = {"idempotency_key": ("Idempotency-Key", "key")}
 """Headers by the names of parameters: as they are sent, and as callers name them."""
 
@@ -45,9 +55,8 @@ _LONG: Final = 60
 def operations_of(subject: ModuleType) -> list[Operation[Any]]:
     """Those of a module whose calls are written, in its order."""
     found = (each for each in vars(subject).values() if isinstance(each, Operation))
-    return [
-        each for each in found if each.call.__module__ == subject.__name__ and not each.of(Whole)
-    ]
+    own = (each for each in found if each.call.__module__ == subject.__name__)
+    return [each for each in own if not each.is_call_written]
 
 
 def module_text(subject: ModuleType) -> str:
@@ -74,7 +83,10 @@ def module_text(subject: ModuleType) -> str:
 
 def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
     yield f"from {_IMPORTS[0]} import Call, Flow, Request, answered"
-    yield f"from {_IMPORTS[1]} import after_job, get, pages, path, plain, read, settled, until"
+    common = "after_job, get, pages, path, plain, read, settled, taken, until"
+    yield f"from {_IMPORTS[1]} import {common}"
+    yield f"from {_IMPORTS[2]} import batches_of, download, table_of"
+    yield f"from {_IMPORTS[3]} import Conflict, InvalidArgument"
     for each in operations:
         kinds = [each.answer, *(_given_as(one) for one in each.parameters)]
         if each.items is not None:
@@ -87,6 +99,8 @@ def _imports(operations: Sequence[Operation[Any]]) -> Iterator[str]:
         "from uuid import uuid4",
         "from typing import Any, Literal",
         "from collections.abc import Mapping, Sequence",
+        "from pathlib import Path",
+        "import pyarrow as pa",
     )
 
 
@@ -111,12 +125,12 @@ def kind_name(kind: Any) -> str:
     for alias, module in _ALIASES.items():
         if str(kind) == str(getattr(module, alias)):  # int | str equals str | int
             return alias
-    if get_origin(kind) in {Union, UnionType}:
-        return " | ".join("None" if one is NoneType else kind_name(one) for one in get_args(kind))
-    if isinstance(kind, type) and not get_args(kind):
-        return kind.__name__
     if (some := _without_none(kind)) is not kind:
         return f"{kind_name(some)} | None"
+    if get_origin(kind) in {Union, UnionType}:
+        return " | ".join(map(kind_name, get_args(kind)))
+    if isinstance(kind, type) and not get_args(kind):
+        return kind.__name__
     return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(kind))
 
 
@@ -129,20 +143,62 @@ def _without_none(kind: Any) -> Any:
 
 def _call(operation: Operation[Any]) -> str:
     answer = f"{'Flow' if operation.is_paged else 'Call'}[{_answer(operation)}]"
+    text = _function(
+        operation.client, _given(operation), answer, _docstring(operation), _body(operation)
+    )
+    return "\n".join([text, *_further(operation)])
+
+
+def _given(operation: Operation[Any], *further: str) -> list[str]:
+    """Parameters as they are written."""
     given = ["graph: str"] if operation.has_graph else []
     parameters = _parameters(operation)
     given += [_argument(each) for each in parameters if not each.is_shared]
     shared = [_argument(each) for each in parameters if each.is_shared]
+    if operation.rows is not None:  # what a table is of stands first
+        given, shared = (
+            [each for each in given if " = " not in each],
+            [each for each in given if " = " in each] + shared,
+        )
     if operation.waits:
         shared.append("wait: float | None = 0.0")
     if operation.after is not None:
         shared.append("timeout: float | None = None")
-    keywords = ["*", *shared] if shared else []
+    keywords = [each for each in further if "=" in each] + shared
+    return [
+        *given,
+        *(each for each in further if "=" not in each),
+        *(["*", *keywords] if keywords else []),
+    ]
+
+
+def _further(operation: Operation[Any]) -> Iterator[str]:
+    """Further calls of large tables: a batch at a time, and to a file."""
+    if operation.unchanged is None:
+        return
+    name, request = operation.client, _request(operation)
+    yield _function(
+        f"stream_{name}",
+        _given(operation),
+        "Flow[pa.RecordBatch]",
+        f'"""`{name}` a batch at a time; see `stream_predictions`."""',
+        [f"return batches_of({request})"],
+    )
+    yield _function(
+        f"download_{name}",
+        _given(operation, "target: Path | str", "table_format: str | None = None"),
+        "Call[Path]",
+        f'"""`{name}` in a file; see `download_predictions`."""',
+        [f"request = {request}", "return (yield from download(request, target, table_format))"],
+    )
+
+
+def _function(name: str, given: Sequence[str], answer: str, doc: str, body: Iterable[str]) -> str:
     return "\n".join(
         [
-            f"def {operation.client}({', '.join([*given, *keywords])}) -> {answer}:",
-            textwrap.indent(_docstring(operation), "    "),
-            *(f"    {line}" for line in _body(operation)),
+            f"def {name}({', '.join(given)}) -> {answer}:",
+            textwrap.indent(doc, "    "),
+            *(f"    {line}" for line in body),
         ]
     )
 
@@ -162,6 +218,8 @@ def _argument(each: Parameter) -> str:
 def _answer(operation: Operation[Any]) -> str:
     if operation.answer is type(None):
         return "None"
+    if operation.rows is not None:
+        return "pa.Table"
     if operation.items is None:
         return kind_name(operation.answer)
     items = get_type_hints(operation.answer)[operation.items]
@@ -197,12 +255,13 @@ def _docstring(operation: Operation[Any]) -> str:
             "    Seconds to wait for a job that must end first; for ever when left out.",
         ]
     raised: dict[str, list[str]] = {}
-    for error in operation.raises:
-        name = error_class(error.status, type_of(error.title)).__name__
-        raised.setdefault(name, []).append((error.__doc__ or "").partition("\n")[0])
+    for error in dict.fromkeys([*operation.raises, *filter(None, [operation.refused])]):
+        raised.setdefault(_raised(error), []).append((error.__doc__ or "").partition("\n")[0])
     if operation.after is not None:
         raised["JobCancelled"] = ["Somebody has cancelled the job that must end first."]
         raised["StillWaiting"] = ["Time is over; the job goes on."]
+    if operation.rows is not None:
+        lines += ["", "Returns", "-------", "pyarrow.Table", *_indented(operation.rows)]
     if raised:
         lines += ["", "Raises", "------"]
     for name, reasons in raised.items():
@@ -213,6 +272,11 @@ def _docstring(operation: Operation[Any]) -> str:
     return (
         f"{lines[0]}{end}" if len(lines) == 1 and "\n" not in lines[0] else "\n".join([*lines, end])
     )
+
+
+def _raised(error: type[Problem]) -> str:
+    """Name of what callers catch."""
+    return error_class(error.status, type_of(error.title)).__name__
 
 
 def _described(parameters: Sequence[Parameter], doc: str) -> Iterator[str]:
@@ -245,12 +309,19 @@ def _body(operation: Operation[Any]) -> Iterator[str]:
     if operation.answer is type(None):
         yield f"yield from answered({request})"
         return
+    if operation.rows is not None:
+        yield f"return (yield from table_of({request}))[0]"
+        return
+    refused = None
+    if operation.refused is not None:
+        refused = f"({_raised(operation.refused)}, {operation.refused.title!r})"
     if operation.after is not None:
         steps = f"(yield from after_job({kind}, {request}, seconds=timeout))"
     elif not operation.waits:
         steps = f"(yield from read({kind}, {request}))"
     elif operation.method == "GET":
         steps = f"(yield from until({kind}, {request}, seconds=wait))"
+        steps = steps if refused is None else f"taken({steps}, {refused})"
     else:
         follow = operation.follow or operation
         parts = [step.replace("{", "first.").replace("}", "") for step in _steps(follow)]
@@ -260,8 +331,8 @@ def _body(operation: Operation[Any]) -> Iterator[str]:
             parts = [repr("graphs"), "graph", *parts]
         later = f"lambda {given}: get({', '.join(parts)})"
         rest = "seconds=wait"
-        if operation.refused is not None:
-            rest += f", refused={operation.refused.title!r}"
+        if refused is not None:
+            rest += f", refused={refused}"
         steps = f"(yield from settled({kind}, {request}, {later}, {rest}))"
     yield f"return {steps}{'' if operation.items is None else '.' + operation.items}"
 

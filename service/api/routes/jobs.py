@@ -11,13 +11,11 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from peewit.service.api.auth import CallerHere, requires
 from peewit.service.api.draining import stopping_of
 from peewit.service.api.errors import problems
-from peewit.service.api.routes.query_parameters import (
-    MAX_ID,
-    resource,
-)
+from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.api.streams import streams_of
 from peewit.service.jobs.job import JobEvent, UnknownJob
+from peewit.service.operations.sources_and_files import MAX_ID
 
 router = resource("jobs", "/v1")
 

@@ -1,33 +1,26 @@
-"""Maps: where the nodes of a graph lie, and tiles of what is predicted there."""
+"""Tiles of maps: what is predicted where."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
-from peewit.service.api.routes.predictions import JobId
-from peewit.service.api.routes.query_parameters import ONE_GRAPH, NamedColumn, resource
+from peewit.service.api.routes.query_parameters import resource
 from peewit.service.api.schemas.bodies_and_problems import refusing
-from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
+from peewit.service.api.served_home import GraphHere, HomeHere
 from peewit.service.api.tables import IfNoneMatch, not_modified
-from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.catalog import GraphNotFound
 from peewit.service.jobs.job import UnknownJob
-from peewit.service.operations.answers import answer_of
+from peewit.service.operations.declaration import doc_of
+from peewit.service.operations.which import Which
 from peewit.service.predictions.colored_maps import MapNotFound
-from peewit.service.predictions.map_tiles import (
-    CELLS_PER_SIDE,
-    MEDIA_TYPE,
-    TilePlace,
-    tile_bytes,
-)
+from peewit.service.predictions.map_tiles import MEDIA_TYPE, TilePlace, tile_bytes
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.problems import InvalidArgument
-from peewit.service.wire.maps import Map, MapClass
-from peewit.streaming.passes.node_map import LAST_ZOOM, TILE_POINTS
+from peewit.streaming.passes.node_map import LAST_ZOOM
 
-router = resource("maps", f"{ONE_GRAPH}/map")
+router = resource("maps", "/v1/graphs/{graph}/map")
 
 _PROBLEMS = problems(GraphNotFound, MapNotFound, UnknownJob, PredictionsNotFound, InvalidArgument)
 _TILE: dict[int | str, dict[str, Any]] = {
@@ -44,20 +37,6 @@ MinDoubt = Annotated[
 ]
 
 
-@router.get("", dependencies=[requires("read")], responses=_PROBLEMS)
-def get_map(
-    graph: GraphHere,
-    home: HomeHere,
-    job_id: JobId = None,
-    label_column: NamedColumn = None,
-) -> Map:
-    """The map of a graph, which a job of kind map makes and the next one replaces.
-
-    With the freshest predictions of the label column, or those of a job.
-    """
-    return map_answer(graph, home, job_id=job_id, column=label_column)
-
-
 @router.get(
     "/tiles/{z}/{x}/{y}",
     dependencies=[requires("read")],
@@ -70,8 +49,10 @@ def get_map_tile(
     y: Annotated[int, Path(ge=0, lt=1 << LAST_ZOOM, description="Line, from above.")],
     graph: GraphHere,
     home: HomeHere,
-    job_id: JobId = None,
-    label_column: NamedColumn = None,
+    job_id: Annotated[str | None, Query(alias="job", description="Those of this job.")] = None,
+    label_column: Annotated[
+        str | None, Query(min_length=1, description=doc_of(Which, "label_column"))
+    ] = None,
     min_doubt: MinDoubt = 0.0,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -85,32 +66,3 @@ def get_map_tile(
         return unchanged
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     return Response(tile_bytes(colored, place), media_type=MEDIA_TYPE, headers=headers)
-
-
-def map_answer(
-    graph: GraphRecord, home: ServedHome, *, job_id: str | None = None, column: str | None = None
-) -> Map:
-    """What people see of the map of a graph; raises as `Maps.open`."""
-    colored = home.maps.open(graph, job_id=job_id, column=column)
-    meta = None if colored.file is None else colored.file.meta
-    predicted = colored.colors.class_sizes
-    sizes = (*predicted, *(0 for _ in colored.class_names[len(predicted) :]))
-    classes = zip(colored.class_names, sizes, strict=True)
-    return answer_of(
-        Map,
-        colored.map.meta,
-        newest_snapshot=graph.progress.snapshot,
-        made_at=datetime.fromtimestamp(colored.map.meta.made_at, UTC),
-        tile_points=TILE_POINTS,
-        cells_per_side=CELLS_PER_SIDE,
-        predicts=colored.colors.kind,
-        classes=tuple(MapClass(label=label, n_nodes=size) for label, size in classes),
-        job=None if meta is None else meta.job_id,
-        model=None if meta is None else meta.model,
-        predicted_snapshot=None if meta is None else meta.snapshot,
-        predicted_labels_seq=None if meta is None else meta.labels_seq,
-        label_column=(column if meta is None else meta.label_column) or None,
-        labels_seq=colored.labels_seq,
-        n_labeled=int(colored.labeled.size),
-        tag=colored.tag,
-    )

@@ -1,7 +1,4 @@
-"""Health, version, metrics and the catalogue of models."""
-
-from importlib.metadata import version
-from inspect import getdoc
+"""Health and metrics."""
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -12,42 +9,13 @@ from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, ingest_faults, require_ready
 from peewit.service.api.served_home import HomeHere
 from peewit.service.jobs.ingest_steps import IngestFault
-from peewit.service.tasks.solving.solve_options import options_schema
 from peewit.service.wire.server import (
     Degraded,
     Health,
     IngestTrouble,
-    Model,
-    ModelList,
-    Version,
 )
-from peewit.solvers.models.catalogue import CATALOGUE
-from peewit.solvers.models.contract.model import parameter_schema
 
 router = APIRouter(tags=["operations"], responses=any_problem())
-
-
-@router.get("/v1/models", dependencies=[requires("read")])
-def list_models() -> ModelList:
-    """The catalogue: every model with the JSON Schemas of its hyperparameters and options."""
-    return ModelList(
-        models=[
-            Model(
-                name=name,
-                description=(getdoc(model) or "").partition("\n")[0],
-                uses_features=model.uses_features,
-                parameters=parameter_schema(model),
-                options=options_schema(model),
-            )
-            for name, model in sorted(CATALOGUE.items())
-        ]
-    )
-
-
-@router.get("/v1/version")
-def get_version() -> Version:
-    """What runs here."""
-    return Version(version=version("peewit"))
 
 
 @router.get("/healthz")

@@ -8,9 +8,6 @@ from pydantic import BaseModel, Field
 from peewit.service.problems import InvalidArgument
 from peewit.solvers.arguments import BadArgument, BadArgumentType
 
-NodeIn = int | str
-"""JSON readers that hold numbers as floats send 64-bit integers as strings."""
-
 
 @contextmanager
 def refusing() -> Iterator[None]:

@@ -1,6 +1,6 @@
 """`peewit graph create`, `set` and `show`: settings and state of a graph."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -27,6 +27,7 @@ from peewit.service.cli.graphs.options import (
     WindowByOf,
     WindowOf,
 )
+from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -46,8 +47,8 @@ from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration
 from peewit.service.labels.store import LabelColumn
+from peewit.service.operations.graphs import get_graph
 from peewit.service.tables.uploads import LabelValue
-from peewit.service.wire.graphs import DeletedEdges, WindowState
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
 from peewit.streaming.edges.windows import Window
@@ -105,8 +106,8 @@ def create(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     with open_home() as home:
-        record = home.catalog.create(settings)
-    tell(f"created {name}; bring edges with `peewit ingest {name} PATH`", record, as_json=json)
+        answer = get_graph(here_of(home), home.catalog.create(settings))
+    tell(f"created {name}; bring edges with `peewit ingest {name} PATH`", answer, as_json=json)
 
 
 @app.command("set")
@@ -158,8 +159,9 @@ def set_settings(
             ),
         )
         is_read_again = home.manifest.repairs.wanted(record.id) == "all"
+        answer = get_graph(here_of(home), record)
     if json:
-        print_json(record)
+        print_json(answer)
     else:
         print_fields(_setting_fields(record.settings))
     if is_read_again:
@@ -171,6 +173,9 @@ def show(name: GraphName, json: AsJson = False) -> None:
     """Show one graph: settings, what came in, what was kept, what waits."""
     with open_home() as home:
         record = home.graph(name)
+        if json:
+            print_json(get_graph(here_of(home), record))
+            return
         backlog = home.manifest.backlog(record.id)
         counts = home.manifest.counts(record.id)
         labels = home.labels
@@ -182,23 +187,6 @@ def show(name: GraphName, json: AsJson = False) -> None:
         features = home.features.status(record)
         repair_fault = home.manifest.repairs.fault(record.id)
     note = graph_note(meta, repair_fault=repair_fault)
-    if json:
-        print_json(
-            {
-                **asdict(record),
-                "backlog": backlog,
-                "files": dict(counts),
-                "labels": [{"label": label, "n_nodes": n} for label, n in classes.items()],
-                "label_columns": named,
-                "note": note,
-                "repair_fault": repair_fault,
-                "certificate": certificate,
-                "features": features,
-                "deleted": None if meta is None else _deleted(record.settings, meta),
-                "window": None if meta is None else _window_state(record.settings, meta),
-            }
-        )
-        return
     progress = record.progress
     print_fields(
         {
@@ -226,13 +214,6 @@ def show(name: GraphName, json: AsJson = False) -> None:
         say(f"note: {note}")
 
 
-def _deleted(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
-    """Figures of deletions; None where these are off."""
-    if settings.deletions == "off":
-        return None
-    return {each.name: getattr(meta, each.name) for each in fields(DeletedEdges)}
-
-
 def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
     """Figures of deletions in words, as far as there are any."""
     told: dict[str, object] = {}
@@ -258,13 +239,6 @@ def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
         )
     told["log"] = f"{as_text(meta.log_bytes)} bytes"
     return told
-
-
-def _window_state(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object] | None:
-    """Figures of the window; None in graphs without one."""
-    if settings.window is None:
-        return None
-    return {each.name: getattr(meta, each.name) for each in fields(WindowState)}
 
 
 def _passed(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:

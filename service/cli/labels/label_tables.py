@@ -11,16 +11,16 @@ from peewit.service.cli.labels.table_files import (
     KeepWordOption,
     LabelColumnOption,
     LabelOption,
+    LabelsOfFile,
     NodeOption,
     NoLabelOption,
     OutputFile,
     QuoteOption,
-    labels_of_file,
     print_bytes,
     table_format,
     write_bytes,
 )
-from peewit.service.cli.operation_commands import add_command
+from peewit.service.cli.operation_commands import add_command, here_of
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
@@ -34,14 +34,17 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.labels.annotators import annotator_name
 from peewit.service.labels.label_entry import LabelsRefused, encode_labels
-from peewit.service.operations.label_columns import list_label_columns
+from peewit.service.operations.labels import (
+    LabelReading,
+    LabelsOut,
+    delete_labels,
+    list_label_columns,
+    put_labels,
+)
 from peewit.service.tables.column_names import label_columns
-from peewit.service.tables.uploads.givers import left_to_rows
-from peewit.service.tables.uploads.label_words import LabelWords, left_out_text
+from peewit.service.tables.uploads.label_words import left_out_text
 from peewit.service.wire.labels import LabelColumnList, LabelOrigin
-from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
@@ -114,29 +117,30 @@ def put(
         raise typer.BadParameter(
             "must be left out beside --label-column", param_hint="--as-opinions"
         )
-    who = None if annotator is None else annotator_name(annotator)
     with open_home() as home:
-        graph = home.graph(name)
+        graph, here, rows = home.graph(name), here_of(home), LabelsOfFile(file)
         named = given(node=node, label=label)
-        givers = () if as_opinions else left_to_rows(origin=origin, annotator=annotator)
-        columns = label_columns(
-            graph.settings.columns,
-            named,
-            names=tuple(names or ()),
-            givers=givers,
-            words=LabelWords(no_label=tuple(no_label or ()), keep_word=tuple(keep_word or ())),
-            quote=quote,
-            contradictions=contradictions or "refuse",
+        reading = given(
+            no_label=no_label, keep_word=keep_word, contradictions=contradictions, quote=quote
         )
-        labeling = home.labeling
-        rows = labels_of_file(file, labeling, graph, columns)
         if as_opinions:
-            receipt = home.second_opinions.answer(graph, rows[""], annotator=who)
+            who = here.given_by(annotator)
+            read = LabelReading(**named, **reading)
+            opinions = rows.labels(here, graph, read.columns(graph))
+            receipt = home.second_opinions.answer(graph, opinions[""], annotator=who)
             tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
             return
         try:
-            receipt = labeling.put(
-                graph, rows, unknown=unknown, origin=origin or "imported", annotator=who
+            told = put_labels(
+                here,
+                graph,
+                labels=rows,
+                **named,
+                **reading,
+                label_columns=names,
+                unknown=unknown,
+                origin=origin,
+                annotator=annotator,
             )
             keep_columns(home, graph, named)
         except LabelsRefused as error:
@@ -146,10 +150,10 @@ def put(
             for refused in error.receipt.refused[:_SHOWN]:
                 say(f"  unknown node {refused}")
             raise typer.Exit(1) from error
-    text = f"accepted {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
-    if not (receipt.accepted or receipt.left_out):
+    text = f"accepted {told.accepted:,} labels, labels_seq {told.labels_seq}"
+    if not (told.accepted or told.left_out):
         text = f"{text}; {file} has no labels"
-    tell("; ".join(filter(None, [text, left_out_text(receipt.left_out)])), receipt, as_json=json)
+    tell("; ".join(filter(None, [text, left_out_text(told.left_out)])), told, as_json=json)
 
 
 def show_columns(answer: LabelColumnList, **_: object) -> None:
@@ -202,20 +206,12 @@ def list_labels(
         say(f"and {more:,} more; `peewit labels export {name}{of_column}` writes them all")
 
 
-@app.command()
-def remove(
-    name: GraphName,
-    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Their ids.")],
-    label_column: LabelColumnOption = None,
-    json: AsJson = False,
-) -> None:
-    """Take the labels of some nodes back."""
-    with open_home() as home:
-        graph = home.graph(name)
-        ids = [node_id(node, graph.settings.node_ids) for node in nodes]
-        receipt = home.labeling.delete(graph, ids, column=label_column or "")
-    text = f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}"
-    tell(text, receipt, as_json=json)
+def show_removed(receipt: LabelsOut, **_: object) -> None:
+    """How many there were."""
+    say(f"removed {receipt.accepted:,} labels, labels_seq {receipt.labels_seq}")
+
+
+add_command(app, delete_labels, "remove", show=show_removed)
 
 
 @app.command()

@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, ClassVar
 
 import orjson
 import pyarrow as pa
@@ -14,7 +15,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.session import printable
 from peewit.service.jobs.job import LABEL_COLUMN
-from peewit.service.labels.label_entry import Labeling
+from peewit.service.operations.here import Here
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import (
     LabelColumns,
@@ -179,12 +180,20 @@ def print_bytes(pieces: Iterable[bytes]) -> None:
         os.dup2(nowhere, sys.stdout.fileno())  # for what Python still wants to flush
 
 
-def labels_of_file(
-    path: Path, labeling: Labeling, graph: GraphRecord, columns: LabelColumns
-) -> dict[str, UploadedLabels]:
-    """Labels of a file in the format of its name, decompressed if need be, by their column."""
-    with _unpacked(path) as (file, labels_format):
-        return labeling.read(graph, file, labels_format, columns)
+@dataclass(frozen=True, slots=True)
+class LabelsOfFile:
+    """Labels of a file in the format of its name, decompressed if need be."""
+
+    path: Path
+
+    is_table: ClassVar[bool] = True
+
+    def labels(
+        self, here: Here, graph: GraphRecord, columns: LabelColumns
+    ) -> Mapping[str, UploadedLabels]:
+        """They by their column."""
+        with _unpacked(self.path) as (file, labels_format):
+            return here.home.labeling.read(graph, file, labels_format, columns)
 
 
 def nodes_of_file(path: Path, node_kind: NodeKind, *, node: str) -> list[NodeId]:

@@ -1,51 +1,32 @@
 """How far predictions can be trusted: `evaluate`, and how answers about trust are printed."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Final
+from typing import Final
 
-import typer
-
-from peewit.service.cli.labels.table_files import (
-    LabelColumnOption,
-    LabelOption,
-    NodeOption,
-    labels_of_file,
-)
-from peewit.service.cli.operation_commands import add_command, here_of
+from peewit.service.cli.operation_commands import add_command
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    JobOption,
-    ModelName,
     command_group,
     echo,
-    open_home,
     print_fields,
-    print_json,
     print_rows,
     say,
 )
-from peewit.service.cli.solving.predictions import Positive, ThresholdValue
-from peewit.service.operations.declaration import doc_of
 from peewit.service.operations.judging import (
-    Goal,
-    evaluation_of,
+    evaluate_predictions,
     get_abstention,
     get_doubtful_labels,
     get_reasons,
     get_sets,
     get_threshold,
 )
-from peewit.service.operations.which import Which
+from peewit.service.tables.uploads.label_words import left_out_text
 from peewit.service.wire.evaluations import (
     Decision,
     Evaluation,
     PredictionAbstention,
+    PredictionEvaluation,
     RealEvaluation,
     Threshold,
     ThresholdEvaluation,
@@ -64,71 +45,15 @@ _CURVE_SHOWN = 10
 MAX_LEFT: Final = 0.005
 """Share of the walks whose end nobody needs to hear of."""
 
-MinRecall = Annotated[float | None, typer.Option(help=doc_of(Goal, "min_recall"))]
-MinPrecision = Annotated[float | None, typer.Option(help=doc_of(Goal, "min_precision"))]
-CostFn = Annotated[float | None, typer.Option(help=doc_of(Goal, "cost_fn"))]
-CostFp = Annotated[float | None, typer.Option(help=doc_of(Goal, "cost_fp"))]
-PositiveShare = Annotated[float | None, typer.Option(help=doc_of(Goal, "positive_share"))]
 
-
-@app.command()
-def evaluate(
-    name: GraphName,
-    truth: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TRUTH", help="Columns node and label.", exists=True, dir_okay=False
-        ),
-    ],
-    model: ModelName = None,
-    label_column: LabelColumnOption = None,
-    job: JobOption = None,
-    node: NodeOption = None,
-    label: LabelOption = None,
-    top_k: Annotated[
-        int | None, typer.Option(help="A class counts as found among so many; 3 by default.")
-    ] = None,
-    positive: Positive = None,
-    threshold: ThresholdValue = None,
-    min_recall: MinRecall = None,
-    min_precision: MinPrecision = None,
-    cost_fn: CostFn = None,
-    cost_fp: CostFp = None,
-    positive_share: PositiveShare = None,
-    json: AsJson = False,
-) -> None:
-    """Compare predictions with true labels.
-
-    Only nodes that carry no label are judged: by figures of each class and of all, or where labels
-    are real numbers by the size of the misses. With --positive CLASS also a threshold on its score,
-    given or chosen on labels left out, beside the largest score.
-    """
-    goal = Goal(
-        min_recall=min_recall,
-        min_precision=min_precision,
-        cost_fn=cost_fn,
-        cost_fp=cost_fp,
-        positive_share=positive_share,
-    )
-    with open_home() as home:
-        graph = home.graph(name)
-        found = evaluation_of(
-            here_of(home),
-            graph,
-            Which(model=model, job=job, label_column=label_column),
-            goal,
-            partial(labels_of_file, truth, home.labeling, graph),
-            node=node,
-            label=label,
-            top_k=top_k,
-            positive=positive,
-            threshold=threshold,
-        )
-    result: Any = found.of_numbers if found.of_classes is None else found.of_classes
-    if json:
-        print_json({"model": found.model, "snapshot": found.snapshot, **asdict(result)})
+def show_evaluation(answer: PredictionEvaluation, **_: object) -> None:
+    """Figures of all, then of each class, then of a threshold."""
+    result = answer.of_numbers if answer.of_classes is None else answer.of_classes
+    if result is None:
         return
-    print_fields({"model": found.model, **_figures(result)})
+    print_fields({"model": answer.model, **_figures(result)})
+    if answer.left_out:
+        say(left_out_text(answer.left_out))
     if isinstance(result, Evaluation):
         _print_classes(result)
         if result.threshold is not None:
@@ -264,6 +189,7 @@ def show_doubtful(answer: DoubtfulLabels, **_: object) -> None:
     say(f"of {found.n_left_out:,} labels left out the others contradict {found.n_contradicted:,}")
 
 
+add_command(app, evaluate_predictions, "evaluate", show=show_evaluation)
 add_command(app, get_sets, "sets", show=show_sets)
 add_command(app, get_abstention, "abstain", show=show_abstention)
 add_command(app, get_threshold, "threshold", show=show_threshold)

@@ -26,13 +26,9 @@ from peewit.service.cli.session import (
 )
 from peewit.service.operations.here import Here
 from peewit.service.operations.which import Which
-from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.sorted_rows import sorted_rows
-from peewit.service.predictions.thresholds import (
-    asked_threshold,
-    with_threshold,
-)
+from peewit.service.predictions.thresholds import with_answers
 from peewit.service.tables.formats import encode
 from peewit.streaming.edges.table_formats import Format
 
@@ -100,14 +96,10 @@ def predictions(
     with open_home() as home:
         which = Which(model=model, job=job, label_column=label_column)
         file = which.open(Here(home=home, is_local=True, note=say), home.graph(name))
-        chosen = asked_threshold(file, positive=positive, threshold=threshold)
-        batches = _rows(file, sort, top, is_reversed=reverse)
-        schema = file.schema
-        if chosen is not None:
-            batches = with_threshold(file, batches, chosen)
-        if coverage is not None:
-            found = LabelSets.of(file, coverage)
-            batches, schema = found.with_sets(batches), found.schema
+        rows = _rows(file, sort, top, is_reversed=reverse)
+        schema, batches = with_answers(
+            file, rows, positive=positive, threshold=threshold, coverage=coverage
+        )
         if output is None:
             lines = Format.NDJSON if json else Format.CSV
             print_bytes(encode(schema, batches, lines))

@@ -18,9 +18,11 @@ from peewit.service.cli.session import (
 )
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobStatus
+from peewit.service.operations.answers import answer_of
 from peewit.service.process_lifetime import StopSignal
 from peewit.service.tasks.job_kind import Kind
 from peewit.service.tasks.solving.solve_columns import submit_columns
+from peewit.service.wire import jobs as wire
 from peewit.service.worker.run_one_job import run_all_until_finished
 
 
@@ -41,7 +43,7 @@ def run_job(
         kind.admit(spec, graph, home)
         job = wait_for_job(home, home.jobs.submit(spec), is_quiet=json)
     if json:
-        print_json(job)
+        print_json(answer_of(wire.Job, job))
     else:
         _tell_end(job, tell_result)
     if job.status is not JobStatus.SUCCEEDED:
@@ -65,7 +67,8 @@ def run_columns(
         )
         jobs = wait_for_jobs(home, submitted, is_quiet=json)
     if json:
-        print_json(jobs)
+        answers = [answer_of(wire.Job, each) for each in jobs]
+        print_json(wire.JobList(jobs=answers, next_page=None))
     else:
         for column, job in zip(columns, jobs, strict=True):
             say(f"label column {column!r}:" if column else "labels without a column's name:")

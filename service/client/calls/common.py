@@ -11,17 +11,14 @@ import httpx
 
 from peewit.service.client.call_steps import Call, Flow, Item, Request, answered
 from peewit.service.client.errors import (
-    Conflict,
-    InvalidArgument,
     JobCancelled,
+    PeewitError,
     ServerFault,
     StillWaiting,
 )
 from peewit.service.client.further_answers import Refusal, record_of
-from peewit.service.wire.features import FeatureSet
 from peewit.service.wire.jobs import Job
 from peewit.service.wire.records import Settling
-from peewit.service.wire.sources_and_pushes import File
 
 
 class _Page(Protocol):
@@ -32,6 +29,9 @@ class _Page(Protocol):
 T = TypeVar("T")
 P = TypeVar("P", bound=_Page)
 S = TypeVar("S", bound=Settling)
+
+Refused = tuple[type[PeewitError], str]
+"""Error in place of an answer that has a refusal, and its title."""
 
 POLL_SECONDS: Final = 20.0
 """Longest single wait: proxies end requests that say nothing for longer than half a minute."""
@@ -74,18 +74,13 @@ def parsed(kind: type[T], content: bytes) -> T:
         raise ServerFault(Refusal(title="Answer not understood", detail=detail)) from error
 
 
-def broken_contract(what: str, fault: File | FeatureSet | None, otherwise: str) -> InvalidArgument:
-    """The error for what ingest has refused after it was sent; ``fault`` says why."""
-    reason = None if fault is None else fault.reason
-    return InvalidArgument(
-        Refusal(
-            title=f"{what} break the contract",
-            detail=reason or otherwise,
-            rule=reason,
-            row=None if fault is None else fault.row,
-            value=None if fault is None else fault.value,
-        )
-    )
+def taken(answer: S, refused: Refused | None) -> S:
+    """The answer, unless what was asked for will not come about."""
+    if refused is None or answer.refusal is None:
+        return answer
+    error, title = refused
+    said = {"detail": answer.refusal, "rule": answer.refusal, **answer.place}
+    raise error(Refusal(title=title, **said))
 
 
 def pages(
@@ -119,19 +114,14 @@ def settled(
     follow: Callable[[S], Request],
     *,
     seconds: float | None,
-    refused: str = "",
+    refused: Refused | None = None,
 ) -> Call[S]:
-    """The answer to a request once it is settled, by what tells how it goes on.
-
-    Raises `Conflict`, titled as ``refused`` says, where what was asked for will not come about.
-    """
-    first = yield from read(kind, request)
+    """The answer to a request once it is settled, by what tells how it goes on."""
+    first = taken((yield from read(kind, request)), refused)
     if seconds == 0 or first.is_settled:
         return first
     later = yield from until(kind, follow(first), seconds=seconds)
-    if refused and later.refusal is not None:
-        raise Conflict(Refusal(title=refused, detail=later.refusal))
-    return later.since(first)
+    return taken(later, refused).since(first)
 
 
 def until(

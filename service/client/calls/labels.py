@@ -1,131 +1,67 @@
-"""Calls about labels of nodes."""
+"""Labels of nodes: put, read, taken back; and their columns.
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+Written from `peewit.service.operations.labels`; `make generate` writes it anew.
+"""
 
 import pyarrow as pa
 
 from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import get, path, read
 from peewit.service.client.calls.downloads import table_of
-from peewit.service.client.tables import TableLike, labels_body
-from peewit.service.wire.labels import Label, LabelOrigin, LabelReceipt
-from peewit.service.wire.predictions import NodeId
-
-_NODES_PER_REQUEST = 200
-"""They stand in the address, whose length servers bound."""
+from peewit.service.wire.labels import LabelColumn, LabelColumnList
 
 
-def put_labels(
-    graph: str,
-    labels: Mapping[Any, Label | Mapping[str, Label]] | TableLike,
-    *,
-    unknown: Literal["refuse", "keep"] = "refuse",
-    node: str | None = None,
-    label: str | None = None,
-    label_columns: Sequence[str] = (),
-    origin: LabelOrigin | None = None,
-    annotator: str | None = None,
-) -> Call[LabelReceipt]:
-    """Put labels; the latest of a node holds, and all are durable before this returns.
+def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
+    """The present label of every labeled node.
 
     Parameters
     ----------
     graph : str
         Its name.
-    labels : mapping or TableLike
-        Label by node, or a table or file with a column of nodes and one of labels. Of several
-        ``label_columns`` labels by column, by node.
-    unknown : {"refuse", "keep"}
-        What becomes of labels of nodes that the graph does not know: all labels of the call are
-        refused, or theirs take effect when the node arrives.
-    node, label : str, optional
-        What the columns of a table are called; as the graph says when left out, else ``node`` and
-        ``label``.
-    label_columns : sequence of str
-        Names of the columns of labels to put, each a column of the table; those of all are stored,
-        or none. Cells without a value say nothing.
-    origin : {"given", "random", "suggested", "imported"}, optional
-        Where the labels come from: nodes were chosen by somebody, drawn at random, or suggested, in
-        which case answers are not judged by them; or the labels came in a file. When left out, a
-        mapping is given, and of a table each row's ``origin`` counts, or else it is imported.
-    annotator : str, optional
-        Who has given them; when left out each row's ``annotator`` of a table, or else the name of
-        the key.
+    label_column : str, optional
+        A named column of labels; the one without a name otherwise.
 
     Returns
     -------
-    LabelReceipt
+    pyarrow.Table
+        Columns `node` and `label`, or that of `label_column`, ready to be put again, `origin`,
+        where each label comes from, and `annotator`, who has given it.
 
     Raises
     ------
-    UnknownNodes
-        Some nodes are unknown, and ``unknown`` is ``refuse``.
-    InvalidArgument
-        A row breaks a rule.
-    """
-    if isinstance(labels, Mapping):
-        node, label = "node", None if label_columns else "label"
-        origin = origin or "given"  # it travels as a table
-    request = Request(
-        method="PUT",
-        path=path("graphs", graph, "labels"),
-        params={
-            "unknown": unknown,
-            "node": node,
-            "label": label,
-            "label_column": list(label_columns) or None,
-            "origin": origin,
-            "annotator": annotator,
-        },
-        body=labels_body(labels, label_columns),
-        is_repeatable=True,
-    )
-    return (yield from read(LabelReceipt, request))
-
-
-def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
-    """The present label of every labeled node: ``node``, ``label``, ``origin``, ``annotator``.
-
-    With ``label_column`` those of a named column, under its name.
+    NotFound
+        No label was ever given in the column.
     """
     return (yield from table_of(get("graphs", graph, "labels", label_column=label_column)))[0]
 
 
-def delete_labels(
-    graph: str, nodes: Sequence[NodeId], *, label_column: str | None = None
-) -> Call[int]:
-    """Take labels back, of a named column or of the one without a name; how many nodes had one.
-
-    Nodes go in several requests where they are many: those before one that fails stay taken back.
-    """
-    n_taken = 0
-    for first in range(0, len(nodes), _NODES_PER_REQUEST):
-        request = Request(
-            method="DELETE",
-            path=path("graphs", graph, "labels"),
-            params={
-                "node": [str(node) for node in nodes[first : first + _NODES_PER_REQUEST]],
-                "label_column": label_column,
-            },
-            is_repeatable=True,
-        )
-        n_taken += (yield from read(LabelReceipt, request)).accepted
-    return n_taken
+def label_columns(graph: str) -> Call[list[LabelColumn]]:
+    """The columns in which labels were given, with how many nodes have one; reads all labels."""
+    request = Request(
+        method="GET", path=path("graphs", graph, "labels", verb="columns"), is_repeatable=True
+    )
+    return (yield from read(LabelColumnList, request)).label_columns
 
 
 def opinions(
     graph: str, *, withdrawn: bool = False, label_column: str | None = None
 ) -> Call[pa.Table]:
-    """What each person has said: ``node``, ``annotator``, ``label``, ``at``, ``withdrawn_at``.
+    """What each person has said of nodes that several people have labeled.
 
-    Labels are JSON; those that count no longer come only when asked for.
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    withdrawn : bool, optional
+        Also those that count no longer.
+    label_column : str, optional
+        A named column of labels; the one without a name otherwise.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns `node`, `annotator`, `label` (as JSON), `at` and `withdrawn_at`, of nodes that
+        several people have labeled.
     """
-    request = get(
-        "graphs",
-        graph,
-        "opinions",
-        withdrawn=str(withdrawn).lower(),
-        label_column=label_column,
-    )
+    request = get("graphs", graph, "opinions", withdrawn=withdrawn, label_column=label_column)
     return (yield from table_of(request))[0]

@@ -2,12 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import get, path, read, until
-from peewit.service.client.calls.predictions import predictions
+from peewit.service.client.calls.prediction_tables import predictions
 from peewit.service.client.calls.submissions import submit_solve_columns
 from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
 from peewit.service.client.further_answers import Predictions
@@ -78,102 +78,69 @@ def submit_tune(
     return (yield from _submit("tune", graph, model, parameters, priority, key))
 
 
-def submit_certify(
-    graph: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have the spectral error of a snapshot measured against its raw edges.
+class _Submit(Protocol):
+    def __call__(
+        self,
+        graph: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        priority: int = 0,
+        key: str | None = None,
+    ) -> Call[Job]: ...
+
+
+def _submitter(kind: str, what: str, parameters: str) -> _Submit:
+    """The call that submits a job of a kind without a model."""
+
+    def submit(
+        graph: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        priority: int = 0,
+        key: str | None = None,
+    ) -> Call[Job]:
+        return (yield from _submit(kind, graph, None, parameters, priority, key))
+
+    submit.__name__ = submit.__qualname__ = f"submit_{kind}"
+    submit.__doc__ = f"""{what}
 
     Parameters
     ----------
     graph : str
         Its name.
     parameters : mapping, optional
-        ``snapshot``, ``passes``, ``n_vectors``, ``gap``, ``probability``, ``seed``.
+        {parameters}
     priority, key
         As in `submit_solve`.
     """
-    return (yield from _submit("certify", graph, None, parameters, priority, key))
+    return submit
 
 
-def submit_knn(
-    graph: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have edges to nearest neighbors made from the features of the nodes.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    parameters : mapping, optional
-        ``k``, ``weights``, ``symmetrize``, ``metric``, ``width``, ``method``, ``n_probes``.
-    priority, key
-        As in `submit_solve`.
-
-    Notes
-    -----
-    On a graph without features, or with edges that were made of them before, the job fails.
-    """
-    return (yield from _submit("knn", graph, None, parameters, priority, key))
-
-
-def submit_embed(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
-    """Have the nodes of the newest snapshot located, as `suggestions` asks for by itself.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    priority, key
-        As in `submit_solve`.
-    """
-    return (yield from _submit("embed", graph, None, None, priority, key))
-
-
-def submit_map(graph: str, *, priority: int = 0, key: str | None = None) -> Call[Job]:
-    """Have the nodes of the newest snapshot drawn; `map` tells of it, `map_tile` has its parts.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    priority, key
-        As in `submit_solve`.
-    """
-    return (yield from _submit("map", graph, None, None, priority, key))
-
-
-def submit_filter(
-    graph: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    priority: int = 0,
-    key: str | None = None,
-) -> Call[Job]:
-    """Have the features of all nodes smoothed along the edges; `filtered_features` reads them.
-
-    Parameters
-    ----------
-    graph : str
-        Its name.
-    parameters : mapping, optional
-        ``teleport``, the part of the result that is a node's own.
-    priority, key
-        As in `submit_solve`.
-
-    Raises
-    ------
-    NotYet
-        The graph has no features, or no snapshot.
-    """
-    return (yield from _submit("filter", graph, None, parameters, priority, key))
+submit_certify = _submitter(
+    "certify",
+    "Have the spectral error of a snapshot measured against its raw edges.",
+    "``snapshot``, ``passes``, ``n_vectors``, ``gap``, ``probability``, ``seed``.",
+)
+submit_knn = _submitter(
+    "knn",
+    "Have edges to nearest neighbors made from the features of the nodes, which must have some.",
+    "``k``, ``weights``, ``symmetrize``, ``metric``, ``width``, ``method``, ``n_probes``.",
+)
+submit_embed = _submitter(
+    "embed",
+    "Have the nodes of the newest snapshot located, as `suggestions` asks for by itself.",
+    "There are none.",
+)
+submit_map = _submitter(
+    "map",
+    "Have the nodes of the newest snapshot drawn; `map` tells of it, `map_tile` has its parts.",
+    "There are none.",
+)
+submit_filter = _submitter(
+    "filter",
+    "Have the features of all nodes smoothed along the edges; `filtered_features` reads them.",
+    "``teleport``, the part of the result that is a node's own.",
+)
 
 
 def estimate(
@@ -319,7 +286,7 @@ def _submit(
     key: str | None,
 ) -> Call[Job]:
     named = {} if model is None else {"model": model}
-    given = {} if kind == "embed" else {"parameters": dict(parameters or {})}
+    given = {} if parameters is None else {"parameters": dict(parameters)}
     request = Request(
         method="POST",
         path=path("graphs", graph, "jobs"),

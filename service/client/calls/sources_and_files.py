@@ -15,6 +15,7 @@ from peewit.service.client.calls.common import (
     settled,
     until,
 )
+from peewit.service.client.errors import Conflict
 from peewit.service.wire.sources_and_pushes import (
     File,
     FilePage,
@@ -212,7 +213,7 @@ def retract_file(
             request,
             lambda first: get("graphs", graph, "files", first.id),
             seconds=wait,
-            refused="File cannot be retracted",
+            refused=(Conflict, "File cannot be retracted"),
         )
     )
 

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.json_response import json_response
-from peewit.service.api.routes.maps import get_map_tile, map_answer
+from peewit.service.api.routes.maps import get_map_tile
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import IfNoneMatch, not_modified
 from peewit.service.catalog import GraphRecord
@@ -17,6 +17,8 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
 from peewit.service.jobs.job import JobStatus
+from peewit.service.operations.here import Here
+from peewit.service.operations.snapshots import get_map
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tasks.kind_list import KINDS
 
@@ -42,7 +44,7 @@ def get_about(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """What the map shows; 304 while that is the same."""
-    about = map_answer(graph, home, column=_column(graph, home, column))
+    about = get_map(Here(home=home), graph, label_column=_column(graph, home, column))
     tag = f'"{about.tag}-{about.newest_snapshot}"'
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:

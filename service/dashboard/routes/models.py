@@ -10,7 +10,6 @@ from fastapi import HTTPException, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
-from peewit.service.api.routes.server import list_models
 from peewit.service.api.served_home import HomeHere
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.model_guide import (
@@ -24,6 +23,7 @@ from peewit.service.dashboard.model_guide import (
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.dashboard.routes.jobs import submit_solve, value_of
 from peewit.service.jobs.job import LABEL_COLUMN
+from peewit.service.operations.server import models
 from peewit.service.problems import InvalidArgument
 from peewit.service.wire.server import Model
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
@@ -119,7 +119,7 @@ def _models() -> dict[str, tuple[Model, list[Parameter], list[Parameter]]]:
     """Each model, its hyperparameters, and the other options of its job."""
     return {
         model.name: (model, _parameters(model.parameters), _parameters(model.options))
-        for model in list_models().models
+        for model in models().models
     }
 
 

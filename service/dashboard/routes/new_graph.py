@@ -9,13 +9,13 @@ from fastapi import Request, Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.routes.graphs import create_graph
-from peewit.service.api.schemas.graphs import GraphCreate
 from peewit.service.api.served_home import HomeHere, ServedHome
 from peewit.service.catalog import GraphExists, TooManyGraphs
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router
 from peewit.service.graph_settings import doc_of, setting_of
+from peewit.service.operations.graph_settings import GraphCreate, create_graph
+from peewit.service.operations.here import Here
 from peewit.service.validation_rules import rule_of, with_argument
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule
@@ -97,7 +97,7 @@ async def create(request: Request, home: HomeHere) -> Response:
     form = await form_of(request)
     try:
         body = GraphCreate(**_given(form))
-        await run_in_threadpool(create_graph, body, home, Response())
+        await run_in_threadpool(create_graph, Here(home=home), body=body)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])

@@ -12,10 +12,9 @@ from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 
-from peewit.service.api.routes.predictions import get_predictions
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
-from peewit.service.api.tables import ChosenFormat, provenance_headers, table_response
+from peewit.service.api.tables import ChosenFormat, table_response
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.neighborhoods import Neighborhood, neighborhood
@@ -31,6 +30,9 @@ from peewit.service.dashboard.routes.prediction_query import (
     predicting_job,
 )
 from peewit.service.dashboard.svg_geometry import SmallGraph
+from peewit.service.operations.here import Here
+from peewit.service.operations.predictions import get_predictions, provenance_headers
+from peewit.service.operations.tables import Rows
 from peewit.service.predictions.filtered_rows import rows, sorted_page
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
@@ -163,12 +165,12 @@ def _table(
     job = predicting_job(graph, home, asked.job)
     file = home.predictions.open(job)
     if asked.is_filtered:
-        answer: Response = _some_rows(graph, file, asked, table_format)
+        found = _some_rows(graph, file, asked)
     else:
         sets = asked.sets(file)
         coverage = None if sets is None else sets.coverage
-        answer = get_predictions(graph, home, table_format, job_id=job.id, coverage=coverage)
-    return answer, file.n_nodes
+        found = get_predictions(Here(home=home), graph, job=job.id, coverage=coverage)
+    return table_response(found, table_format, None), file.n_nodes
 
 
 async def _measure(answer: StreamingResponse, home: Path) -> None:
@@ -306,19 +308,15 @@ def class_colors(file: PredictionFile | None) -> dict[str, int]:
     return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
 
 
-def _some_rows(
-    graph: GraphRecord, file: PredictionFile, asked: PredictionQuery, table_format: Format
-) -> Response:
+def _some_rows(graph: GraphRecord, file: PredictionFile, asked: PredictionQuery) -> Rows:
     """A table of the rows asked for, with their sets where these were kept."""
     sets, schema = asked.sets(file), file.schema
     batches = asked.wanted(file).rows_of(file.shown())
     if sets is not None:
         batches, schema = sets.with_sets(batches), sets.schema
-    return table_response(
-        encode(schema, batches, table_format),
-        table_format,
+    return Rows(
         name=f"{graph.settings.name}-predictions",
-        headers=provenance_headers(file.meta),
+        open=lambda chosen: (encode(schema, batches, chosen), provenance_headers(file.meta)),
     )
 
 

@@ -39,7 +39,7 @@ def test_tables_replace_and_join_the_rows_there_are(peewit: Peewit, tmp_path: Pa
     assert "3 rows of 2, 0 nodes without" in shown.out
     replaced = peewit("features", "g", tmp_path / "2.parquet")
     assert "features_version 3: 1 nodes without a row" in replaced.out
-    assert peewit("graph", "show", "g", "--json").json["features"]["present"]["n_rows"] == 2
+    assert peewit("graph", "show", "g", "--json").json["features"]["n_rows"] == 2
 
 
 def test_matrices_give_row_i_to_node_i(peewit: Peewit, home: Path, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_edges_and_two_labels_become_predictions(
     ).json
     assert solved["status"] == "succeeded"
     assert solved["parameters"] == {"graph_penalty": 1}
-    evaluated = peewit("evaluate", "g", truth, "--json").json
+    evaluated = peewit("evaluate", "g", truth, "--json").json["of_classes"]
     assert evaluated["accuracy"] == 1.0
     assert evaluated["n_labeled"] == 2
     assert "1.0000" in peewit("evaluate", "g", truth).out
@@ -118,11 +118,11 @@ def test_bad_file_is_refused_with_its_reason_and_taken_once_it_is_mended(
     assert done.exit_code == 1
     assert f"quarantined {bad}: column 'weight' must be finite" in done.err
     assert done.err.count("row 499") == 1
-    n_nodes = peewit("graph", "show", "g", "--json").json["progress"]["n_nodes"]
+    n_nodes = peewit("graph", "show", "g", "--json").json["nodes"]
     assert n_nodes == 2 * N_SIDE
     written(bad, [("a", "b")] * 500)
     assert peewit("ingest", "g", edges.parent).exit_code == 0
-    n_nodes = peewit("graph", "show", "g", "--json").json["progress"]["n_nodes"]
+    n_nodes = peewit("graph", "show", "g", "--json").json["nodes"]
     assert n_nodes == 2 * N_SIDE + 2
 
 
@@ -216,7 +216,7 @@ def test_ingest_whose_lease_was_taken_says_by_whom_and_ends_with_a_code_of_its_o
         connection.execute(text("DROP TRIGGER thief"))
         connection.execute(delete(leases))
     assert peewit("ingest", "g").exit_code == 0
-    assert peewit("graph", "show", "g", "--json").json["progress"]["edges_seen"] > 0
+    assert peewit("graph", "show", "g", "--json").json["edges_seen"] > 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("g", "--follow"), ("g", "x", "--threads", "0")])

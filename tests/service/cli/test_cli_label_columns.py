@@ -35,7 +35,7 @@ def test_columns_are_put_solved_judged_and_written(
     assert [(each["name"], each["n_labeled"]) for each in shown] == [("hue", 2), ("size", 3)]
     assert "labels, hue" in peewit("graph", "show", "g").out
 
-    jobs = peewit("solve", "g", "--model", "hfs", *BOTH, "--json").json
+    jobs = peewit("solve", "g", "--model", "hfs", *BOTH, "--json").json["jobs"]
     assert [job["parameters"]["label_column"] for job in jobs] == ["hue", "size"]
     assert [job["status"] for job in jobs] == ["succeeded"] * 2
     assert [job["snapshot"] for job in jobs] == [1, 1]
@@ -45,7 +45,7 @@ def test_columns_are_put_solved_judged_and_written(
     assert json.loads(told.out)["label"] in {"red", "blue"}
     truth = tmp_path / "truth.csv"
     truth.write_text("node,size\nn3,1\nn7,1\nn40,2\n")
-    judged = peewit("evaluate", "g", truth, "--label-column", "size", "--json").json
+    judged = peewit("evaluate", "g", truth, "--label-column", "size", "--json").json["of_classes"]
     assert (judged["n_judged"], judged["accuracy"]) == (2, 1.0)
     suggested = peewit("suggest", "g", "--label-column", "size", "-k", "60", "--json").json
     nodes = {each["node"] for each in suggested["suggestions"]}

@@ -55,7 +55,7 @@ def test_numbers_are_put_predicted_written_and_judged(
     assert stats["cross_validation"]["rmse"] < 3
 
     truth = csv(tmp_path / "truth.csv", nodes, height(nodes) + 0.25)
-    judged = peewit("evaluate", "g", truth, "--json").json
+    judged = peewit("evaluate", "g", truth, "--json").json["of_numbers"]
     assert judged["n_judged"] == SIDE * SIDE - 40
     assert judged["r2"] > 0.9
     assert judged["mae"] <= judged["rmse"] < 1.5

@@ -1,9 +1,10 @@
-"""Edges that are pushed."""
+"""Edges and features that are sent."""
 
 import warnings
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,14 +18,12 @@ from peewit.service.client.call_steps import (
     once,
     repeated,
 )
-from peewit.service.client.calls.common import (
-    broken_contract,
-    get,
-    parsed,
-    path,
-    until,
-)
+from peewit.service.client.calls.common import parsed, path, read, taken
+from peewit.service.client.calls.edges import push
+from peewit.service.client.calls.feature_sets import feature_set
+from peewit.service.client.errors import InvalidArgument
 from peewit.service.client.tables import TableLike, table_body
+from peewit.service.wire.features import FeatureSet
 from peewit.service.wire.sources_and_pushes import (
     Push,
 )
@@ -116,9 +115,9 @@ def push_edges(
             "key to have it count again",
             stacklevel=2,
         )
-    if pushed.status == "pending" and wait != 0:
+    if not pushed.is_settled and wait != 0:
         return (yield from push(graph, pushed.id, wait=wait))
-    return _require_taken(pushed)
+    return taken(pushed, (InvalidArgument, "Edges break the contract"))
 
 
 def delete_edges(
@@ -174,26 +173,63 @@ def _content_key(body: Body, *columns: str | None) -> Call[str]:
     return digest.hexdigest()
 
 
-def push(graph: str, push_id: str, *, wait: float | None = 0.0) -> Call[Push]:
-    """A push as it stands, or once it is pending no more if that is within ``wait`` seconds.
+def put_features(
+    graph: str, rows: TableLike, *, wait: float | None = 0.0, node: str | None = None
+) -> Call[FeatureSet]:
+    """Replace the features of all nodes; nodes that the graph does not know are created.
 
-    A push whose key was made up is forgotten a month after it went in.
+    Parameters
+    ----------
+    graph : str
+        Its name.
+    rows : TableLike
+        Column ``node`` and either ``features``, lists of equal length, or ``indices`` and
+        ``values``, one list of each; a CSV file has ``node`` and a column for each number.
+    wait : float or None
+        Longest time to wait until they are in the graph, in seconds; for ever when None. When time
+        is over the set is returned as it stands, pending.
+    node : str, optional
+        What the column of the node is called; as the graph says when left out, else ``node``.
+
+    Returns
+    -------
+    FeatureSet
 
     Raises
     ------
-    NotFound
-        There is none of this id, or no longer.
     InvalidArgument
-        The push was refused when it went in.
+        A row breaks a rule; ``row`` and ``value`` say which.
+    RateLimited
+        The backlog stayed full.
     """
-    request = get("graphs", graph, "pushes", push_id)
-    return _require_taken(
-        (yield from until(Push, request, lambda each: each.status != "pending", seconds=wait))
+    return (yield from _send("PUT", graph, rows, wait, node))
+
+
+def add_features(
+    graph: str, rows: TableLike, *, wait: float | None = 0.0, node: str | None = None
+) -> Call[FeatureSet]:
+    """Add rows, or overwrite those of the same nodes; the others stay. Else as `put_features`.
+
+    Not repeated after a broken connection: what others have written since would be overwritten.
+    """
+    return (yield from _send("POST", graph, rows, wait, node))
+
+
+def _send(
+    method: Literal["PUT", "POST"],
+    graph: str,
+    rows: TableLike,
+    wait: float | None,
+    node: str | None,
+) -> Call[FeatureSet]:
+    request = Request(
+        method=method,
+        path=path("graphs", graph, "features"),
+        params={"node": node},
+        body=table_body(rows),
+        is_repeatable=method == "PUT",
     )
-
-
-def _require_taken(push: Push) -> Push:
-    """The push, unless ingest has refused it."""
-    if push.status == "quarantined":
-        raise broken_contract("Edges", push.file, "the block was refused")
-    return push
+    sent = yield from read(FeatureSet, request)
+    if not sent.is_settled and wait != 0:
+        return (yield from feature_set(graph, sent.id, wait=wait))
+    return taken(sent, (InvalidArgument, "Features break the contract"))

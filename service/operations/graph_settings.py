@@ -1,19 +1,27 @@
-"""Settings of graphs, as they are sent."""
+"""New graphs, and changes of their settings."""
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from peewit.service.catalog import GraphExists, GraphRecord, TooManyGraphs
 from peewit.service.graph_settings import (
     AutoSolve,
+    GraphConflict,
     GraphSettings,
     SnapshotEvery,
     doc_of,
     setting_of,
 )
+from peewit.service.graphs.all_edges import require_all_edges
+from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.operations.bodies import Body
+from peewit.service.operations.declaration import Whole, operation
+from peewit.service.operations.graphs import get_graph
+from peewit.service.operations.here import Here
 from peewit.service.operations.job_bodies import Solve
+from peewit.service.wire.graphs import GraphDetails
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.time_units import TimeUnit
@@ -127,3 +135,35 @@ class GraphPatch(_GraphFields):
         if isinstance(each := given.get("window"), WindowIn):
             given["window"] = each.changed(settings.window)
         return replace(settings, **given)
+
+
+@operation(
+    "POST /graphs",
+    "admin",
+    raises=(GraphExists, TooManyGraphs),
+    status=201,
+    location="/graphs/{answer.name}",
+)
+def create_graph(here: Here, body: Annotated[GraphCreate, Whole()]) -> GraphDetails:
+    """Create an empty graph."""
+    home = here.home
+    return get_graph(
+        here, home.catalog.create(body.to_settings(), max_graphs=home.settings.max_graphs)
+    )
+
+
+@operation("PATCH", "admin", raises=(GraphConflict, GraphExists))
+def change_graph(
+    here: Here, graph: GraphRecord, body: Annotated[GraphPatch, Whole()]
+) -> GraphDetails:
+    """Change settings; they hold from the next block on, and a new `auto_solve` at once."""
+    home = here.home
+    changed = home.catalog.update(
+        graph.id,
+        body.changed,
+        request_solve=request_auto_solve,
+        require_edges=lambda record, setting: require_all_edges(
+            record, home.settings.graphs_directory, setting=setting
+        ),
+    )
+    return get_graph(here, changed)

@@ -1,0 +1,188 @@
+"""Edges by push."""
+
+import io
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, BinaryIO, Final
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
+from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
+from peewit.service.jobs.job import IdempotencyConflict
+from peewit.service.operations.answers import answer_of
+from peewit.service.operations.declaration import Group, Path, Query, Table, operation
+from peewit.service.operations.here import Here
+from peewit.service.operations.sources_and_files import file_of
+from peewit.service.operations.submissions import IdempotencyKey
+from peewit.service.operations.tables import TableUpload, named
+from peewit.service.tables.column_names import edge_columns
+from peewit.service.tables.uploads import BadUpload, UploadLimits
+from peewit.service.wire.sources_and_pushes import Push
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
+from peewit.streaming.edges.reading_options import MissingIds, Quote
+from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.edges.time_units import TimeUnit
+
+_REFUSALS: Final = (IdempotencyConflict, BadEdges, BacklogFull)
+
+Ends = Annotated[list[str], Query("One end of each pair, in order.", min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeColumnNames(Group):
+    """What the columns of a table of edges are called, and how it is read."""
+
+    src: Annotated[str | None, Query("Column of one end; the graph's otherwise.")] = None
+    dst: Annotated[str | None, Query("Column of the other end.")] = None
+    weight: Annotated[str | None, Query("Column of the weight.")] = None
+    op: Annotated[
+        str | None,
+        Query("Column that says insert, delete or set; the graph's otherwise."),
+    ] = None
+    time: Annotated[str | None, Query("Column of the time, in graphs with a window by time.")] = (
+        None
+    )
+    time_unit: Annotated[
+        TimeUnit | None,
+        Query(
+            "What times that are numbers count; seconds between 1990 and the end of next year "
+            "otherwise."
+        ),
+    ] = None
+    time_format: Annotated[
+        str | None, Query("How times are written, as strptime has it.", examples=["%Y%m%d"])
+    ] = None
+    quote: Annotated[
+        Quote | None,
+        Query(
+            "Whether a double quote before a field of CSV quotes it; text that seems not to quote "
+            "is refused until this is said."
+        ),
+    ] = None
+    missing_ids: Annotated[
+        MissingIds | None,
+        Query("Ids that are words for nothing, as NULL and NA: refused, or kept."),
+    ] = None
+
+
+@operation(
+    "GET /pushes/{push_id}",
+    "read",
+    "ingest",
+    raises=(PushNotFound,),
+    client="push",
+    refused=BadEdges,
+)
+def get_push(here: Here, graph: GraphRecord, push_id: Annotated[str, Path()]) -> Push:
+    """One push and the file it was gathered into; `wait` can wait until it is pending no more.
+
+    A key that must not read sees its own. A push without Idempotency-Key is forgotten ten minutes
+    after it went in, others after a month.
+    """
+    return _told(here.home.manifest.pushes.get(graph.id, push_id, owner=here.only))
+
+
+@operation(
+    "POST /edges",
+    "ingest",
+    raises=_REFUSALS,
+    location="/graphs/{graph}/pushes/{answer.id}",
+    follow=get_push,
+    refused=BadEdges,
+    room="pushes",
+)
+def push_edges(
+    here: Here,
+    graph: GraphRecord,
+    edges: Annotated[
+        TableUpload,
+        Table("Columns `src`, `dst`, perhaps `weight` and `op`, or as the query names them."),
+    ],
+    columns: EdgeColumnNames,
+    idempotency_key: IdempotencyKey = None,
+) -> Push:
+    """Push a block of edges, or of changes.
+
+    It is checked whole, then written to disk and flushed: from the answer on it cannot be lost. 202
+    while it waits, 200 once it is in the graph, for which `wait` can wait. Pushes that wait are
+    gathered into one file. The header `Idempotent-Replayed` says that the push came before with its
+    Idempotency-Key, and counts once.
+    """
+    return _pushed(
+        here,
+        graph,
+        edges.file,
+        edges.table_format,
+        digest=edges.digest,
+        columns=edge_columns(graph.settings.columns_of_edges, named(**vars(columns))),
+        idempotency_key=idempotency_key,
+        limits=edges.limits,
+    )
+
+
+@operation(
+    "DELETE /edges",
+    "ingest",
+    raises=(*_REFUSALS, BadUpload),
+    location="/graphs/{graph}/pushes/{answer.id}",
+    follow=get_push,
+    refused=BadEdges,
+    room="pushes",
+    is_call_written=True,
+)
+def delete_edges(
+    here: Here,
+    graph: GraphRecord,
+    src: Ends,
+    dst: Ends,
+    idempotency_key: IdempotencyKey = None,
+) -> Push:
+    """Delete all edges between some pairs of nodes.
+
+    The first `src` and the first `dst` are one pair, and so on; either end may come first. Edges
+    that come later stay; of a pair without edges nothing happens. It is answered as a push is, of
+    which it is one; more pairs go into a push with a column `op`.
+    """
+    content = io.BytesIO()
+    write_deletes([deletes_of_pairs(src, dst, graph.settings.node_ids)], content)
+    return _pushed(
+        here,
+        graph,
+        content,
+        Format.ARROW,
+        digest=sha256(content.getvalue()).hexdigest(),
+        columns=CHANGES,
+        idempotency_key=idempotency_key,
+    )
+
+
+def _pushed(
+    here: Here,
+    graph: GraphRecord,
+    file: BinaryIO,
+    table_format: Format,
+    *,
+    digest: str,
+    columns: EdgeColumns,
+    idempotency_key: str | None,
+    limits: UploadLimits | None = None,
+) -> Push:
+    push = here.home.pushes.add(
+        graph,
+        file,
+        table_format,
+        body_digest=digest,
+        columns=columns,
+        idempotency_key=idempotency_key,
+        owner=here.owner,
+        limits=limits,
+    )
+    here.require_own(push.owner)
+    if push.is_repeated:
+        here.headers["Idempotent-Replayed"] = "true"
+    return _told(push)
+
+
+def _told(push: PushRecord) -> Push:
+    return answer_of(Push, push, file=None if push.file is None else file_of(push.file))
