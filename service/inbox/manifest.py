@@ -9,7 +9,7 @@ being read.
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -32,7 +32,7 @@ from sqlalchemy import (
 from peewit.service.catalog import Catalog, GraphProgress, lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
-from peewit.service.database.tables import erasures, feature_sets, files, graphs, pushes, sources
+from peewit.service.database.tables import erasures, files, graphs, sources
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
 from peewit.service.inbox.file_outcomes import (
     insert_files,
@@ -58,6 +58,9 @@ from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
 from peewit.service.inbox.live_positions import LivePositions
 from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
+
+Work = Literal["files", "pushes", "features", "retract", "horizon", "repair", "strike", "erase"]
+"""Kinds of work for ingest; strike: edges of nodes to be erased are still in the graph."""
 
 _PATHS_AT_ONCE: Final = 500
 """SQLite takes only a few thousand values in one statement."""
@@ -139,16 +142,18 @@ class Manifest:
         statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
-    def has_pending(
+    def work(
         self, graph_id: str, *, passed_over: Sequence[str] = (), failed_repairs: bool = True
-    ) -> bool:
-        """Whether a file, a push, features or a request waits.
+    ) -> frozenset[Work]:
+        """What there is to do for a graph, asked in one statement; empty where all is done.
 
-        A repair whose last try failed counts if ``failed_repairs``.
+        Files of the sources ``passed_over`` count for nothing, and a repair whose last try failed
+        only with ``failed_repairs``.
         """
-        statement = _has_pending(graph_id, tuple(passed_over), failed_repairs)
+        statement = _work(graph_id, tuple(passed_over), failed_repairs)
         with self._database.read() as connection:
-            return bool(connection.execute(statement).scalar())
+            row = connection.execute(statement).one()
+        return frozenset(kind for kind, is_there in row._mapping.items() if is_there)
 
     def list_files(
         self,
@@ -317,32 +322,24 @@ class Manifest:
 
 
 @lru_cache(maxsize=256)  # built for each graph again and again
-def _has_pending(
-    graph_id: str,
-    passed_over: tuple[str, ...],
-    failed_repairs: bool,
-) -> Select[tuple[bool]]:
+def _work(graph_id: str, passed_over: tuple[str, ...], failed_repairs: bool) -> Select[Any]:
+    graph = graphs.c.id == graph_id
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
-    return select(
-        or_(
-            select(files.c.id)
-            .where(files.c.graph_id == graph_id, _is_offered(passed_over))
-            .exists(),
-            select(files.c.id).where(is_leaving(graph_id)).exists(),
-            select(pushes.c.position).where(push_waits(graph_id)).exists(),
-            select(feature_sets.c.id).where(set_waits(graph_id)).exists(),
-            select(erasures.c.id)
-            .where(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
-            .exists(),
-            select(graphs.c.id)
-            .where(
-                graphs.c.id == graph_id,
-                and_(graphs.c.repair_wanted.is_not(None), is_tried)
-                | graphs.c.horizon_wanted.is_not(None),
-            )
-            .exists(),
-        )
-    )
+    hidden = and_(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
+    rules: dict[Work, ColumnElement[bool]] = {
+        "files": and_(files.c.graph_id == graph_id, _is_offered(passed_over)),
+        "pushes": push_waits(graph_id),
+        "features": set_waits(graph_id),
+        "retract": is_leaving(graph_id),
+        "horizon": and_(graph, graphs.c.horizon_wanted.is_not(None)),
+        "repair": and_(graph, graphs.c.repair_wanted.is_not(None), is_tried),
+        "strike": and_(hidden, erasures.c.struck_at.is_(None)),
+        "erase": hidden,
+    }
+    columns: list[ColumnElement[Any]] = [
+        exists().where(rule).label(kind) for kind, rule in rules.items()
+    ]
+    return select(*columns)
 
 
 def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:

@@ -230,7 +230,7 @@ class IngestDaemon:
         if should_stop() or self._is_resting(record):
             return False
         resting = self.lister.resting(record.id)
-        if not self._manifest.has_pending(
+        if not self._manifest.work(
             record.id, passed_over=resting, failed_repairs=self._tries_repair_again(record.id)
         ):
             self._close_if_idle(record.id)
@@ -278,16 +278,15 @@ class IngestDaemon:
         self._failures.pop(record.id, None)
         held.idle_since = self._clock()
         self.lister.note_read(report.source_ids, report.unreadable)
-        is_erasing = bool(self._manifest.erasures.waiting(record.id))
         if report.repair_fault is not None:
             rest = REPAIR_RETRY_FACTOR * (self._clock() - began)
             self._repairs_rest_until[record.id] = self._clock() + max(rest, REPAIR_RETRY_SECONDS)
         if not report.is_cut:
             took = self._clock() - began
-            if is_erasing:
+            if report.is_erasing:
                 took = max(took, ERASING_SECONDS)
             self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
-        if is_erasing and not report.n_ended:
+        if report.is_erasing and not report.n_ended:
             return True
         _log.info(
             "ingested",

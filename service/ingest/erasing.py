@@ -61,23 +61,20 @@ class Eraser:
     def _manifest(self) -> Manifest:
         return Manifest(self.database)
 
-    def is_asked(self) -> bool:
-        """Whether any nodes are to be erased."""
-        return bool(self._manifest.erasures.waiting(self.record.id))
-
     def admitted(self, listed: Sequence[_Turn]) -> Sequence[_Turn]:
         """Those that came before all nodes that are still to be struck.
 
         Later ones may bring an id anew, as another node. Call it after listing: an erasure that was
         answered before one of them came is known by then.
         """
+        if not listed:
+            return listed
         last = self._manifest.erasures.last_turn(self.record.id)
         return [turn for turn in listed if last is None or turn.position <= last]
 
-    def is_due(self) -> bool:
-        """Whether nodes can be taken out of the graph now."""
-        last = self._manifest.erasures.last_turn(self.record.id)
-        return last is not None and not self._is_running(jobs.c.kind == "knn")
+    def can_strike(self) -> bool:
+        """Whether no job that reads what waits keeps nodes from being taken out of the graph."""
+        return not self._is_running(jobs.c.kind == "knn")
 
     def resolve(self) -> None:
         """Hide nodes that files brought since their erasure was asked for.
@@ -105,7 +102,7 @@ class Eraser:
         """
         waiting = self._manifest.erasures.waiting(self.record.id)
         new = [erasure for erasure in waiting if erasure.struck_at is None]
-        if not new or self._is_running(jobs.c.kind == "knn"):
+        if not new or not self.can_strike():
             return False
         self.steps.begin("erasing nodes")
         self._strike(new)

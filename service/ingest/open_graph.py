@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.inbox.leaving.repairs import WantedRepair
 from peewit.service.inbox.made_edges import is_made
-from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.manifest import Manifest, Work
 from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_store import Reading
@@ -75,12 +75,25 @@ class IngestReport:
     source_ids: frozenset[str]  # of files that were read
     unreadable: Mapping[str, FileUnreadable]  # one file by source; they stay pending
     is_cut: bool  # whether files were left for the next pass
+    is_erasing: bool  # whether nodes are hidden that cannot be erased yet
     repair_fault: str | None  # why a repair failed; it stays wanted
 
     @property
     def n_ended(self) -> int:
         """Files that were committed, duplicates or quarantined."""
         return self.n_committed + self.n_duplicates + self.n_quarantined
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """What a pass was told, and what has come of it so far."""
+
+    passed_over: Sequence[str] = ()
+    tries_again: bool = True  # whether a repair that has failed is tried
+    repair_fault: str | None = None
+    source_ids: set[str] = field(default_factory=set)
+    unreadable: dict[str, FileUnreadable] = field(default_factory=dict)
+    is_cut: bool = False
 
 
 class OpenGraph:
@@ -152,8 +165,7 @@ class OpenGraph:
         )
         self._is_complete = False
         self._is_looked_through = False
-        self._tries_again = True
-        self._repair_fault: str | None = None
+        self._pass = _Pass()
 
     def _take(self, event: IngestEvent) -> None:
         """Store an event, and hide nodes that it brought and that wait to be erased."""
@@ -194,21 +206,73 @@ class OpenGraph:
     def _ingest_pending(
         self, passed_over: Sequence[str], max_bytes: int | None, *, failed_repairs: bool
     ) -> IngestReport:
-        self._tries_again, self._repair_fault = failed_repairs, None
-        self._erase(self._eraser.erase)
-        features_first = self._stream.is_between_files
-        if features_first:
-            self.commit_features()
+        this = self._pass = _Pass(passed_over=passed_over, tries_again=failed_repairs)
         before = dict(self._books.n_ended)
-        source_ids: set[str] = set()
-        unreadable: dict[str, FileUnreadable] = {}
+        work = self._work()
+        if work or not self._is_at_rest:
+            work = self._take_turns(work, max_bytes)
+        ended = self._books.n_ended
+        return IngestReport(
+            n_committed=ended["committed"] - before["committed"],
+            n_duplicates=ended["duplicate"] - before["duplicate"],
+            n_quarantined=ended["quarantined"] - before["quarantined"],
+            n_retracted=ended["retracted"] - before["retracted"],
+            summary=self._stream.summary(),
+            source_ids=frozenset(this.source_ids),
+            unreadable=this.unreadable,
+            is_cut=this.is_cut,
+            is_erasing="erase" in work,
+            repair_fault=this.repair_fault,
+        )
+
+    def _work(self) -> frozenset[Work]:
+        """What there is to do in this pass."""
+        return self._manifest.work(
+            self.record.id,
+            passed_over=self._pass.passed_over,
+            failed_repairs=self._pass.tries_again,
+        )
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether no file is half absorbed, and the checkpoint has what the manifest says."""
+        return self._is_complete and self._is_looked_through and self._stream.is_between_files
+
+    def _take_turns(self, work: frozenset[Work], max_bytes: int | None) -> frozenset[Work]:
+        """Do what there is to do, and what is asked for meanwhile; what is left."""
+        if "erase" in work:
+            self._erase(self._eraser.erase)
+        features_first = self._stream.is_between_files
+        if "features" in work and features_first:
+            self.commit_features()
         while True:
             self._books.n_waiting_again = 0
-            self._erase(self._eraser.strike)  # the rest takes long, and others wait
-            if self._stream.is_between_files:
-                self._retract_files()
+            self._take_turn(work, max_bytes)
+            if not (work or self._books.n_waiting_again):
+                break
+            work = self._work()
+            if not (self._books.n_waiting_again or self._is_urgent(work)):
+                break
+        self._books.record_snapshot(self._stream.summary())
+        if "features" in work and not features_first:
+            self.commit_features()
+        if "erase" in work:
+            self._erase(self._eraser.erase)
+            work = self._work()
+        self.retire_features()
+        return work
+
+    def _take_turn(self, work: frozenset[Work], max_bytes: int | None) -> None:
+        """Let leave what is to leave, then take in what waits."""
+        if "strike" in work:  # the rest takes long, and others wait
+            self._erase(self._eraser.strike)
+        if self._stream.is_between_files:
+            self._retract_files(is_asked="retract" in work)
+            if "horizon" in work:
                 self._expire()
+            if "repair" in work:
                 self._repair()
+        if "pushes" in work:
             self._steps.begin("gathering pushes")
             gather_pushes(
                 self._manifest.pushes,
@@ -217,47 +281,26 @@ class OpenGraph:
                 lease=self.lease,
                 admitted=self._eraser.admitted,
             )
-            self._steps.begin("choosing files")
-            pending = self._manifest.pending(self.record.id, passed_over=passed_over)
-            admitted = self._eraser.admitted(pending)
-            taken = _up_to(admitted, max_bytes)
-            lost = self._lost_files(pending)
-            files = self._without_refused([*lost, *taken])
-            source_ids.update(file.source_id for file in files if file.source_id is not None)
-            summary = self._ingest(files, unreadable, is_whole=bool(lost))
-            horizon = self._manifest.horizons.wanted(self.record.id)
-            is_wanted = self._wanted_repair() is not None or horizon is not None
-            if not (self._books.n_waiting_again or self._has_leaving() or is_wanted):
-                break
-        self._books.record_snapshot(summary)
-        if not features_first:
-            self.commit_features()
-        self._erase(self._eraser.erase)
-        self.retire_features()
-        ended = self._books.n_ended
-        return IngestReport(
-            n_committed=ended["committed"] - before["committed"],
-            n_duplicates=ended["duplicate"] - before["duplicate"],
-            n_quarantined=ended["quarantined"] - before["quarantined"],
-            n_retracted=ended["retracted"] - before["retracted"],
-            summary=summary,
-            source_ids=frozenset(source_ids),
-            unreadable=unreadable,
-            is_cut=len(taken) < len(admitted),
-            repair_fault=self._repair_fault,
-        )
+        self._steps.begin("choosing files")
+        passed_over = self._pass.passed_over
+        pending = self._manifest.pending(self.record.id, passed_over=passed_over) if work else []
+        admitted = self._eraser.admitted(pending)
+        taken = _up_to(admitted, max_bytes)
+        lost = self._lost_files(pending)
+        files = self._without_refused([*lost, *taken])
+        self._pass.source_ids.update(file.source_id for file in files if file.source_id is not None)
+        self._pass.is_cut = len(taken) < len(admitted)
+        self._ingest(files, is_whole=bool(lost))
 
     def _erase(self, take_steps: Callable[[], bool]) -> None:
         """Take steps of erasing nodes.
 
         A half absorbed file is finished first, alone: later pushes may bring the nodes anew.
         """
-        if not self._eraser.is_asked():
-            return
         if not self._stream.is_between_files:
             pending = self._manifest.pending(self.record.id)
             in_hand = [file for file in pending if file.path == self._stream.current_path]
-            self._ingest(self._without_refused(in_hand), {}, is_whole=True)
+            self._ingest(self._without_refused(in_hand), is_whole=True)
         if take_steps():
             self._books.record_snapshot(self._stream.summary())
             self._books.retire_snapshots()
@@ -274,10 +317,10 @@ class OpenGraph:
             after_id = page[-1].id
         return list(newest.values())
 
-    def _retract_files(self) -> None:
+    def _retract_files(self, *, is_asked: bool) -> None:
         """Retract files that are to leave the graph, or that the manifest has as retracted."""
         retractions, graph_id = self._manifest.retractions, self.record.id
-        wanted = list(retractions.waiting(graph_id))
+        wanted = list(retractions.waiting(graph_id)) if is_asked else []
         if not (wanted or self._is_looked_through):  # the checkpoint may be from before
             versions = {file.path: file.version for file in self._stream.files}
             wanted = list(retractions.done(graph_id, versions))
@@ -307,7 +350,7 @@ class OpenGraph:
 
         None if it needs other settings than the stream has, as it would not bring what is asked.
         """
-        wanted = self._manifest.repairs.wanted(self.record.id, failed=self._tries_again)
+        wanted = self._manifest.repairs.wanted(self.record.id, failed=self._pass.tries_again)
         if wanted is None:
             return None
         present = Catalog(self._database).get_by_id(self.record.id).settings
@@ -322,9 +365,10 @@ class OpenGraph:
         try:
             self._stream.repair(everything=wanted == "all")
         except (RawEdgesGone, FileUnreadable) as error:
-            self._tries_again, self._repair_fault = False, redacted(str(error))
-            _log.warning("edges not read again", graph=settings.name, reason=self._repair_fault)
-            repairs.failed(self.record.id, self._repair_fault, lease=self.lease)
+            fault = redacted(str(error))
+            self._pass.tries_again, self._pass.repair_fault = False, fault
+            _log.warning("edges not read again", graph=settings.name, reason=fault)
+            repairs.failed(self.record.id, fault, lease=self.lease)
             return
         self._books.record_snapshot(self._stream.summary())
         repairs.done(
@@ -335,9 +379,14 @@ class OpenGraph:
             lease=self.lease,
         )
 
-    def _has_leaving(self) -> bool:
+    def _has_leaving(self, work: frozenset[Work]) -> bool:
         """Whether files or nodes are to leave the graph, which can be done between two files."""
-        return self._manifest.retractions.are_wanted(self.record.id) or self._eraser.is_due()
+        return "retract" in work or ("strike" in work and self._eraser.can_strike())
+
+    def _is_urgent(self, work: frozenset[Work]) -> bool:
+        """Whether this pass has to carry out what was asked for meanwhile."""
+        is_repair = "repair" in work and self._wanted_repair() is not None
+        return is_repair or "horizon" in work or self._has_leaving(work)
 
     def commit_features(self) -> None:
         """Commit or refuse the waiting sets of features, in order.
@@ -394,19 +443,21 @@ class OpenGraph:
     def _ingest(
         self,
         files: Sequence[FileRecord],
-        unreadable: dict[str, FileUnreadable],
         *,
         is_whole: bool,
-    ) -> StreamSummary:
+    ) -> None:
         """Take files in turn; skip an unreadable one, after several its whole source.
 
         Unless ``is_whole``, the pass ends early for files or nodes that are to leave, but only
         after one file was taken, so that new files come in however often somebody asks.
         """
+        if not files:
+            self._stream.ingest([])
+            return
         calls = count()
 
         def is_enough() -> bool:
-            return not is_whole and next(calls) > 0 and self._has_leaving()
+            return not is_whole and next(calls) > 0 and self._has_leaving(self._work())
 
         n_failed = Counter[str]()
         while True:
@@ -423,13 +474,13 @@ class OpenGraph:
                 for file in files
             ]
             try:
-                return self._stream.ingest(edge_files, is_enough=is_enough)
+                self._stream.ingest(edge_files, is_enough=is_enough)
             except FileUnreadable as error:
                 failed = self._books.waiting.get((error.file.path, error.file.version))
                 if failed is None or failed.source_id is None:
                     raise
                 source_id = failed.source_id
-                unreadable[source_id] = error
+                self._pass.unreadable[source_id] = error
                 n_failed[source_id] += 1
                 gives_up = n_failed[source_id] >= _UNREADABLE_FILES
                 files = [
@@ -437,6 +488,8 @@ class OpenGraph:
                     for file in files
                     if file is not failed and not (gives_up and file.source_id == source_id)
                 ]
+            else:
+                return
 
     def _source_of(self, path: str) -> str | None:
         """Id of the source of a file in hand."""
@@ -467,6 +520,8 @@ class OpenGraph:
 
         These lay elsewhere when they were listed: a link has changed.
         """
+        if not files:
+            return files
         places = self._manifest.sources.confinements(self.record.id)
         allowed = []
         for file in files:

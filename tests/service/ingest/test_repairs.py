@@ -74,13 +74,13 @@ def test_all_edges_are_sampled_anew_once(place: Place) -> None:
     assert newest is not None
     assert newest.n_records < newest.edges_seen  # otherwise there is nothing to sample
     place.repairs.want(place.graph.id, "all")
-    assert place.manifest.has_pending(place.graph.id)
+    assert place.manifest.work(place.graph.id)
     (told,) = (event for event in place.ingest() if isinstance(event, Repaired))
     assert (told.repair.kind, told.repair.n_edges) == ("all", newest.n_live)
     assert place.snapshots.latest() == newest.number + 1
     progress = Catalog(place.database).get_by_id(place.graph.id).progress
     assert progress.snapshot == newest.number + 1
-    assert not place.manifest.has_pending(place.graph.id)
+    assert not place.manifest.work(place.graph.id)
     assert place.ingest() == []
 
 
