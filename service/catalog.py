@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, up
 from sqlalchemy.exc import IntegrityError
 
 from peewit.service.database.engine import Database
+from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import (
     feature_sets,
     files,
@@ -360,6 +361,19 @@ def lock_graph(connection: Connection, graph_id: str) -> Row[Any]:
     order of the commits, and the graph from being deleted meanwhile.
     """
     return _one(connection, graph_id, _ACTIVE.with_for_update(key_share=True))
+
+
+@contextmanager
+def writing(database: Database, graph_id: str, lease: Lease) -> Iterator[Connection]:
+    """A transaction of the graph's writer: its row is locked, its lease renewed and held.
+
+    Raises `GraphNotFound`, or `LeaseExpired` where another process may write the graph; nothing is
+    stored then.
+    """
+    with database.write() as connection:
+        lock_graph(connection, graph_id)
+        confirm(connection, lease)
+        yield connection
 
 
 def _one(connection: Connection, graph_id: str, statement: Select[Any]) -> Row[Any]:

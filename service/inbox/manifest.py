@@ -52,9 +52,8 @@ from peewit.service.inbox.inbox_records import (
     ListedFile,
 )
 from peewit.service.inbox.leaving.erasures import ErasureLog, HiddenNodes
-from peewit.service.inbox.leaving.horizons import Horizons
-from peewit.service.inbox.leaving.repairs import Repairs
 from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
+from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.live_positions import LivePositions
 from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
 from peewit.service.inbox.source_store import SourceStore, require_path, require_source
@@ -77,8 +76,7 @@ class Manifest:
         self.live = LivePositions(database)
         self.pushes = PushLog(database)
         self.retractions = Retractions(database)
-        self.horizons = Horizons(database)
-        self.repairs = Repairs(database)
+        self.wishes = Wishes(database)
         self.features = FeatureLog(database)
         self.erasures = ErasureLog(database)
         self.hidden = HiddenNodes(database)

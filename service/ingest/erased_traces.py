@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 import structlog
 from sqlalchemy import Connection, Table, select, update
 
-from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.catalog import GraphRecord, writing
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper
-from peewit.service.database.leases import LeaseExpired, confirm
+from peewit.service.database.leases import LeaseExpired
 from peewit.service.database.tables import (
     feature_sets,
     files,
@@ -211,8 +211,7 @@ class Traces:
                 self._store(pushes, push_id, content=left, n_rows=n_rows)
 
     def _store(self, table: Table, row_id: str, **values: object) -> None:
-        with self.database.write() as connection:
-            confirm(connection, self.keeper.lease)
+        with writing(self.database, self.record.id, self.keeper.lease) as connection:
             connection.execute(update(table).where(table.c.id == row_id).values(**values))
 
     def erase_features(self, dense: Int64Array, n_nodes: int) -> None:
@@ -239,9 +238,7 @@ class Traces:
             created_at=self.wall_clock(),
             guard=self.keeper.confirm,
         )
-        with self.database.write() as connection:
-            lock_graph(connection, self.record.id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.database, self.record.id, self.keeper.lease) as connection:
             connection.execute(
                 update(graphs)
                 .where(graphs.c.id == self.record.id)

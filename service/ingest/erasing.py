@@ -14,10 +14,9 @@ import pyarrow as pa
 import structlog
 from sqlalchemy import ColumnElement, or_, select
 
-from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.catalog import GraphRecord, writing
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper
-from peewit.service.database.leases import confirm
 from peewit.service.database.tables import jobs
 from peewit.service.inbox.leaving.erasures import ErasureRecord, Sources, WaitingNode
 from peewit.service.inbox.manifest import Manifest
@@ -147,9 +146,7 @@ class Eraser:
         if dense.size:
             self.traces.erase_features(dense, self.stream.n_nodes)
             self.stream.erase(dense.astype(np.int32))
-        with self.database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.database, graph_id, self.keeper.lease) as connection:
             log.strike(connection, graph_id, ids, snapshot=self.stream.summary().snapshot)
         _log.info("nodes struck", graph=self.record.settings.name, n_nodes=int(dense.size))
 
@@ -172,17 +169,13 @@ class Eraser:
             self.traces.erase_bad_rows(nodes)
             sources = self.traces.look_through_sources(self.traces.ids(nodes))
             self.traces.remove_old_features()
-        with self.database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.database, graph_id, self.keeper.lease) as connection:
             if nodes:
                 self.traces.erase_texts(connection, nodes)
                 log.forget(connection, sorted(mine), sources)
         if not self.database.forget_deleted():
             return False
-        with self.database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.database, graph_id, self.keeper.lease) as connection:
             log.finish(connection, graph_id, sorted(mine))
         _log.info("nodes erased", graph=self.record.settings.name, n_erasures=len(mine))
         return True

@@ -22,7 +22,7 @@ from peewit.service.database.leases import Lease
 from peewit.service.inbox.confinement import is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord
-from peewit.service.inbox.leaving.repairs import WantedRepair
+from peewit.service.inbox.leaving.wishes import WantedRepair
 from peewit.service.inbox.made_edges import is_made
 from peewit.service.inbox.manifest import Manifest, Work
 from peewit.service.inbox.needed_files import is_in_inbox
@@ -338,21 +338,19 @@ class OpenGraph:
                 self._books.keep(file, result, self._stream.summary())
 
     def _expire(self) -> None:
-        """Expire edges before a time if somebody asked for it."""
-        wanted = self._manifest.horizons.wanted(self.record.id)
+        """Expire edges before the time that somebody asked for."""
+        wanted = self._manifest.wishes.of(self.record.id).horizon_wanted
         if wanted is not None:
             self._stream.expire(wanted)
             self._books.record_snapshot(self._stream.summary())
-            self._manifest.horizons.done(self.record.id, wanted, lease=self.lease)
+            self._manifest.wishes.horizon_reached(self.record.id, wanted, lease=self.lease)
 
     def _wanted_repair(self) -> WantedRepair | None:
         """The repair to be made in this pass.
 
         None if it needs other settings than the stream has, as it would not bring what is asked.
         """
-        wanted = self._manifest.repairs.wanted(self.record.id, failed=self._pass.tries_again)
-        if wanted is None:
-            return None
+        wanted = self._manifest.wishes.of(self.record.id).repair_wanted
         present = Catalog(self._database).get_by_id(self.record.id).settings
         return wanted if present.sampling == self.record.settings.sampling else None
 
@@ -361,17 +359,17 @@ class OpenGraph:
         wanted = self._wanted_repair()
         if wanted is None:
             return
-        settings, repairs = self.record.settings, self._manifest.repairs
+        settings, wishes = self.record.settings, self._manifest.wishes
         try:
             self._stream.repair(everything=wanted == "all")
         except (RawEdgesGone, FileUnreadable) as error:
             fault = redacted(str(error))
             self._pass.tries_again, self._pass.repair_fault = False, fault
             _log.warning("edges not read again", graph=settings.name, reason=fault)
-            repairs.failed(self.record.id, fault, lease=self.lease)
+            wishes.repair_failed(self.record.id, fault, lease=self.lease)
             return
         self._books.record_snapshot(self._stream.summary())
-        repairs.done(
+        wishes.repair_made(
             self.record.id,
             wanted,
             epsilon=settings.epsilon,

@@ -389,7 +389,7 @@ def _tell_outcome(
                 f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
-        repair_fault = home.manifest.repairs.fault(graph.id)
+        repair_fault = home.manifest.wishes.of(graph.id).repair_fault
         if note := graph_note(meta, repair_fault=repair_fault):
             say(f"note: {note}")
 

@@ -156,7 +156,7 @@ def set_settings(
                 graph, home.settings.graphs_directory, setting=setting
             ),
         )
-        is_read_again = home.manifest.repairs.wanted(record.id) == "all"
+        is_read_again = home.manifest.wishes.of(record.id).repair_wanted == "all"
     if json:
         print_json(record)
     else:
@@ -179,7 +179,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
         meta = SnapshotStore(paths.snapshots).newest()
         certificate = CertificateStore(paths.snapshots).newest()
         features = home.features.status(record)
-        repair_fault = home.manifest.repairs.fault(record.id)
+        repair_fault = home.manifest.wishes.of(record.id).repair_fault
     note = graph_note(meta, repair_fault=repair_fault)
     if json:
         print_json(

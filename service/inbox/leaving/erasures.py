@@ -15,9 +15,9 @@ from uuid import uuid4
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
-from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.catalog import GraphRecord, lock_graph, writing
 from peewit.service.database.engine import Database
-from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.leases import Lease
 from peewit.service.database.tables import (
     erased_nodes,
     erasures,
@@ -233,9 +233,7 @@ class ErasureLog:
         self, graph_id: str, dense_ids: Sequence[tuple[WaitingNode, int]], *, lease: Lease
     ) -> None:
         """Store dense ids of nodes that have one by now; raises `LeaseExpired`."""
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, lease)
+        with writing(self._database, graph_id, lease) as connection:
             for node, dense in dense_ids:
                 connection.execute(
                     update(erased_nodes)
