@@ -27,7 +27,6 @@ from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.database.revision import Revision
 from peewit.service.graph_settings import GraphSettings
-from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
@@ -122,16 +121,16 @@ class IngestDaemon:
         self._settings = settings
         self._renewer = renewer
         self._clock = clock
-        self._home = Home(database, settings)
-        self._catalog, self._manifest = self._home.catalog, self._home.manifest
         self._ingestor = Ingestor(database, settings, renewer=renewer)
+        self._home = self._ingestor.home
+        self._catalog, self._manifest = self._home.catalog, self._home.manifest
         self._steps = Steps() if renewer is None else ReportedSteps(renewer)
         self._metrics = IngestMetrics(database, settings, KINDS)
         self._names: dict[str, str] = {}
         self.lister = SourceLister(
             self._manifest,
             settings,
-            reader=live_reader(database, settings),
+            reader=live_reader(self._home),
             clock=clock,
             on_listed=self._note_listing,
             on_change=self._wake,

@@ -15,16 +15,16 @@ from typing import Final
 
 import structlog
 
-from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database.engine import Database
+from peewit.service.catalog import GraphRecord
 from peewit.service.database.lease_keeper import LeaseKeeper
 from peewit.service.database.leases import Lease
+from peewit.service.home import Home
 from peewit.service.inbox.confinement import is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.inbox.leaving.wishes import WantedRepair
 from peewit.service.inbox.made_edges import is_made
-from peewit.service.inbox.manifest import Manifest, Work
+from peewit.service.inbox.manifest import Work
 from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_store import Reading
@@ -36,14 +36,12 @@ from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.settings_of_stream import stream_settings
 from peewit.service.ingest.step_reports import ReportedSteps
 from peewit.service.redaction import redacted
-from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
 from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamSummary
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import (
     Interrupted,
     NotRetractable,
@@ -101,8 +99,7 @@ class OpenGraph:
 
     def __init__(
         self,
-        database: Database,
-        settings: Settings,
+        home: Home,
         record: GraphRecord,
         keeper: LeaseKeeper,
         renewer: Renewer | None,
@@ -119,17 +116,15 @@ class OpenGraph:
         )
         self._steps.begin("opening the graph")
         self._sources: dict[str, str | None] = {}
-        self._database = database
-        self._manifest = Manifest(database)
-        self._home = settings.home
+        self._home, self._manifest = home, home.manifest
         self._keeper = keeper
-        paths = GraphPaths(root=settings.graphs_directory / record.id)
+        paths = home.paths(record)
         _remove_copies(paths.staging)
         self._pushes_directory = paths.pushes
-        self._books = Bookkeeper(database, settings, record, keeper, on_event=on_event)
+        self._books = Bookkeeper(home, record, keeper, on_event=on_event)
         self._stream = Stream(
             paths,
-            stream_settings(record, settings),
+            stream_settings(record, home.settings),
             on_event=self._take,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
@@ -146,16 +141,15 @@ class OpenGraph:
             wall_clock=time.time,
         )
         self._eraser = Eraser(
-            database=database,
+            home=home,
             record=record,
             keeper=keeper,
             stream=self._stream,
             traces=Traces(
-                database=database,
+                home=home,
                 record=record,
                 keeper=keeper,
                 paths=paths,
-                home=settings.home,
                 files_of_sources=self._files_of_sources,
                 should_stop=lambda: should_stop() or keeper.is_lost,
                 steps=self._steps,
@@ -351,7 +345,7 @@ class OpenGraph:
         None if it needs other settings than the stream has, as it would not bring what is asked.
         """
         wanted = self._manifest.wishes.of(self.record.id).repair_wanted
-        present = Catalog(self._database).get_by_id(self.record.id).settings
+        present = self._home.catalog.get_by_id(self.record.id).settings
         return wanted if present.sampling == self.record.settings.sampling else None
 
     def _repair(self) -> None:
@@ -416,7 +410,7 @@ class OpenGraph:
 
         Raises `LeaseExpired` if another process may write this graph.
         """
-        present = Catalog(self._database).get_by_id(self.record.id).features_version
+        present = self._home.catalog.get_by_id(self.record.id).features_version
         now = time.time()
         if self._features.superseded(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now):
             self._keeper.confirm()
@@ -424,7 +418,7 @@ class OpenGraph:
 
     def _commit_features(self, waiting: FeatureSetRecord) -> None:
         graph_id = self.record.id
-        before = Catalog(self._database).get_by_id(graph_id)
+        before = self._home.catalog.get_by_id(graph_id)
         try:
             meta = self._feature_commit.publish(waiting, present=before.features_version)
         except BadFeatures as error:
@@ -495,7 +489,7 @@ class OpenGraph:
 
     def _readings(self) -> Mapping[str, tuple[EdgeColumns, Reading]]:
         """Columns and reading of each source, by its id."""
-        of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns_of_edges
+        of_graph = self._home.catalog.get_by_id(self.record.id).settings.columns_of_edges
         said = self._manifest.sources.readings(self.record.id)
         return {
             source_id: (
@@ -525,7 +519,11 @@ class OpenGraph:
         for file in files:
             place = None if file.source_id is None else places.get(file.source_id)
             is_chunk = is_in_inbox(file.path, self.record.id)  # its source was confined when read
-            if place is None or is_chunk or is_within(file.path, place, home=self._home):
+            if (
+                place is None
+                or is_chunk
+                or is_within(file.path, place, home=self._home.settings.home)
+            ):
                 allowed.append(file)
             elif file.status == "pending":
                 self._books.waiting = {(file.path, file.version): file}
