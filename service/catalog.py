@@ -236,11 +236,13 @@ class Catalog:
     ) -> None:
         """Store ingest's counters; raises `GraphNotFound` once the graph is deleted.
 
-        With a ``connection`` this joins the caller's transaction.
+        The graph is not at rest from then on. With a ``connection`` this joins the caller's
+        transaction.
         """
         with self._database.joined(connection) as joined:
             lock_graph(joined, graph_id)
-            joined.execute(update(graphs).where(graphs.c.id == graph_id).values(**asdict(progress)))
+            mine = update(graphs).where(graphs.c.id == graph_id)
+            joined.execute(mine.values(**asdict(progress), at_rest=None))
 
     def delete(self, graph_id: str, *, cancel_jobs: Callable[[str, Connection], object]) -> None:
         """Take a graph out of the catalog and free its name; raises `GraphNotFound`.
@@ -364,15 +366,16 @@ def lock_graph(connection: Connection, graph_id: str) -> Row[Any]:
 
 
 @contextmanager
-def writing(database: Database, graph_id: str, lease: Lease) -> Iterator[Connection]:
-    """A transaction of the graph's writer: its row is locked, its lease renewed and held.
+def writing(database: Database, graph_id: str, lease: Lease | None) -> Iterator[Connection]:
+    """A transaction with the graph's row locked and, of its writer, the lease renewed and held.
 
     Raises `GraphNotFound`, or `LeaseExpired` where another process may write the graph; nothing is
     stored then.
     """
     with database.write() as connection:
         lock_graph(connection, graph_id)
-        confirm(connection, lease)
+        if lease is not None:
+            confirm(connection, lease)
         yield connection
 
 

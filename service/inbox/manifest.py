@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-from peewit.service.catalog import Catalog, GraphProgress, lock_graph
+from peewit.service.catalog import Catalog, GraphProgress, lock_graph, writing
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import erasures, files, graphs, sources
@@ -56,10 +56,21 @@ from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
 from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.live_positions import LivePositions
 from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
-from peewit.service.inbox.source_store import SourceStore, require_path, require_source
+from peewit.service.inbox.source_store import (
+    SourceStore,
+    live_sources,
+    require_path,
+    require_source,
+)
 
-Work = Literal["files", "pushes", "features", "retract", "horizon", "repair", "strike", "erase"]
-"""Kinds of work for ingest; strike: edges of nodes to be erased are still in the graph."""
+Work = Literal[
+    "files", "pushes", "features", "retract", "horizon", "repair", "strike", "erase", "open"
+]
+"""Kinds of work for ingest.
+
+Strike: edges of nodes to be erased are still in the graph. Open: a process died before it had noted
+all, settings or files have changed since, or a live source may have more.
+"""
 
 _PATHS_AT_ONCE: Final = 500
 """SQLite takes only a few thousand values in one statement."""
@@ -141,14 +152,20 @@ class Manifest:
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def work(
-        self, graph_id: str, *, passed_over: Sequence[str] = (), failed_repairs: bool = True
+        self,
+        graph_id: str,
+        *,
+        passed_over: Sequence[str] = (),
+        failed_repairs: bool = True,
+        state: str | None = None,
     ) -> frozenset[Work]:
         """What there is to do for a graph, asked in one statement; empty where all is done.
 
         Files of the sources ``passed_over`` count for nothing, and a repair whose last try failed
-        only with ``failed_repairs``.
+        only with ``failed_repairs``. With the ``state`` of the graph (`state_of`) it is told
+        whether only an open graph can tell.
         """
-        statement = _work(graph_id, tuple(passed_over), failed_repairs)
+        statement = _work(graph_id, tuple(passed_over), failed_repairs, state)
         with self._database.read() as connection:
             row = connection.execute(statement).one()
         return frozenset(kind for kind, is_there in row._mapping.items() if is_there)
@@ -259,6 +276,12 @@ class Manifest:
             pushed_bytes=int(pushed_bytes),
         )
 
+    def note_rest(self, graph_id: str, state: str, *, lease: Lease) -> None:
+        """Note the state of a graph that has nothing left to do, until its progress changes."""
+        with writing(self._database, graph_id, lease) as connection:
+            mine = update(graphs).where(graphs.c.id == graph_id)
+            connection.execute(mine.values(at_rest=state))
+
     def finish(
         self,
         graph_id: str,
@@ -320,7 +343,9 @@ class Manifest:
 
 
 @lru_cache(maxsize=256)  # built for each graph again and again
-def _work(graph_id: str, passed_over: tuple[str, ...], failed_repairs: bool) -> Select[Any]:
+def _work(
+    graph_id: str, passed_over: tuple[str, ...], failed_repairs: bool, state: str | None
+) -> Select[Any]:
     graph = graphs.c.id == graph_id
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
     hidden = and_(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
@@ -334,6 +359,9 @@ def _work(graph_id: str, passed_over: tuple[str, ...], failed_repairs: bool) -> 
         "strike": and_(hidden, erasures.c.struck_at.is_(None)),
         "erase": hidden,
     }
+    if state is not None:
+        is_live = exists().where(live_sources(graph_id))
+        rules["open"] = and_(graph, or_(graphs.c.at_rest.is_distinct_from(state), is_live))
     columns: list[ColumnElement[Any]] = [
         exists().where(rule).label(kind) for kind, rule in rules.items()
     ]

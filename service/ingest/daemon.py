@@ -293,8 +293,8 @@ class IngestDaemon:
             duplicates=report.n_duplicates,
             quarantined=report.n_quarantined,
             retracted=report.n_retracted,
-            edges_seen=report.summary.edges_seen,
-            snapshot=report.summary.snapshot,
+            edges_seen=report.edges_seen,
+            snapshot=report.snapshot,
         )
         return True
 

@@ -214,10 +214,7 @@ class Traces:
     def erase_features(self, dense: Int64Array, n_nodes: int) -> None:
         """Publish the next version of the features, without the rows of the nodes."""
         store = FeatureStore(self.paths.features)
-        with self.home.database.read() as connection:
-            present = connection.execute(
-                select(graphs.c.features_version).where(graphs.c.id == self.record.id)
-            ).scalar_one()
+        present = self._features_version
         if not present:
             return
         try:
@@ -244,13 +241,14 @@ class Traces:
 
     def remove_old_features(self) -> None:
         """Remove all versions of the features but the present one."""
-        with self.home.database.read() as connection:
-            present = connection.execute(
-                select(graphs.c.features_version).where(graphs.c.id == self.record.id)
-            ).scalar_one()
+        present = self._features_version
         self.keeper.confirm()
         store = FeatureStore(self.paths.features)
         store.retire(present, grace_seconds=float("-inf"), now=self.wall_clock())
+
+    @property
+    def _features_version(self) -> int:
+        return self.home.catalog.get_by_id(self.record.id).features_version
 
     def erase_made(self, dense: Int64Array, first: int | None) -> None:
         """Overwrite snapshots, predictions and all else that was made of the nodes."""

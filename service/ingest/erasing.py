@@ -80,13 +80,13 @@ class Eraser:
         if not nodes:
             return
         dense_ids = self.stream.lookup(self.traces.ids(nodes)).tolist()
-        changes = [
-            (node, dense)
+        changes = {
+            (node.erasure_id, node.number): dense
             for node, dense in zip(nodes, dense_ids, strict=True)
             if dense >= 0 and dense != node.dense
-        ]
+        }
         if changes:
-            log.resolve(self.record.id, changes, lease=self.keeper.lease)
+            log.note_dense(self.record.id, changes, lease=self.keeper.lease)
 
     def strike(self) -> bool:
         """Take nodes out of the graph if that can be done now; whether it was.

@@ -19,7 +19,12 @@ from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained, list_files
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.live_reading import live_reader
-from peewit.service.ingest.open_graph import FEATURES_GRACE_SECONDS, IngestReport, OpenGraph
+from peewit.service.ingest.open_graph import (
+    FEATURES_GRACE_SECONDS,
+    IngestReport,
+    OpenGraph,
+    state_of,
+)
 from peewit.service.ingest.step_reports import reported_listing
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
@@ -112,6 +117,8 @@ class Ingestor:
     ) -> IngestReport:
         """Ingest all pending files, pushes and features, then close the graph.
 
+        It is not even opened where there is nothing to do.
+
         Raises
         ------
         LeaseHeld
@@ -127,8 +134,15 @@ class Ingestor:
         LiveSourceUnread
             A live source could not be read; what the others gave is in.
         """
+        record = self.home.catalog.get_by_id(graph_id)
+        is_at_rest = not self._manifest.work(graph_id, state=state_of(self.home, record))
+        if is_at_rest and not self.discover(graph_id):
+            self.retire_features(record)
+            progress = record.progress
+            return IngestReport(edges_seen=progress.edges_seen, snapshot=progress.snapshot)
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
-            self.discover(graph_id)
+            if not is_at_rest:
+                self.discover(graph_id)
             unread = fault = None
             try:
                 while not self.read_live(graph_id, should_stop=should_stop):

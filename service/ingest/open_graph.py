@@ -4,6 +4,7 @@ The stream's checkpoint comes first and the manifest follows in one fenced trans
 whatever dies in between is stored by the next pass.
 """
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ from peewit.service.redaction import redacted
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
-from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamSummary
+from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_stream import (
@@ -48,6 +49,7 @@ from peewit.streaming.graph_stream import (
     Stream,
 )
 from peewit.streaming.passes.edge_passes import RawEdgesGone
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.steps import Steps
 
 _UNREADABLE_FILES: Final = 3
@@ -65,16 +67,17 @@ _log = structlog.get_logger(__name__)
 class IngestReport:
     """What one pass did; ``n_`` fields count files that ended so."""
 
-    n_committed: int
-    n_duplicates: int
-    n_quarantined: int
-    n_retracted: int
-    summary: StreamSummary  # after the pass
-    source_ids: frozenset[str]  # of files that were read
-    unreadable: Mapping[str, FileUnreadable]  # one file by source; they stay pending
-    is_cut: bool  # whether files were left for the next pass
-    is_erasing: bool  # whether nodes are hidden that cannot be erased yet
-    repair_fault: str | None  # why a repair failed; it stays wanted
+    n_committed: int = 0
+    n_duplicates: int = 0
+    n_quarantined: int = 0
+    n_retracted: int = 0
+    edges_seen: int  # after the pass
+    snapshot: int | None  # the newest one after the pass
+    source_ids: frozenset[str] = frozenset()  # of files that were read
+    unreadable: Mapping[str, FileUnreadable] = field(default_factory=dict)  # one by source
+    is_cut: bool = False  # whether files were left for the next pass
+    is_erasing: bool = False  # whether nodes are hidden that cannot be erased yet
+    repair_fault: str | None = None  # why a repair failed; it stays wanted
 
     @property
     def n_ended(self) -> int:
@@ -157,8 +160,8 @@ class OpenGraph:
             ),
             steps=self._steps,
         )
-        self._is_complete = False
-        self._is_looked_through = False
+        self._is_checked = False  # whether the checkpoint was compared with the manifest
+        self._has_lost = False
         self._pass = _Pass()
 
     def _take(self, event: IngestEvent) -> None:
@@ -205,13 +208,18 @@ class OpenGraph:
         work = self._work()
         if work or not self._is_at_rest:
             work = self._take_turns(work, max_bytes)
+            if not work and self._is_at_rest and not (self._has_lost or this.unreadable):
+                state = state_of(self._home, self.record)
+                self._manifest.note_rest(self.record.id, state, lease=self.lease)
         ended = self._books.n_ended
+        summary = self._stream.summary()
         return IngestReport(
             n_committed=ended["committed"] - before["committed"],
             n_duplicates=ended["duplicate"] - before["duplicate"],
             n_quarantined=ended["quarantined"] - before["quarantined"],
             n_retracted=ended["retracted"] - before["retracted"],
-            summary=self._stream.summary(),
+            edges_seen=summary.edges_seen,
+            snapshot=summary.snapshot,
             source_ids=frozenset(this.source_ids),
             unreadable=this.unreadable,
             is_cut=this.is_cut,
@@ -230,7 +238,7 @@ class OpenGraph:
     @property
     def _is_at_rest(self) -> bool:
         """Whether no file is half absorbed, and the checkpoint has what the manifest says."""
-        return self._is_complete and self._is_looked_through and self._stream.is_between_files
+        return self._is_checked and self._stream.is_between_files
 
     def _take_turns(self, work: frozenset[Work], max_bytes: int | None) -> frozenset[Work]:
         """Do what there is to do, and what is asked for meanwhile; what is left."""
@@ -260,7 +268,8 @@ class OpenGraph:
         """Let leave what is to leave, then take in what waits."""
         if "strike" in work:  # the rest takes long, and others wait
             self._erase(self._eraser.strike)
-        if self._stream.is_between_files:
+        is_between_files = self._stream.is_between_files
+        if is_between_files:
             self._retract_files(is_asked="retract" in work)
             if "horizon" in work:
                 self._expire()
@@ -280,7 +289,8 @@ class OpenGraph:
         pending = self._manifest.pending(self.record.id, passed_over=passed_over) if work else []
         admitted = self._eraser.admitted(pending)
         taken = _up_to(admitted, max_bytes)
-        lost = self._lost_files(pending)
+        lost = [] if self._is_checked else self._lost_files(pending)
+        self._is_checked |= is_between_files
         files = self._without_refused([*lost, *taken])
         self._pass.source_ids.update(file.source_id for file in files if file.source_id is not None)
         self._pass.is_cut = len(taken) < len(admitted)
@@ -315,10 +325,9 @@ class OpenGraph:
         """Retract files that are to leave the graph, or that the manifest has as retracted."""
         retractions, graph_id = self._manifest.retractions, self.record.id
         wanted = list(retractions.waiting(graph_id)) if is_asked else []
-        if not (wanted or self._is_looked_through):  # the checkpoint may be from before
+        if not self._is_checked:  # the checkpoint may be from before
             versions = {file.path: file.version for file in self._stream.files}
-            wanted = list(retractions.done(graph_id, versions))
-            self._is_looked_through = True
+            wanted += retractions.done(graph_id, versions)
         if not wanted:
             return
         absorbed = {(file.path, file.version) for file in self._stream.files}
@@ -536,13 +545,10 @@ class OpenGraph:
     def _lost_files(self, pending: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """Committed files that the checkpoint lacks, as when it was restored from a copy.
 
-        Files that a pending one replaces are left out. Looked for once, as an open stream cannot
-        lose what it committed.
+        Files that a pending one replaces are left out. An open stream cannot lose what it
+        committed, so that this is asked once.
         """
         graph_id = self.record.id
-        if self._is_complete:
-            return []
-        self._is_complete = True
         absorbed = {file.path for file in self._stream.files}
         if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
             return []
@@ -555,9 +561,18 @@ class OpenGraph:
         while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
             lost += [file for file in page if file.path not in taken]
             after_id = page[-1].id
+        self._has_lost = bool(lost)
         if lost:
             _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
         return lost
+
+
+def state_of(home: Home, record: GraphRecord) -> str:
+    """Digest of a graph's settings and of what ingest has written for it."""
+    written = CheckpointStore(home.paths(record).checkpoints).digest()
+    snapshot = home.snapshots(record).latest()
+    said = f"{stream_settings(record, home.settings)} {written} {snapshot}"
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:

@@ -1,21 +1,27 @@
 """What a pass costs in which there is nothing to do: it asks once."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, update
 
 import peewit.service
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import Database, open_database
-from peewit.service.graph_settings import GraphSettings
-from peewit.service.inbox.manifest import Manifest
+from peewit.service.database.leases import LeaseStore
+from peewit.service.database.tables import graphs, sources
+from peewit.service.graph_settings import GraphSettings, SnapshotEvery
+from peewit.service.inbox.manifest import Manifest, Work
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
+from peewit.service.ingest.open_graph import state_of
 from peewit.service.settings import Settings
+from peewit.streaming.graph_paths import GraphPaths
 from tests.fresh_databases import fresh
 
 ROOT = Path(peewit.service.__file__).resolve().parents[1]
@@ -33,6 +39,7 @@ class Place:
         Manifest(database).sources.add(self.graph_id, str(path))
         self.ingestor = Ingestor(database, settings)
         self.ingestor.ingest_graph(self.graph_id)
+        self.paths = GraphPaths(root=settings.graphs_directory / self.graph_id)
 
     def cost(self, run: Callable[[], object]) -> tuple[int, int, int]:
         """Files and functions of ours that a call executes, and its statements."""
@@ -87,6 +94,62 @@ def test_the_daemon_asks_for_graphs_sources_and_work(place: Place) -> None:
     assert within(cost, (15, 50, 3)), cost
 
 
-def test_a_graph_is_opened_for_nothing_at_a_bearable_cost(place: Place) -> None:
+def test_a_graph_at_rest_is_not_opened(place: Place) -> None:
+    lease = LeaseStore(place.database).acquire(f"ingest:{place.graph_id}", "another", 60.0)
+    assert lease is not None
     cost = place.cost(lambda: place.ingestor.ingest_graph(place.graph_id))
-    assert within(cost, (55, 225, 11)), cost
+    assert within(cost, (25, 60, 4)), cost
+
+
+def change_settings(place: Place) -> None:
+    every = SnapshotEvery(edges=10)
+    Catalog(place.database).update(
+        place.graph_id, lambda settings: replace(settings, snapshot_every=every)
+    )
+
+
+def lose_the_checkpoint(place: Place) -> None:
+    shutil.rmtree(place.paths.checkpoints)
+
+
+def lose_the_snapshot(place: Place) -> None:
+    shutil.rmtree(place.paths.snapshots)
+
+
+def die_before_the_note_of_it(place: Place) -> None:
+    with place.database.write() as connection:
+        connection.execute(update(graphs).values(at_rest=None))
+
+
+def add_a_live_source(place: Place) -> None:
+    with place.database.write() as connection:
+        connection.execute(update(sources).values(kind="kafka"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_settings,
+        lose_the_checkpoint,
+        lose_the_snapshot,
+        die_before_the_note_of_it,
+        add_a_live_source,
+    ],
+)
+def test_what_only_an_open_graph_can_tell_has_it_opened(
+    place: Place, change: Callable[[Place], None]
+) -> None:
+    def work() -> frozenset[Work]:
+        home = place.ingestor.home
+        state = state_of(home, home.catalog.get_by_id(place.graph_id))
+        return home.manifest.work(place.graph_id, state=state)
+
+    assert work() == set()
+    change(place)
+    assert work() == {"open"}
+    if change is not add_a_live_source:
+        place.ingestor.ingest_graph(place.graph_id)
+        # files that were lost may have changed, so that it is looked once more
+        assert work() == ({"open"} if change is lose_the_checkpoint else set())
+        place.ingestor.ingest_graph(place.graph_id)
+        assert work() == set()
