@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, up
 from sqlalchemy.exc import IntegrityError
 
 from peewit.service.database.engine import Database
+from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import (
     feature_sets,
     files,
@@ -239,11 +240,13 @@ class Catalog:
     ) -> None:
         """Store ingest's counters; raises `GraphNotFound` once the graph is deleted.
 
-        With a ``connection`` this joins the caller's transaction.
+        The graph is not at rest from then on. With a ``connection`` this joins the caller's
+        transaction.
         """
         with self._database.joined(connection) as joined:
             lock_graph(joined, graph_id)
-            joined.execute(update(graphs).where(graphs.c.id == graph_id).values(**asdict(progress)))
+            mine = update(graphs).where(graphs.c.id == graph_id)
+            joined.execute(mine.values(**asdict(progress), at_rest=None))
 
     def delete(self, graph_id: str, *, cancel_jobs: Callable[[str, Connection], object]) -> None:
         """Take a graph out of the catalog and free its name; raises `GraphNotFound`.
@@ -364,6 +367,20 @@ def lock_graph(connection: Connection, graph_id: str) -> Row[Any]:
     order of the commits, and the graph from being deleted meanwhile.
     """
     return _one(connection, graph_id, _ACTIVE.with_for_update(key_share=True))
+
+
+@contextmanager
+def writing(database: Database, graph_id: str, lease: Lease | None) -> Iterator[Connection]:
+    """A transaction with the graph's row locked and, of its writer, the lease renewed and held.
+
+    Raises `GraphNotFound`, or `LeaseExpired` where another process may write the graph; nothing is
+    stored then.
+    """
+    with database.write() as connection:
+        lock_graph(connection, graph_id)
+        if lease is not None:
+            confirm(connection, lease)
+        yield connection
 
 
 def _one(connection: Connection, graph_id: str, statement: Select[Any]) -> Row[Any]:

@@ -115,6 +115,7 @@ graphs = Table(
     Column("epsilon_expected", Float(53)),
     Column("snapshot", BigInteger),
     Column("n_failed_embeddings", BigInteger, nullable=False, default=0, server_default="0"),
+    Column("at_rest", Text),  # digest of settings and files after a pass that left nothing to do
     _counter("pushed_bytes"),  # of pushes that are not in the graph yet
     # The last number given to a file or push, a label event, a set of features.
     _counter("files_seq"),

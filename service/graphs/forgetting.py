@@ -67,6 +67,5 @@ class Forgetting:
         dense = self.nodes.committed(present, ids)
         rows = np.flatnonzero((dense >= 0) & (dense != before))
         if rows.size:
-            self.log.note_dense(
-                graph.id, erasure.id, dict(zip(rows.tolist(), dense[rows].tolist(), strict=True))
-            )
+            keys = [(erasure.id, row) for row in rows.tolist()]
+            self.log.note_dense(graph.id, dict(zip(keys, dense[rows].tolist(), strict=True)))

@@ -28,7 +28,7 @@ def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
 def graph_note(newest: SnapshotMeta | None, *, repair_fault: str | None) -> str:
     """The note of the newest snapshot, and why edges that it lacks could not be read again.
 
-    Empty where there is nothing to know; ``repair_fault`` is of `Repairs.fault`.
+    Empty where there is nothing to know; ``repair_fault`` is of `Wanted`.
     """
     sentences = [] if newest is None or not newest.note else [newest.note]
     if repair_fault is not None:

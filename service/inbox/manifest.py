@@ -9,7 +9,7 @@ being read.
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -29,10 +29,10 @@ from sqlalchemy import (
     update,
 )
 
-from peewit.service.catalog import Catalog, GraphProgress, lock_graph
+from peewit.service.catalog import Catalog, GraphProgress, lock_graph, writing
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
-from peewit.service.database.tables import erasures, feature_sets, files, graphs, pushes, sources
+from peewit.service.database.tables import erasures, files, graphs, sources
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
 from peewit.service.inbox.file_outcomes import (
     insert_files,
@@ -52,12 +52,25 @@ from peewit.service.inbox.inbox_records import (
     ListedFile,
 )
 from peewit.service.inbox.leaving.erasures import ErasureLog, HiddenNodes
-from peewit.service.inbox.leaving.horizons import Horizons
-from peewit.service.inbox.leaving.repairs import Repairs
 from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
+from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.live_positions import LivePositions
 from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
-from peewit.service.inbox.source_store import SourceStore, require_path, require_source
+from peewit.service.inbox.source_store import (
+    SourceStore,
+    live_sources,
+    require_path,
+    require_source,
+)
+
+Work = Literal[
+    "files", "pushes", "features", "retract", "horizon", "repair", "strike", "erase", "open"
+]
+"""Kinds of work for ingest.
+
+Strike: edges of nodes to be erased are still in the graph. Open: a process died before it had noted
+all, settings or files have changed since, or a live source may have more.
+"""
 
 _PATHS_AT_ONCE: Final = 500
 """SQLite takes only a few thousand values in one statement."""
@@ -74,8 +87,7 @@ class Manifest:
         self.live = LivePositions(database)
         self.pushes = PushLog(database)
         self.retractions = Retractions(database)
-        self.horizons = Horizons(database)
-        self.repairs = Repairs(database)
+        self.wishes = Wishes(database)
         self.features = FeatureLog(database)
         self.erasures = ErasureLog(database)
         self.hidden = HiddenNodes(database)
@@ -139,16 +151,24 @@ class Manifest:
         statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
-    def has_pending(
-        self, graph_id: str, *, passed_over: Sequence[str] = (), failed_repairs: bool = True
-    ) -> bool:
-        """Whether a file, a push, features or a request waits.
+    def work(
+        self,
+        graph_id: str,
+        *,
+        passed_over: Sequence[str] = (),
+        failed_repairs: bool = True,
+        state: str | None = None,
+    ) -> frozenset[Work]:
+        """What there is to do for a graph, asked in one statement; empty where all is done.
 
-        A repair whose last try failed counts if ``failed_repairs``.
+        Files of the sources ``passed_over`` count for nothing, and a repair whose last try failed
+        only with ``failed_repairs``. With the ``state`` of the graph (`state_of`) it is told
+        whether only an open graph can tell.
         """
-        statement = _has_pending(graph_id, tuple(passed_over), failed_repairs)
+        statement = _work(graph_id, tuple(passed_over), failed_repairs, state)
         with self._database.read() as connection:
-            return bool(connection.execute(statement).scalar())
+            row = connection.execute(statement).one()
+        return frozenset(kind for kind, is_there in row._mapping.items() if is_there)
 
     def list_files(
         self,
@@ -256,6 +276,12 @@ class Manifest:
             pushed_bytes=int(pushed_bytes),
         )
 
+    def note_rest(self, graph_id: str, state: str, *, lease: Lease) -> None:
+        """Note the state of a graph that has nothing left to do, until its progress changes."""
+        with writing(self._database, graph_id, lease) as connection:
+            mine = update(graphs).where(graphs.c.id == graph_id)
+            connection.execute(mine.values(at_rest=state))
+
     def finish(
         self,
         graph_id: str,
@@ -317,32 +343,29 @@ class Manifest:
 
 
 @lru_cache(maxsize=256)  # built for each graph again and again
-def _has_pending(
-    graph_id: str,
-    passed_over: tuple[str, ...],
-    failed_repairs: bool,
-) -> Select[tuple[bool]]:
+def _work(
+    graph_id: str, passed_over: tuple[str, ...], failed_repairs: bool, state: str | None
+) -> Select[Any]:
+    graph = graphs.c.id == graph_id
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
-    return select(
-        or_(
-            select(files.c.id)
-            .where(files.c.graph_id == graph_id, _is_offered(passed_over))
-            .exists(),
-            select(files.c.id).where(is_leaving(graph_id)).exists(),
-            select(pushes.c.position).where(push_waits(graph_id)).exists(),
-            select(feature_sets.c.id).where(set_waits(graph_id)).exists(),
-            select(erasures.c.id)
-            .where(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
-            .exists(),
-            select(graphs.c.id)
-            .where(
-                graphs.c.id == graph_id,
-                and_(graphs.c.repair_wanted.is_not(None), is_tried)
-                | graphs.c.horizon_wanted.is_not(None),
-            )
-            .exists(),
-        )
-    )
+    hidden = and_(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
+    rules: dict[Work, ColumnElement[bool]] = {
+        "files": and_(files.c.graph_id == graph_id, _is_offered(passed_over)),
+        "pushes": push_waits(graph_id),
+        "features": set_waits(graph_id),
+        "retract": is_leaving(graph_id),
+        "horizon": and_(graph, graphs.c.horizon_wanted.is_not(None)),
+        "repair": and_(graph, graphs.c.repair_wanted.is_not(None), is_tried),
+        "strike": and_(hidden, erasures.c.struck_at.is_(None)),
+        "erase": hidden,
+    }
+    if state is not None:
+        is_live = exists().where(live_sources(graph_id))
+        rules["open"] = and_(graph, or_(graphs.c.at_rest.is_distinct_from(state), is_live))
+    columns: list[ColumnElement[Any]] = [
+        exists().where(rule).label(kind) for kind, rule in rules.items()
+    ]
+    return select(*columns)
 
 
 def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:

@@ -23,9 +23,9 @@ from sqlalchemy import (
     update,
 )
 
-from peewit.service.catalog import lock_graph
+from peewit.service.catalog import lock_graph, writing
 from peewit.service.database.engine import Database
-from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.leases import Lease
 from peewit.service.database.tables import files, graphs, pushes
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import (
@@ -176,9 +176,7 @@ class PushLog:
             "version": version,
             "size": n_bytes,
         }
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, lease)
+        with writing(self._database, graph_id, lease) as connection:
             file_id = connection.execute(
                 insert(files).values(**values).returning(files.c.id)
             ).scalar_one()
@@ -193,9 +191,7 @@ class PushLog:
         False for a single push, which then has the fault itself. Raises `LeaseExpired`.
         """
         mine = and_(pushes.c.graph_id == graph_id, pushes.c.file_id == file_id)
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, lease)
+        with writing(self._database, graph_id, lease) as connection:
             n_pushes = connection.execute(select(func.count()).where(mine)).scalar_one()
             if n_pushes < 2:
                 return False

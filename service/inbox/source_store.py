@@ -38,6 +38,12 @@ _MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
 
 
+def live_sources(graph_id: str) -> ColumnElement[bool]:
+    """The condition that a source of the graph is read by position, and not removed."""
+    is_live = sources.c.kind != FILES
+    return and_(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None), is_live)
+
+
 class Reading(NamedTuple):
     """How the files of a source are read; fields as in `SourceRecord`."""
 

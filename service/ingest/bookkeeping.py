@@ -15,18 +15,15 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from peewit.service.catalog import Catalog, GraphProgress, GraphRecord
-from peewit.service.database.engine import Database
+from peewit.service.catalog import GraphProgress, GraphRecord
 from peewit.service.database.lease_keeper import LeaseKeeper
 from peewit.service.graphs.ingest_history import IngestHistory
+from peewit.service.home import Home
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileOutcome, FileRecord, Retractable
-from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.predictions.store import PredictionStore
 from peewit.service.redaction import redacted, shown_url
-from peewit.service.settings import Settings
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import (
     Committed,
@@ -39,11 +36,9 @@ from peewit.streaming.events import (
     StreamSummary,
     Withheld,
 )
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import NotRetractable
 from peewit.streaming.passes.certificate_store import CertificateStore
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile
-from peewit.streaming.snapshots.store import SnapshotStore
 
 KEPT_SNAPSHOTS: Final = 5
 """The last ones; certified snapshots and those of kept predictions stay as well."""
@@ -63,8 +58,7 @@ class Bookkeeper:
 
     def __init__(
         self,
-        database: Database,
-        settings: Settings,
+        home: Home,
         record: GraphRecord,
         keeper: LeaseKeeper,
         *,
@@ -73,17 +67,15 @@ class Bookkeeper:
         self.waiting: dict[tuple[str, str], FileRecord] = {}
         self.n_ended = dict.fromkeys(("committed", "duplicate", "quarantined", "retracted"), 0)
         self.n_waiting_again = 0
-        self._database = database
+        self._home = home
         self._record = record
         self._keeper = keeper
         self._on_event = on_event
-        self._manifest = Manifest(database)
-        self._predictions = PredictionStore(database, settings.graphs_directory)
-        paths = GraphPaths(root=settings.graphs_directory / record.id)
-        self._snapshots = SnapshotStore(paths.snapshots)
-        self._certificates = CertificateStore(paths.snapshots)
+        self._manifest = home.manifest
+        self._snapshots = home.snapshots(record)
+        self._certificates = CertificateStore(home.paths(record).snapshots)
         self._recorded_snapshot = record.progress.snapshot
-        self._history = IngestHistory(database)
+        self._history = IngestHistory(home.database)
         self._process = psutil.Process()
         self._noted_at = float("-inf")
         self._edges_kept = record.progress.edges_kept
@@ -251,7 +243,8 @@ class Bookkeeper:
         """Remove snapshots that nobody needs."""
         self._snapshots.retire(
             keep_last=KEPT_SNAPSHOTS,
-            keep=self._predictions.kept_snapshots(self._record.id) | self._certificates.numbers(),
+            keep=self._home.prediction_files.kept_snapshots(self._record.id)
+            | self._certificates.numbers(),
         )
 
     def _remove_blocks(self, file: FileRecord) -> None:
@@ -266,7 +259,7 @@ class Bookkeeper:
         if file is not None:
             outcome = outcome_of(file)
             # What is committed has not changed: tell the counters of the last snapshot again.
-            current = Catalog(self._database).get_by_id(self._record.id).progress
+            current = self._home.catalog.get_by_id(self._record.id).progress
             self.n_waiting_again += self._manifest.finish(
                 self._record.id, [outcome], progress=current, lease=self._keeper.lease
             )
@@ -282,7 +275,7 @@ class Bookkeeper:
     ) -> None:
         """Store that a set of features is in the graph."""
         graph_id = self._record.id
-        with self._database.write() as connection:
+        with self._home.database.write() as connection:
             self._tell(connection, [], summary)
             self._manifest.features.commit(
                 graph_id,
@@ -296,7 +289,7 @@ class Bookkeeper:
         self._recorded_snapshot = summary.snapshot
 
     def _finish(self, outcomes: Sequence[FileOutcome], summary: StreamSummary) -> None:
-        with self._database.write() as connection:
+        with self._home.database.write() as connection:
             self._tell(connection, outcomes, summary)
             if summary.snapshot != self._recorded_snapshot:
                 request_auto_solve(connection, self._record.id)

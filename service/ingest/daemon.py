@@ -27,7 +27,6 @@ from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired
 from peewit.service.database.revision import Revision
 from peewit.service.graph_settings import GraphSettings
-from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.needed_files import remove_unneeded
 from peewit.service.inbox.source_lister import SourceLister
@@ -122,16 +121,16 @@ class IngestDaemon:
         self._settings = settings
         self._renewer = renewer
         self._clock = clock
-        self._home = Home(database, settings)
-        self._catalog, self._manifest = self._home.catalog, self._home.manifest
         self._ingestor = Ingestor(database, settings, renewer=renewer)
+        self._home = self._ingestor.home
+        self._catalog, self._manifest = self._home.catalog, self._home.manifest
         self._steps = Steps() if renewer is None else ReportedSteps(renewer)
         self._metrics = IngestMetrics(database, settings, KINDS)
         self._names: dict[str, str] = {}
         self.lister = SourceLister(
             self._manifest,
             settings,
-            reader=live_reader(database, settings),
+            reader=live_reader(self._home),
             clock=clock,
             on_listed=self._note_listing,
             on_change=self._wake,
@@ -230,7 +229,7 @@ class IngestDaemon:
         if should_stop() or self._is_resting(record):
             return False
         resting = self.lister.resting(record.id)
-        if not self._manifest.has_pending(
+        if not self._manifest.work(
             record.id, passed_over=resting, failed_repairs=self._tries_repair_again(record.id)
         ):
             self._close_if_idle(record.id)
@@ -278,16 +277,15 @@ class IngestDaemon:
         self._failures.pop(record.id, None)
         held.idle_since = self._clock()
         self.lister.note_read(report.source_ids, report.unreadable)
-        is_erasing = bool(self._manifest.erasures.waiting(record.id))
         if report.repair_fault is not None:
             rest = REPAIR_RETRY_FACTOR * (self._clock() - began)
             self._repairs_rest_until[record.id] = self._clock() + max(rest, REPAIR_RETRY_SECONDS)
         if not report.is_cut:
             took = self._clock() - began
-            if is_erasing:
+            if report.is_erasing:
                 took = max(took, ERASING_SECONDS)
             self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
-        if is_erasing and not report.n_ended:
+        if report.is_erasing and not report.n_ended:
             return True
         _log.info(
             "ingested",
@@ -295,8 +293,8 @@ class IngestDaemon:
             duplicates=report.n_duplicates,
             quarantined=report.n_quarantined,
             retracted=report.n_retracted,
-            edges_seen=report.summary.edges_seen,
-            snapshot=report.summary.snapshot,
+            edges_seen=report.edges_seen,
+            snapshot=report.snapshot,
         )
         return True
 

@@ -21,10 +21,9 @@ import pyarrow.compute as pc
 import structlog
 from sqlalchemy import Connection, Table, select, update
 
-from peewit.service.catalog import GraphRecord, lock_graph
-from peewit.service.database.engine import Database
+from peewit.service.catalog import GraphRecord, writing
 from peewit.service.database.lease_keeper import LeaseKeeper
-from peewit.service.database.leases import LeaseExpired, confirm
+from peewit.service.database.leases import LeaseExpired
 from peewit.service.database.tables import (
     feature_sets,
     files,
@@ -35,15 +34,14 @@ from peewit.service.database.tables import (
     sources,
 )
 from peewit.service.database.timestamps import now
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.leaving.erased_rows import erase_from_block, erase_from_set, without_nodes
 from peewit.service.inbox.leaving.erasures import ErasureRecord, Sources, WaitingNode
 from peewit.service.inbox.live_reader import access_to
-from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import path_below
 from peewit.service.jobs.job import JobStatus
 from peewit.service.live_sources.kinds import live_source
-from peewit.service.predictions.store import PredictionStore
 from peewit.service.redaction import shown_url
 from peewit.service.tables.uploads import node_array
 from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
@@ -100,11 +98,10 @@ def _remove_uploads(directory: Path) -> None:
 class Traces:
     """Traces of erased nodes in one graph, whose only writer this process is."""
 
-    database: Database
+    home: Home
     record: GraphRecord
     keeper: LeaseKeeper
     paths: GraphPaths
-    home: Path  # ``Settings.home``
     files_of_sources: Callable[[], Sequence[EdgeFile]]  # each as it is read
     should_stop: Callable[[], bool]  # asked between files
     steps: Steps  # told of progress
@@ -134,7 +131,7 @@ class Traces:
             return named[bisect_left(turns, turn)]
 
         graph_id = self.record.id
-        with self.database.read() as connection:
+        with self.home.database.read() as connection:
             mine = pushes.c.graph_id == graph_id
             pushed = connection.execute(
                 select(
@@ -184,7 +181,7 @@ class Traces:
             if not path.name.startswith(TEMPORARY_PREFIX)
         ]
         graph_id = self.record.id
-        with self.database.read() as connection:
+        with self.home.database.read() as connection:
             present = connection.execute(select(now())).scalar_one()
             paths = {
                 path_below(path, graph_id)
@@ -204,24 +201,20 @@ class Traces:
                     erase_from(path, self.ids(mine))
 
     def _erase_content(self, push_id: str, names: pa.Array) -> None:
-        ((_, content),) = Manifest(self.database).pushes.contents([push_id])
+        ((_, content),) = self.home.manifest.pushes.contents([push_id])
         if content is not None:
             left, n_rows = without_nodes(content, names)
             if left != content:
                 self._store(pushes, push_id, content=left, n_rows=n_rows)
 
     def _store(self, table: Table, row_id: str, **values: object) -> None:
-        with self.database.write() as connection:
-            confirm(connection, self.keeper.lease)
+        with writing(self.home.database, self.record.id, self.keeper.lease) as connection:
             connection.execute(update(table).where(table.c.id == row_id).values(**values))
 
     def erase_features(self, dense: Int64Array, n_nodes: int) -> None:
         """Publish the next version of the features, without the rows of the nodes."""
         store = FeatureStore(self.paths.features)
-        with self.database.read() as connection:
-            present = connection.execute(
-                select(graphs.c.features_version).where(graphs.c.id == self.record.id)
-            ).scalar_one()
+        present = self._features_version
         if not present:
             return
         try:
@@ -239,9 +232,7 @@ class Traces:
             created_at=self.wall_clock(),
             guard=self.keeper.confirm,
         )
-        with self.database.write() as connection:
-            lock_graph(connection, self.record.id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.home.database, self.record.id, self.keeper.lease) as connection:
             connection.execute(
                 update(graphs)
                 .where(graphs.c.id == self.record.id)
@@ -250,13 +241,14 @@ class Traces:
 
     def remove_old_features(self) -> None:
         """Remove all versions of the features but the present one."""
-        with self.database.read() as connection:
-            present = connection.execute(
-                select(graphs.c.features_version).where(graphs.c.id == self.record.id)
-            ).scalar_one()
+        present = self._features_version
         self.keeper.confirm()
         store = FeatureStore(self.paths.features)
         store.retire(present, grace_seconds=float("-inf"), now=self.wall_clock())
+
+    @property
+    def _features_version(self) -> int:
+        return self.home.catalog.get_by_id(self.record.id).features_version
 
     def erase_made(self, dense: Int64Array, first: int | None) -> None:
         """Overwrite snapshots, predictions and all else that was made of the nodes."""
@@ -272,9 +264,7 @@ class Traces:
             with suppress(SnapshotNotFound):  # retired meanwhile
                 store.erase(number, dense.astype(np.int32))
                 store.companion(number, "certificate.json").unlink(missing_ok=True)
-        PredictionStore(self.database, self.paths.root.parent).erase(
-            self.record.id, dense, before=first
-        )
+        self.home.prediction_files.erase(self.record.id, dense, before=first)
 
     def remove_unfinished(self, struck: Sequence[ErasureRecord]) -> None:
         """Remove half-written files of killed processes.
@@ -285,7 +275,7 @@ class Traces:
         """
         paths = [*self.paths.root.rglob(f"{TEMPORARY_PREFIX}*")]
         mine = jobs.c.graph_id == self.record.id
-        with self.database.read() as connection:
+        with self.home.database.read() as connection:
             present = connection.execute(select(now())).scalar_one()
             running = connection.execute(
                 select(jobs.c.id).where(mine, jobs.c.status == JobStatus.RUNNING)
@@ -344,7 +334,7 @@ class Traces:
         ]
         live = [
             (source.url, partial(self._live_holds, source, names))
-            for source in Manifest(self.database).sources.list(self.record.id)
+            for source in self.home.manifest.sources.list(self.record.id)
             if source.is_live
         ]
         for place, holds in (*files, *live):
@@ -364,7 +354,7 @@ class Traces:
         return sources
 
     def _live_holds(self, source: SourceRecord, names: pa.Array) -> bool:
-        access = access_to(source, self.record, home=self.home)
+        access = access_to(source, self.record, home=self.home.settings.home)
         with closing(live_source(source.kind).open(access)) as live:
             return live.holds(names)
 

@@ -14,13 +14,11 @@ import pyarrow as pa
 import structlog
 from sqlalchemy import ColumnElement, or_, select
 
-from peewit.service.catalog import GraphRecord, lock_graph
-from peewit.service.database.engine import Database
+from peewit.service.catalog import GraphRecord, writing
 from peewit.service.database.lease_keeper import LeaseKeeper
-from peewit.service.database.leases import confirm
 from peewit.service.database.tables import jobs
+from peewit.service.home import Home
 from peewit.service.inbox.leaving.erasures import ErasureRecord, Sources, WaitingNode
-from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.erased_traces import Traces
 from peewit.service.jobs.job import JobStatus
 from peewit.solvers.arrays import Int64Array
@@ -50,20 +48,12 @@ class Eraser:
     ``traces`` is what is left of nodes in its files and rows; ``steps`` is told of progress.
     """
 
-    database: Database
+    home: Home
     record: GraphRecord
     keeper: LeaseKeeper
     stream: Stream
     traces: Traces
     steps: Steps
-
-    @property
-    def _manifest(self) -> Manifest:
-        return Manifest(self.database)
-
-    def is_asked(self) -> bool:
-        """Whether any nodes are to be erased."""
-        return bool(self._manifest.erasures.waiting(self.record.id))
 
     def admitted(self, listed: Sequence[_Turn]) -> Sequence[_Turn]:
         """Those that came before all nodes that are still to be struck.
@@ -71,31 +61,32 @@ class Eraser:
         Later ones may bring an id anew, as another node. Call it after listing: an erasure that was
         answered before one of them came is known by then.
         """
-        last = self._manifest.erasures.last_turn(self.record.id)
+        if not listed:
+            return listed
+        last = self.home.manifest.erasures.last_turn(self.record.id)
         return [turn for turn in listed if last is None or turn.position <= last]
 
-    def is_due(self) -> bool:
-        """Whether nodes can be taken out of the graph now."""
-        last = self._manifest.erasures.last_turn(self.record.id)
-        return last is not None and not self._is_running(jobs.c.kind == "knn")
+    def can_strike(self) -> bool:
+        """Whether no job that reads what waits keeps nodes from being taken out of the graph."""
+        return not self._is_running(jobs.c.kind == "knn")
 
     def resolve(self) -> None:
         """Hide nodes that files brought since their erasure was asked for.
 
         Their id may have been that of another node, which an earlier erasure took out.
         """
-        log = self._manifest.erasures
+        log = self.home.manifest.erasures
         nodes = log.nodes(self.record.id, struck=False)
         if not nodes:
             return
         dense_ids = self.stream.lookup(self.traces.ids(nodes)).tolist()
-        changes = [
-            (node, dense)
+        changes = {
+            (node.erasure_id, node.number): dense
             for node, dense in zip(nodes, dense_ids, strict=True)
             if dense >= 0 and dense != node.dense
-        ]
+        }
         if changes:
-            log.resolve(self.record.id, changes, lease=self.keeper.lease)
+            log.note_dense(self.record.id, changes, lease=self.keeper.lease)
 
     def strike(self) -> bool:
         """Take nodes out of the graph if that can be done now; whether it was.
@@ -103,9 +94,9 @@ class Eraser:
         Raises `LeaseExpired` if another process took the lease, and OSError if the disk fails or is
         full; the next call goes on.
         """
-        waiting = self._manifest.erasures.waiting(self.record.id)
+        waiting = self.home.manifest.erasures.waiting(self.record.id)
         new = [erasure for erasure in waiting if erasure.struck_at is None]
-        if not new or self._is_running(jobs.c.kind == "knn"):
+        if not new or not self.can_strike():
             return False
         self.steps.begin("erasing nodes")
         self._strike(new)
@@ -125,7 +116,7 @@ class Eraser:
             Later failures are logged, and retried by the next call.
         """
         done = self.strike()
-        waiting = self._manifest.erasures.waiting(self.record.id)
+        waiting = self.home.manifest.erasures.waiting(self.record.id)
         struck = [erasure for erasure in waiting if erasure.struck_at is not None]
         if struck and not self._is_running(_may_write(struck)):
             self.steps.begin("erasing nodes")
@@ -140,7 +131,7 @@ class Eraser:
 
     def _strike(self, records: Sequence[ErasureRecord]) -> None:
         """First step: out of what waits, of features, graph and index."""
-        log, graph_id = self._manifest.erasures, self.record.id
+        log, graph_id = self.home.manifest.erasures, self.record.id
         self.resolve()
         nodes = log.nodes(graph_id, struck=False)
         ids = [record.id for record in records]
@@ -150,15 +141,13 @@ class Eraser:
         if dense.size:
             self.traces.erase_features(dense, self.stream.n_nodes)
             self.stream.erase(dense.astype(np.int32))
-        with self.database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.home.database, graph_id, self.keeper.lease) as connection:
             log.strike(connection, graph_id, ids, snapshot=self.stream.summary().snapshot)
         _log.info("nodes struck", graph=self.record.settings.name, n_nodes=int(dense.size))
 
     def _overwrite(self, struck: Sequence[ErasureRecord]) -> bool:
         """Second step: out of everything that was written before; False if it must wait."""
-        log, graph_id = self._manifest.erasures, self.record.id
+        log, graph_id = self.home.manifest.erasures, self.record.id
         mine = {each.id for each in struck}
         nodes = [each for each in log.nodes(graph_id, struck=True) if each.erasure_id in mine]
         sources: Sources = {"holding": [], "unread": []}
@@ -175,17 +164,13 @@ class Eraser:
             self.traces.erase_bad_rows(nodes)
             sources = self.traces.look_through_sources(self.traces.ids(nodes))
             self.traces.remove_old_features()
-        with self.database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.home.database, graph_id, self.keeper.lease) as connection:
             if nodes:
                 self.traces.erase_texts(connection, nodes)
                 log.forget(connection, sorted(mine), sources)
-        if not self.database.forget_deleted():
+        if not self.home.database.forget_deleted():
             return False
-        with self.database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, self.keeper.lease)
+        with writing(self.home.database, graph_id, self.keeper.lease) as connection:
             log.finish(connection, graph_id, sorted(mine))
         _log.info("nodes erased", graph=self.record.settings.name, n_erasures=len(mine))
         return True
@@ -195,7 +180,7 @@ class Eraser:
         statement = select(jobs.c.id).where(
             jobs.c.graph_id == self.record.id, jobs.c.status == JobStatus.RUNNING, rule
         )
-        with self.database.read() as connection:
+        with self.home.database.read() as connection:
             return connection.execute(statement.limit(1)).first() is not None
 
 

@@ -10,22 +10,26 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
+from peewit.service.catalog import GraphNotFound, GraphRecord
 from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseKeeper, held_lease
+from peewit.service.home import Home
 from peewit.service.inbox.confinement import confine_redirects
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
-from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.source_lister import explained, list_files
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.live_reading import live_reader
-from peewit.service.ingest.open_graph import FEATURES_GRACE_SECONDS, IngestReport, OpenGraph
+from peewit.service.ingest.open_graph import (
+    FEATURES_GRACE_SECONDS,
+    IngestReport,
+    OpenGraph,
+    state_of,
+)
 from peewit.service.ingest.step_reports import reported_listing
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.streaming.events import IngestEvent
 from peewit.streaming.features.store import FeatureStore
-from peewit.streaming.graph_paths import GraphPaths
 
 
 class LiveSourceUnread(RuntimeError):
@@ -41,12 +45,10 @@ class Ingestor:
     def __init__(
         self, database: Database, settings: Settings, *, renewer: Renewer | None = None
     ) -> None:
-        self._database = database
+        self.home = Home(database, settings)
         self._renewer = renewer
-        self._settings = settings
-        self._catalog = Catalog(database)
-        self._manifest = Manifest(database)
-        self._reader = live_reader(database, settings)
+        self._manifest = self.home.manifest
+        self._reader = live_reader(self.home)
         confine_redirects(settings.source_hosts)
 
     def discover(self, graph_id: str) -> int:
@@ -95,7 +97,7 @@ class Ingestor:
         With ``is_asked_for`` a source that is a single file brings it again after it was retracted.
         """
         with self.listing(source):
-            listed, _ = list_files(source, home=self._settings.home)
+            listed, _ = list_files(source, home=self.home.settings.home)
         path = source.url.removeprefix("file://")
         is_named = is_asked_for and [file.path for file in listed] == [path]
         n_new = self._manifest.register_files(graph_id, source.id, listed, is_asked_for=is_named)
@@ -115,6 +117,8 @@ class Ingestor:
     ) -> IngestReport:
         """Ingest all pending files, pushes and features, then close the graph.
 
+        It is not even opened where there is nothing to do.
+
         Raises
         ------
         LeaseHeld
@@ -130,8 +134,15 @@ class Ingestor:
         LiveSourceUnread
             A live source could not be read; what the others gave is in.
         """
+        record = self.home.catalog.get_by_id(graph_id)
+        is_at_rest = not self._manifest.work(graph_id, state=state_of(self.home, record))
+        if is_at_rest and not self.discover(graph_id):
+            self.retire_features(record)
+            progress = record.progress
+            return IngestReport(edges_seen=progress.edges_seen, snapshot=progress.snapshot)
         with self.open_graph(graph_id, should_stop=should_stop, on_event=on_event) as graph:
-            self.discover(graph_id)
+            if not is_at_rest:
+                self.discover(graph_id)
             unread = fault = None
             try:
                 while not self.read_live(graph_id, should_stop=should_stop):
@@ -159,7 +170,7 @@ class Ingestor:
 
         Raises `LeaseHeld` if another process ingests this graph; it removes them after its pass.
         """
-        store = FeatureStore(GraphPaths(root=self._settings.graphs_directory / record.id).features)
+        store = FeatureStore(self.home.paths(record).features)
         if not store.superseded(
             record.features_version, grace_seconds=FEATURES_GRACE_SECONDS, now=time.time()
         ):
@@ -174,7 +185,7 @@ class Ingestor:
         renewer = self._renewer
         with (
             held_lease(
-                self._database, f"ingest:{graph_id}", purpose="ingests this graph"
+                self.home.database, f"ingest:{graph_id}", purpose="ingests this graph"
             ) as keeper,
             nullcontext() if renewer is None else renewer.holding(keeper.lease),
         ):
@@ -193,11 +204,10 @@ class Ingestor:
 
         ``clock`` times checkpoints and snapshots, in seconds.
         """
-        record = self._catalog.get_by_id(graph_id)
+        record = self.home.catalog.get_by_id(graph_id)
         with self._right_to_ingest(graph_id) as keeper:
             yield OpenGraph(
-                self._database,
-                self._settings,
+                self.home,
                 record,
                 keeper,
                 self._renewer,

@@ -4,27 +4,28 @@ The stream's checkpoint comes first and the manifest follows in one fenced trans
 whatever dies in between is stored by the next pass.
 """
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database.engine import Database
+from peewit.service.catalog import GraphRecord
 from peewit.service.database.lease_keeper import LeaseKeeper
 from peewit.service.database.leases import Lease
+from peewit.service.home import Home
 from peewit.service.inbox.confinement import is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord
-from peewit.service.inbox.leaving.repairs import WantedRepair
+from peewit.service.inbox.leaving.wishes import WantedRepair
 from peewit.service.inbox.made_edges import is_made
-from peewit.service.inbox.manifest import Manifest
+from peewit.service.inbox.manifest import Work
 from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_store import Reading
@@ -36,20 +37,19 @@ from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.settings_of_stream import stream_settings
 from peewit.service.ingest.step_reports import ReportedSteps
 from peewit.service.redaction import redacted
-from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
-from peewit.streaming.events import Committed, IngestEvent, Quarantined, StreamSummary
+from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
-from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import (
     Interrupted,
     NotRetractable,
     Stream,
 )
 from peewit.streaming.passes.edge_passes import RawEdgesGone
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.steps import Steps
 
 _UNREADABLE_FILES: Final = 3
@@ -67,15 +67,17 @@ _log = structlog.get_logger(__name__)
 class IngestReport:
     """What one pass did; ``n_`` fields count files that ended so."""
 
-    n_committed: int
-    n_duplicates: int
-    n_quarantined: int
-    n_retracted: int
-    summary: StreamSummary  # after the pass
-    source_ids: frozenset[str]  # of files that were read
-    unreadable: Mapping[str, FileUnreadable]  # one file by source; they stay pending
-    is_cut: bool  # whether files were left for the next pass
-    repair_fault: str | None  # why a repair failed; it stays wanted
+    n_committed: int = 0
+    n_duplicates: int = 0
+    n_quarantined: int = 0
+    n_retracted: int = 0
+    edges_seen: int  # after the pass
+    snapshot: int | None  # the newest one after the pass
+    source_ids: frozenset[str] = frozenset()  # of files that were read
+    unreadable: Mapping[str, FileUnreadable] = field(default_factory=dict)  # one by source
+    is_cut: bool = False  # whether files were left for the next pass
+    is_erasing: bool = False  # whether nodes are hidden that cannot be erased yet
+    repair_fault: str | None = None  # why a repair failed; it stays wanted
 
     @property
     def n_ended(self) -> int:
@@ -83,13 +85,24 @@ class IngestReport:
         return self.n_committed + self.n_duplicates + self.n_quarantined
 
 
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """What a pass was told, and what has come of it so far."""
+
+    passed_over: Sequence[str] = ()
+    tries_again: bool = True  # whether a repair that has failed is tried
+    repair_fault: str | None = None
+    source_ids: set[str] = field(default_factory=set)
+    unreadable: dict[str, FileUnreadable] = field(default_factory=dict)
+    is_cut: bool = False
+
+
 class OpenGraph:
     """One graph's stream with the right to write it; made by `Ingestor.open_graph`."""
 
     def __init__(
         self,
-        database: Database,
-        settings: Settings,
+        home: Home,
         record: GraphRecord,
         keeper: LeaseKeeper,
         renewer: Renewer | None,
@@ -106,17 +119,15 @@ class OpenGraph:
         )
         self._steps.begin("opening the graph")
         self._sources: dict[str, str | None] = {}
-        self._database = database
-        self._manifest = Manifest(database)
-        self._home = settings.home
+        self._home, self._manifest = home, home.manifest
         self._keeper = keeper
-        paths = GraphPaths(root=settings.graphs_directory / record.id)
+        paths = home.paths(record)
         _remove_copies(paths.staging)
         self._pushes_directory = paths.pushes
-        self._books = Bookkeeper(database, settings, record, keeper, on_event=on_event)
+        self._books = Bookkeeper(home, record, keeper, on_event=on_event)
         self._stream = Stream(
             paths,
-            stream_settings(record, settings),
+            stream_settings(record, home.settings),
             on_event=self._take,
             should_stop=lambda: should_stop() or keeper.is_lost,
             guard=keeper.confirm,
@@ -133,16 +144,15 @@ class OpenGraph:
             wall_clock=time.time,
         )
         self._eraser = Eraser(
-            database=database,
+            home=home,
             record=record,
             keeper=keeper,
             stream=self._stream,
             traces=Traces(
-                database=database,
+                home=home,
                 record=record,
                 keeper=keeper,
                 paths=paths,
-                home=settings.home,
                 files_of_sources=self._files_of_sources,
                 should_stop=lambda: should_stop() or keeper.is_lost,
                 steps=self._steps,
@@ -150,10 +160,9 @@ class OpenGraph:
             ),
             steps=self._steps,
         )
-        self._is_complete = False
-        self._is_looked_through = False
-        self._tries_again = True
-        self._repair_fault: str | None = None
+        self._is_checked = False  # whether the checkpoint was compared with the manifest
+        self._has_lost = False
+        self._pass = _Pass()
 
     def _take(self, event: IngestEvent) -> None:
         """Store an event, and hide nodes that it brought and that wait to be erased."""
@@ -194,21 +203,79 @@ class OpenGraph:
     def _ingest_pending(
         self, passed_over: Sequence[str], max_bytes: int | None, *, failed_repairs: bool
     ) -> IngestReport:
-        self._tries_again, self._repair_fault = failed_repairs, None
-        self._erase(self._eraser.erase)
-        features_first = self._stream.is_between_files
-        if features_first:
-            self.commit_features()
+        this = self._pass = _Pass(passed_over=passed_over, tries_again=failed_repairs)
         before = dict(self._books.n_ended)
-        source_ids: set[str] = set()
-        unreadable: dict[str, FileUnreadable] = {}
+        work = self._work()
+        if work or not self._is_at_rest:
+            work = self._take_turns(work, max_bytes)
+            if not work and self._is_at_rest and not (self._has_lost or this.unreadable):
+                state = state_of(self._home, self.record)
+                self._manifest.note_rest(self.record.id, state, lease=self.lease)
+        ended = self._books.n_ended
+        summary = self._stream.summary()
+        return IngestReport(
+            n_committed=ended["committed"] - before["committed"],
+            n_duplicates=ended["duplicate"] - before["duplicate"],
+            n_quarantined=ended["quarantined"] - before["quarantined"],
+            n_retracted=ended["retracted"] - before["retracted"],
+            edges_seen=summary.edges_seen,
+            snapshot=summary.snapshot,
+            source_ids=frozenset(this.source_ids),
+            unreadable=this.unreadable,
+            is_cut=this.is_cut,
+            is_erasing="erase" in work,
+            repair_fault=this.repair_fault,
+        )
+
+    def _work(self) -> frozenset[Work]:
+        """What there is to do in this pass."""
+        return self._manifest.work(
+            self.record.id,
+            passed_over=self._pass.passed_over,
+            failed_repairs=self._pass.tries_again,
+        )
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether no file is half absorbed, and the checkpoint has what the manifest says."""
+        return self._is_checked and self._stream.is_between_files
+
+    def _take_turns(self, work: frozenset[Work], max_bytes: int | None) -> frozenset[Work]:
+        """Do what there is to do, and what is asked for meanwhile; what is left."""
+        if "erase" in work:
+            self._erase(self._eraser.erase)
+        features_first = self._stream.is_between_files
+        if "features" in work and features_first:
+            self.commit_features()
         while True:
             self._books.n_waiting_again = 0
-            self._erase(self._eraser.strike)  # the rest takes long, and others wait
-            if self._stream.is_between_files:
-                self._retract_files()
+            self._take_turn(work, max_bytes)
+            if not (work or self._books.n_waiting_again):
+                break
+            work = self._work()
+            if not (self._books.n_waiting_again or self._is_urgent(work)):
+                break
+        self._books.record_snapshot(self._stream.summary())
+        if "features" in work and not features_first:
+            self.commit_features()
+        if "erase" in work:
+            self._erase(self._eraser.erase)
+            work = self._work()
+        self.retire_features()
+        return work
+
+    def _take_turn(self, work: frozenset[Work], max_bytes: int | None) -> None:
+        """Let leave what is to leave, then take in what waits."""
+        if "strike" in work:  # the rest takes long, and others wait
+            self._erase(self._eraser.strike)
+        is_between_files = self._stream.is_between_files
+        if is_between_files:
+            self._retract_files(is_asked="retract" in work)
+            if "horizon" in work:
                 self._expire()
+            if "repair" in work:
                 self._repair()
+        if "pushes" in work:
             self._steps.begin("gathering pushes")
             gather_pushes(
                 self._manifest.pushes,
@@ -217,47 +284,27 @@ class OpenGraph:
                 lease=self.lease,
                 admitted=self._eraser.admitted,
             )
-            self._steps.begin("choosing files")
-            pending = self._manifest.pending(self.record.id, passed_over=passed_over)
-            admitted = self._eraser.admitted(pending)
-            taken = _up_to(admitted, max_bytes)
-            lost = self._lost_files(pending)
-            files = self._without_refused([*lost, *taken])
-            source_ids.update(file.source_id for file in files if file.source_id is not None)
-            summary = self._ingest(files, unreadable, is_whole=bool(lost))
-            horizon = self._manifest.horizons.wanted(self.record.id)
-            is_wanted = self._wanted_repair() is not None or horizon is not None
-            if not (self._books.n_waiting_again or self._has_leaving() or is_wanted):
-                break
-        self._books.record_snapshot(summary)
-        if not features_first:
-            self.commit_features()
-        self._erase(self._eraser.erase)
-        self.retire_features()
-        ended = self._books.n_ended
-        return IngestReport(
-            n_committed=ended["committed"] - before["committed"],
-            n_duplicates=ended["duplicate"] - before["duplicate"],
-            n_quarantined=ended["quarantined"] - before["quarantined"],
-            n_retracted=ended["retracted"] - before["retracted"],
-            summary=summary,
-            source_ids=frozenset(source_ids),
-            unreadable=unreadable,
-            is_cut=len(taken) < len(admitted),
-            repair_fault=self._repair_fault,
-        )
+        self._steps.begin("choosing files")
+        passed_over = self._pass.passed_over
+        pending = self._manifest.pending(self.record.id, passed_over=passed_over) if work else []
+        admitted = self._eraser.admitted(pending)
+        taken = _up_to(admitted, max_bytes)
+        lost = [] if self._is_checked else self._lost_files(pending)
+        self._is_checked |= is_between_files
+        files = self._without_refused([*lost, *taken])
+        self._pass.source_ids.update(file.source_id for file in files if file.source_id is not None)
+        self._pass.is_cut = len(taken) < len(admitted)
+        self._ingest(files, is_whole=bool(lost))
 
     def _erase(self, take_steps: Callable[[], bool]) -> None:
         """Take steps of erasing nodes.
 
         A half absorbed file is finished first, alone: later pushes may bring the nodes anew.
         """
-        if not self._eraser.is_asked():
-            return
         if not self._stream.is_between_files:
             pending = self._manifest.pending(self.record.id)
             in_hand = [file for file in pending if file.path == self._stream.current_path]
-            self._ingest(self._without_refused(in_hand), {}, is_whole=True)
+            self._ingest(self._without_refused(in_hand), is_whole=True)
         if take_steps():
             self._books.record_snapshot(self._stream.summary())
             self._books.retire_snapshots()
@@ -274,14 +321,13 @@ class OpenGraph:
             after_id = page[-1].id
         return list(newest.values())
 
-    def _retract_files(self) -> None:
+    def _retract_files(self, *, is_asked: bool) -> None:
         """Retract files that are to leave the graph, or that the manifest has as retracted."""
         retractions, graph_id = self._manifest.retractions, self.record.id
-        wanted = list(retractions.waiting(graph_id))
-        if not (wanted or self._is_looked_through):  # the checkpoint may be from before
+        wanted = list(retractions.waiting(graph_id)) if is_asked else []
+        if not self._is_checked:  # the checkpoint may be from before
             versions = {file.path: file.version for file in self._stream.files}
-            wanted = list(retractions.done(graph_id, versions))
-            self._is_looked_through = True
+            wanted += retractions.done(graph_id, versions)
         if not wanted:
             return
         absorbed = {(file.path, file.version) for file in self._stream.files}
@@ -295,22 +341,20 @@ class OpenGraph:
                 self._books.keep(file, result, self._stream.summary())
 
     def _expire(self) -> None:
-        """Expire edges before a time if somebody asked for it."""
-        wanted = self._manifest.horizons.wanted(self.record.id)
+        """Expire edges before the time that somebody asked for."""
+        wanted = self._manifest.wishes.of(self.record.id).horizon_wanted
         if wanted is not None:
             self._stream.expire(wanted)
             self._books.record_snapshot(self._stream.summary())
-            self._manifest.horizons.done(self.record.id, wanted, lease=self.lease)
+            self._manifest.wishes.horizon_reached(self.record.id, wanted, lease=self.lease)
 
     def _wanted_repair(self) -> WantedRepair | None:
         """The repair to be made in this pass.
 
         None if it needs other settings than the stream has, as it would not bring what is asked.
         """
-        wanted = self._manifest.repairs.wanted(self.record.id, failed=self._tries_again)
-        if wanted is None:
-            return None
-        present = Catalog(self._database).get_by_id(self.record.id).settings
+        wanted = self._manifest.wishes.of(self.record.id).repair_wanted
+        present = self._home.catalog.get_by_id(self.record.id).settings
         return wanted if present.sampling == self.record.settings.sampling else None
 
     def _repair(self) -> None:
@@ -318,16 +362,17 @@ class OpenGraph:
         wanted = self._wanted_repair()
         if wanted is None:
             return
-        settings, repairs = self.record.settings, self._manifest.repairs
+        settings, wishes = self.record.settings, self._manifest.wishes
         try:
             self._stream.repair(everything=wanted == "all")
         except (RawEdgesGone, FileUnreadable) as error:
-            self._tries_again, self._repair_fault = False, redacted(str(error))
-            _log.warning("edges not read again", graph=settings.name, reason=self._repair_fault)
-            repairs.failed(self.record.id, self._repair_fault, lease=self.lease)
+            fault = redacted(str(error))
+            self._pass.tries_again, self._pass.repair_fault = False, fault
+            _log.warning("edges not read again", graph=settings.name, reason=fault)
+            wishes.repair_failed(self.record.id, fault, lease=self.lease)
             return
         self._books.record_snapshot(self._stream.summary())
-        repairs.done(
+        wishes.repair_made(
             self.record.id,
             wanted,
             epsilon=settings.epsilon,
@@ -335,9 +380,14 @@ class OpenGraph:
             lease=self.lease,
         )
 
-    def _has_leaving(self) -> bool:
+    def _has_leaving(self, work: frozenset[Work]) -> bool:
         """Whether files or nodes are to leave the graph, which can be done between two files."""
-        return self._manifest.retractions.are_wanted(self.record.id) or self._eraser.is_due()
+        return "retract" in work or ("strike" in work and self._eraser.can_strike())
+
+    def _is_urgent(self, work: frozenset[Work]) -> bool:
+        """Whether this pass has to carry out what was asked for meanwhile."""
+        is_repair = "repair" in work and self._wanted_repair() is not None
+        return is_repair or "horizon" in work or self._has_leaving(work)
 
     def commit_features(self) -> None:
         """Commit or refuse the waiting sets of features, in order.
@@ -369,7 +419,7 @@ class OpenGraph:
 
         Raises `LeaseExpired` if another process may write this graph.
         """
-        present = Catalog(self._database).get_by_id(self.record.id).features_version
+        present = self._home.catalog.get_by_id(self.record.id).features_version
         now = time.time()
         if self._features.superseded(present, grace_seconds=FEATURES_GRACE_SECONDS, now=now):
             self._keeper.confirm()
@@ -377,7 +427,7 @@ class OpenGraph:
 
     def _commit_features(self, waiting: FeatureSetRecord) -> None:
         graph_id = self.record.id
-        before = Catalog(self._database).get_by_id(graph_id)
+        before = self._home.catalog.get_by_id(graph_id)
         try:
             meta = self._feature_commit.publish(waiting, present=before.features_version)
         except BadFeatures as error:
@@ -394,19 +444,21 @@ class OpenGraph:
     def _ingest(
         self,
         files: Sequence[FileRecord],
-        unreadable: dict[str, FileUnreadable],
         *,
         is_whole: bool,
-    ) -> StreamSummary:
+    ) -> None:
         """Take files in turn; skip an unreadable one, after several its whole source.
 
         Unless ``is_whole``, the pass ends early for files or nodes that are to leave, but only
         after one file was taken, so that new files come in however often somebody asks.
         """
+        if not files:
+            self._stream.ingest([])
+            return
         calls = count()
 
         def is_enough() -> bool:
-            return not is_whole and next(calls) > 0 and self._has_leaving()
+            return not is_whole and next(calls) > 0 and self._has_leaving(self._work())
 
         n_failed = Counter[str]()
         while True:
@@ -423,13 +475,13 @@ class OpenGraph:
                 for file in files
             ]
             try:
-                return self._stream.ingest(edge_files, is_enough=is_enough)
+                self._stream.ingest(edge_files, is_enough=is_enough)
             except FileUnreadable as error:
                 failed = self._books.waiting.get((error.file.path, error.file.version))
                 if failed is None or failed.source_id is None:
                     raise
                 source_id = failed.source_id
-                unreadable[source_id] = error
+                self._pass.unreadable[source_id] = error
                 n_failed[source_id] += 1
                 gives_up = n_failed[source_id] >= _UNREADABLE_FILES
                 files = [
@@ -437,6 +489,8 @@ class OpenGraph:
                     for file in files
                     if file is not failed and not (gives_up and file.source_id == source_id)
                 ]
+            else:
+                return
 
     def _source_of(self, path: str) -> str | None:
         """Id of the source of a file in hand."""
@@ -444,7 +498,7 @@ class OpenGraph:
 
     def _readings(self) -> Mapping[str, tuple[EdgeColumns, Reading]]:
         """Columns and reading of each source, by its id."""
-        of_graph = Catalog(self._database).get_by_id(self.record.id).settings.columns_of_edges
+        of_graph = self._home.catalog.get_by_id(self.record.id).settings.columns_of_edges
         said = self._manifest.sources.readings(self.record.id)
         return {
             source_id: (
@@ -468,12 +522,18 @@ class OpenGraph:
 
         These lay elsewhere when they were listed: a link has changed.
         """
+        if not files:
+            return files
         places = self._manifest.sources.confinements(self.record.id)
         allowed = []
         for file in files:
             place = None if file.source_id is None else places.get(file.source_id)
             is_chunk = is_in_inbox(file.path, self.record.id)  # its source was confined when read
-            if place is None or is_chunk or is_within(file.path, place, home=self._home):
+            if (
+                place is None
+                or is_chunk
+                or is_within(file.path, place, home=self._home.settings.home)
+            ):
                 allowed.append(file)
             elif file.status == "pending":
                 self._books.waiting = {(file.path, file.version): file}
@@ -486,13 +546,10 @@ class OpenGraph:
     def _lost_files(self, pending: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """Committed files that the checkpoint lacks, as when it was restored from a copy.
 
-        Files that a pending one replaces are left out. Looked for once, as an open stream cannot
-        lose what it committed.
+        Files that a pending one replaces are left out. An open stream cannot lose what it
+        committed, so that this is asked once.
         """
         graph_id = self.record.id
-        if self._is_complete:
-            return []
-        self._is_complete = True
         absorbed = {file.path for file in self._stream.files}
         if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
             return []
@@ -505,9 +562,18 @@ class OpenGraph:
         while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
             lost += [file for file in page if file.path not in taken]
             after_id = page[-1].id
+        self._has_lost = bool(lost)
         if lost:
             _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
         return lost
+
+
+def state_of(home: Home, record: GraphRecord) -> str:
+    """Digest of a graph's settings and of what ingest has written for it."""
+    written = CheckpointStore(home.paths(record).checkpoints).digest()
+    snapshot = home.snapshots(record).latest()
+    said = f"{stream_settings(record, home.settings)} {written} {snapshot}"
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:

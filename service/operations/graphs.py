@@ -63,7 +63,7 @@ def get_graph(here: Here, graph: GraphRecord) -> GraphDetails:
         window=None
         if newest is None or graph.settings.window is None
         else answer_of(WindowState, newest, **_moments(newest)),
-        repair_fault=home.manifest.repairs.fault(graph.id),
+        repair_fault=home.manifest.wishes.of(graph.id).repair_fault,
     )
 
 

@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import AwareDatetime
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.leaving.horizons import HorizonRefused
-from peewit.service.inbox.leaving.repairs import RepairRefused
+from peewit.service.inbox.leaving.wishes import HorizonRefused, RepairRefused
 from peewit.service.operations.answers import answer_of
 from peewit.service.operations.declaration import Body, operation
 from peewit.service.operations.here import Here
@@ -17,10 +16,10 @@ from peewit.service.wire.graphs import HorizonState, LastRepair, RepairState
 @operation("GET /horizon", "read", "ingest", client="horizon")
 def get_horizon(here: Here, graph: GraphRecord) -> HorizonState:
     """Since when edges live; `wait` can wait until no other time is asked for."""
-    wanted = here.home.manifest.horizons.wanted(graph.id)  # first: it is done after its snapshot
+    wanted = here.home.manifest.wishes.of(graph.id)  # first: it is reached after its snapshot
     newest = here.home.snapshots(graph).newest()
     return HorizonState(
-        wanted=_time(wanted),
+        wanted=_time(wanted.horizon_wanted),
         snapshot=None if newest is None else newest.number,
         horizon=None if newest is None else _time(newest.horizon),
         n_live=None if newest is None else newest.n_live,
@@ -50,23 +49,21 @@ def move_horizon(
     """
     newest = here.home.snapshots(graph).newest()
     latest = None if newest is None else newest.watermark
-    here.home.manifest.horizons.want(graph.id, before.timestamp(), latest=latest)
+    here.home.manifest.wishes.want_horizon(graph.id, before.timestamp(), latest=latest)
     return get_horizon(here, graph)
 
 
 @operation("GET /repairs", "read", "ingest", client="repair_state")
 def get_repairs(here: Here, graph: GraphRecord) -> RepairState:
     """The repair that is asked for, and the last one; `wait` can wait until it is made or fails."""
-    repairs = here.home.manifest.repairs
-    wanted = repairs.wanted(graph.id)  # first: it is done after its snapshot
-    fault = repairs.fault(graph.id)
+    wanted = here.home.manifest.wishes.of(graph.id)  # first: it is made after its snapshot
     newest = here.home.snapshots(graph).newest()
     last = None if newest is None else newest.last_repair
     return RepairState(
-        wanted=wanted,
+        wanted=wanted.repair_wanted,
         snapshot=None if newest is None else newest.number,
         repair=None if last is None else answer_of(LastRepair, last),
-        fault=fault,
+        fault=wanted.repair_fault,
     )
 
 
@@ -92,7 +89,7 @@ def repair_graph(
     and ingest tries it again.
     """
     before = get_repairs(here, graph)
-    here.home.manifest.repairs.want(graph.id, "all" if rebuild else "due")
+    here.home.manifest.wishes.want_repair(graph.id, "all" if rebuild else "due")
     return get_repairs(here, graph).since(before)
 
 

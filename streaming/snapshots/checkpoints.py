@@ -183,6 +183,12 @@ class CheckpointStore:
         name = self._names()["newest"]
         return 0 if name is None else int(self._meta(name)["n_nodes"])
 
+    def digest(self) -> str:
+        """Digest of what the checkpoints say of themselves, which every change changes."""
+        names = self._names()
+        said = [name and self._meta(name) for name in names.values()]
+        return hashlib.sha256(json.dumps([names, said]).encode()).hexdigest()
+
     def rename_files(self, renamed: Callable[[str], str]) -> None:
         """Change the paths of the files in the checkpoints, as when the graph has moved.
 

@@ -51,7 +51,7 @@ def _run(work: str, *points: str) -> str:
     """Processes that die; the numbers that those have printed that did not."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.end_to_end.dying", work, "g", *points],
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path])},
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         text=True,

@@ -93,9 +93,7 @@ def follow(home: Home, directory: Path, *, n_kills: int, seed: int) -> Followed:
     newest = DeltaTable(url).version()
     daemon = home.start("ingest", "--follow", stderr=subprocess.DEVNULL)
     eventually(
-        lambda: (
-            (place().position or {}).get("version") == newest and not manifest.has_pending(graph.id)
-        ),
+        lambda: (place().position or {}).get("version") == newest and not manifest.work(graph.id),
         seconds=300,
     )
     daemon.send_signal(signal.SIGTERM)

@@ -134,7 +134,7 @@ def follow(home: Home, *, n_messages: int, n_kills: int, seed: int) -> Followed:
         def is_settled() -> bool:
             position = manifest.live.place(source.id).position or {"partitions": {}}
             has_all = sum(position["partitions"].values()) == n_messages // n_kills * n_kills
-            return has_all and not manifest.has_pending(graph.id)
+            return has_all and not manifest.work(graph.id)
 
         eventually(is_settled, seconds=SETTLING_SECONDS)
         reached = graph_edges(settings, graph)

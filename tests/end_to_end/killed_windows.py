@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
-from peewit.service.inbox.leaving.horizons import Horizons
+from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 from tests.end_to_end.processes import Home, eventually
@@ -75,7 +75,7 @@ def follow(home: Home, *, n_files: int, n_kills: int, seed: int) -> Kept:
     home.run("source", "add", "g", inbox / "*.csv", "--follow")
     database = open_database(Settings(home=home.directory).database)
     graph, manifest = Catalog(database).get("g"), Manifest(database)
-    horizons = Horizons(database)
+    wishes = Wishes(database)
     rows: list[tuple[str, str, int]] = []
     n_by_hand = 0
     deaths = set(chance.sample(range(n_files), n_kills))
@@ -89,12 +89,12 @@ def follow(home: Home, *, n_files: int, n_kills: int, seed: int) -> Kept:
             daemon = _start(home)
             if n_by_hand < (n_kills + 1) // 3:
                 latest = BEGIN + number
-                horizons.want(graph.id, latest - LENGTH / 2, latest=latest)
+                wishes.want_horizon(graph.id, latest - LENGTH / 2, latest=latest)
                 n_by_hand += 1
 
     def is_settled() -> bool:
         n_committed = manifest.counts(graph.id)["committed"]
-        return n_committed == n_files and horizons.wanted(graph.id) is None
+        return n_committed == n_files and wishes.of(graph.id).horizon_wanted is None
 
     eventually(is_settled, seconds=SETTLING_SECONDS)
     daemon.send_signal(signal.SIGTERM)

@@ -25,7 +25,7 @@ from peewit.service.database.tables import files, graphs, jobs, label_events, so
 from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import AutoSolve, GraphConflict, GraphSettings, SnapshotEvery
 from peewit.service.inbox.inbox_records import NewPush
-from peewit.service.inbox.leaving.repairs import Repairs
+from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.labels.store import LabelStore
 from tests.fresh_databases import fresh
@@ -228,7 +228,7 @@ def test_more_edges_are_read_again_once_some_were_thrown_away(
             graph.id, change, require_edges=lambda _graph, setting: asked.append(setting)
         )
         is_due = bool(expected) and raised is not None
-        assert Repairs(database).wanted(graph.id) == ("all" if is_due else None)
+        assert Wishes(database).of(graph.id).repair_wanted == ("all" if is_due else None)
     assert asked == ([] if raised is None else [raised])
 
 
@@ -237,7 +237,7 @@ def test_a_budget_of_what_is_kept_takes_back_what_could_not_be_read(
 ) -> None:
     graph = catalog.create(GraphSettings(name="g", max_edges=20))
     catalog.record_progress(graph.id, GraphProgress(edges_kept=20, epsilon_expected=0.6))
-    repairs = Repairs(database)
+    wishes = Wishes(database)
 
     def set_budget(max_edges: int) -> None:
         catalog.update(graph.id, lambda old: replace(old, max_edges=max_edges))
@@ -245,11 +245,13 @@ def test_a_budget_of_what_is_kept_takes_back_what_could_not_be_read(
     set_budget(50)
     lease = LeaseStore(database).acquire(f"ingest:{graph.id}", "test", 60.0)
     assert lease is not None
-    repairs.failed(graph.id, "a file is missing", lease=lease)
+    wishes.repair_failed(graph.id, "a file is missing", lease=lease)
     set_budget(40)
-    assert (repairs.wanted(graph.id), repairs.fault(graph.id)) == ("all", "a file is missing")
+    wanted = wishes.of(graph.id)
+    assert (wanted.repair_wanted, wanted.repair_fault) == ("all", "a file is missing")
     set_budget(20)
-    assert (repairs.wanted(graph.id), repairs.fault(graph.id)) == (None, None)
+    wanted = wishes.of(graph.id)
+    assert (wanted.repair_wanted, wanted.repair_fault) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -333,10 +333,7 @@ def _read_pending(
     sources = home.manifest.sources.list(graph_id)
     may_give = any(each.is_live or each.listed_at is None for each in sources)
     has_window = home.catalog.get_by_id(graph_id).settings.window is not None  # may be shorter
-    is_wish = home.manifest.repairs.wanted(graph_id) is not None
-    is_wish |= home.manifest.retractions.are_wanted(graph_id)
-    may_change = may_give or has_window or is_wish
-    is_idle = not (pending or may_change)
+    is_idle = not (may_give or has_window or home.manifest.work(graph_id))
     if is_idle and not is_quiet:
         say("no new files; the graph stays as it is")
     progress = IngestProgress(stderr_console(), pending, expected=lambda: not_kept(INGEST))
@@ -408,7 +405,7 @@ def _tell_outcome(
             ids = home.nodes.external_ids(graph, progress.n_nodes)
             if note := doubtful_ids_note(graph, ids.slice(before.progress.n_nodes)):
                 say(f"note: {note}")
-        repair_fault = home.manifest.repairs.fault(graph.id)
+        repair_fault = home.manifest.wishes.of(graph.id).repair_fault
         if note := graph_note(meta, repair_fault=repair_fault):
             say(f"note: {note}")
 

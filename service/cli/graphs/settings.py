@@ -158,7 +158,7 @@ def set_settings(
                 graph, home.settings.graphs_directory, setting=setting
             ),
         )
-        is_read_again = home.manifest.repairs.wanted(record.id) == "all"
+        is_read_again = home.manifest.wishes.of(record.id).repair_wanted == "all"
         answer = get_graph(here_of(home), record)
     if json:
         print_json(answer)
@@ -185,7 +185,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
         meta = SnapshotStore(paths.snapshots).newest()
         certificate = CertificateStore(paths.snapshots).newest()
         features = home.features.status(record)
-        repair_fault = home.manifest.repairs.fault(record.id)
+        repair_fault = home.manifest.wishes.of(record.id).repair_fault
     note = graph_note(meta, repair_fault=repair_fault)
     progress = record.progress
     print_fields(

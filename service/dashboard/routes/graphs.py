@@ -117,7 +117,7 @@ def retract_file(graph: GraphHere, home: HomeHere, file_id: int) -> Response:
 @router.post("/graphs/{graph}/repair", dependencies=[viewing("ingest")])
 def repair(graph: GraphHere, home: HomeHere) -> Response:
     """Have edges sampled anew that deletes have spoiled."""
-    home.manifest.repairs.want(graph.id, "due")
+    home.manifest.wishes.want_repair(graph.id, "due")
     return back_to(f"/graphs/{graph.settings.name}")
 
 
@@ -169,7 +169,7 @@ def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
     ]
     return {
         "details": details,
-        "repair_wanted": home.manifest.repairs.wanted(graph.id),
+        "repair_wanted": home.manifest.wishes.of(graph.id).repair_wanted,
         "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
         "steps": steps,

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal, TypedDict
 from uuid import uuid4
 
 import numpy as np
-from sqlalchemy import Connection, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, delete, exists, func, insert, select, update
 
-from peewit.service.catalog import GraphRecord, lock_graph
+from peewit.service.catalog import GraphRecord, lock_graph, writing
 from peewit.service.database.engine import Database
-from peewit.service.database.leases import Lease, confirm
+from peewit.service.database.leases import Lease
 from peewit.service.database.tables import (
     erased_nodes,
     erasures,
@@ -229,36 +229,22 @@ class ErasureLog:
             names=frozenset(node.node for node in mine),
         )
 
-    def resolve(
-        self, graph_id: str, dense_ids: Sequence[tuple[WaitingNode, int]], *, lease: Lease
+    def note_dense(
+        self, graph_id: str, dense: Mapping[tuple[str, int], int], *, lease: Lease | None = None
     ) -> None:
-        """Store dense ids of nodes that have one by now; raises `LeaseExpired`."""
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            confirm(connection, lease)
-            for node, dense in dense_ids:
-                connection.execute(
-                    update(erased_nodes)
-                    .where(
-                        erased_nodes.c.erasure_id == node.erasure_id,
-                        erased_nodes.c.number == node.number,
-                    )
-                    .values(dense=dense)
-                )
-            _note_change(connection, graph_id)
+        """Store dense ids by erasure and number, unless the nodes' edges are out already.
 
-    def note_dense(self, graph_id: str, erasure_id: str, dense: Mapping[int, int]) -> None:
-        """Store dense ids of an erasure's nodes by number, unless their edges are out already."""
-        is_waiting = select(erasures.c.id).where(
-            erasures.c.id == erasure_id, erasures.c.struck_at.is_(None)
+        Whoever erases them gives its ``lease``; then this raises `LeaseExpired`.
+        """
+        is_in = exists().where(
+            erasures.c.id == erased_nodes.c.erasure_id, erasures.c.struck_at.is_(None)
         )
-        with self._database.write() as connection:
-            lock_graph(connection, graph_id)
-            for number, place in dense.items():
+        with writing(self._database, graph_id, lease) as connection:
+            for (erasure_id, number), place in dense.items():
                 connection.execute(
                     update(erased_nodes)
-                    .where(erased_nodes.c.erasure_id.in_(is_waiting))
-                    .where(erased_nodes.c.number == number)
+                    .where(erased_nodes.c.erasure_id == erasure_id)
+                    .where(erased_nodes.c.number == number, is_in)
                     .values(dense=place)
                 )
             _note_change(connection, graph_id)

@@ -50,12 +50,6 @@ class Retractions:
         with self._database.read() as connection:
             return [FileRecord.of(row) for row in connection.execute(statement)]
 
-    def are_wanted(self, graph_id: str) -> bool:
-        """Whether files are to be retracted."""
-        statement = select(files.c.id).where(is_leaving(graph_id)).limit(1)
-        with self._database.read() as connection:
-            return connection.execute(statement).first() is not None
-
     def done(self, graph_id: str, versions: Mapping[str, str]) -> Sequence[FileRecord]:
         """Retracted files among some paths with their versions."""
         statement = select(files).where(files.c.graph_id == graph_id, files.c.status == "retracted")

@@ -406,7 +406,7 @@ class _Run:
                 is_published
                 and n_of_sources >= n_dropped
                 and not any(waiting)
-                and not manifest.retractions.are_wanted(graph_id)
+                and "retract" not in manifest.work(graph_id)
                 and not manifest.erasures.waiting(graph_id)
                 and all(
                     manifest.retractions.of_path(graph_id, file.path)[0].version == file.version

@@ -224,7 +224,7 @@ def test_a_graph_tells_why_edges_could_not_be_read_again(pages: Api) -> None:
     for path in pushes.iterdir():
         path.unlink()
     graph = pages.home.catalog.get("g")
-    pages.home.manifest.repairs.want(graph.id, "all")
+    pages.home.manifest.wishes.want_repair(graph.id, "all")
     pages.ingest()
     text = unescape(look(pages, "/graphs/g"))
     assert "Edges could not be read again, so that those of before are kept: " in text

@@ -412,11 +412,11 @@ def test_failures_of_a_source_are_kept_until_it_answers_or_is_forgiven(
 def test_files_of_sources_at_rest_are_passed_over(
     manifest: Manifest, graph_id: str, source_id: str, listed: list[FileRecord]
 ) -> None:
-    assert manifest.has_pending(graph_id)
-    assert not manifest.has_pending(graph_id, passed_over=[source_id])
+    assert manifest.work(graph_id)
+    assert not manifest.work(graph_id, passed_over=[source_id])
     assert manifest.pending(graph_id, passed_over=[source_id]) == []
     add_push(manifest, graph_id, "pushes/1")
-    assert manifest.has_pending(graph_id, passed_over=[source_id])
+    assert manifest.work(graph_id, passed_over=[source_id])
     assert manifest.counts(graph_id)["pending"] == 4
     assert manifest.backlog(graph_id) == Backlog(n_files=4, n_bytes=160, pushed_bytes=100)
 

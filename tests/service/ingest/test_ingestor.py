@@ -146,7 +146,7 @@ def test_a_second_pass_takes_only_what_is_new(
     write_edges(source / "b.parquet", 1)
     report = ingestor.ingest_graph(graph.id)
     assert report.n_committed == 1
-    assert report.summary.edges_seen == 6_000
+    assert report.edges_seen == 6_000
     assert ingestor.ingest_graph(graph.id).n_committed == 0
 
 

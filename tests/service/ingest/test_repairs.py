@@ -13,7 +13,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.notes import graph_note
-from peewit.service.inbox.leaving.repairs import RepairRefused, Repairs
+from peewit.service.inbox.leaving.wishes import RepairRefused, Wishes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
@@ -38,7 +38,7 @@ class Place:
     def __init__(self, database: Database, settings: Settings, directory: Path) -> None:
         self.database, self.settings = database, settings
         self.manifest = Manifest(database)
-        self.repairs: Repairs = self.manifest.repairs
+        self.wishes: Wishes = self.manifest.wishes
         chosen = GraphSettings(name="g", **SETTINGS)
         self.graph: GraphRecord = Catalog(database).create(chosen)
         folder = directory / "edges"
@@ -73,43 +73,43 @@ def test_all_edges_are_sampled_anew_once(place: Place) -> None:
     newest = place.snapshots.newest()
     assert newest is not None
     assert newest.n_records < newest.edges_seen  # otherwise there is nothing to sample
-    place.repairs.want(place.graph.id, "all")
-    assert place.manifest.has_pending(place.graph.id)
+    place.wishes.want_repair(place.graph.id, "all")
+    assert place.manifest.work(place.graph.id)
     (told,) = (event for event in place.ingest() if isinstance(event, Repaired))
     assert (told.repair.kind, told.repair.n_edges) == ("all", newest.n_live)
     assert place.snapshots.latest() == newest.number + 1
     progress = Catalog(place.database).get_by_id(place.graph.id).progress
     assert progress.snapshot == newest.number + 1
-    assert not place.manifest.has_pending(place.graph.id)
+    assert not place.manifest.work(place.graph.id)
     assert place.ingest() == []
 
 
 def test_where_nothing_is_due_nothing_is_done(place: Place) -> None:
     newest = place.snapshots.latest()
-    place.repairs.want(place.graph.id, "due")
+    place.wishes.want_repair(place.graph.id, "due")
     daemon = IngestDaemon(place.database, place.settings)
     assert daemon.serve_once(lambda: False) == 1
     assert daemon.serve_once(lambda: False) == 0
     daemon.close()
-    assert place.repairs.wanted(place.graph.id) is None
+    assert place.wishes.of(place.graph.id).repair_wanted is None
     assert place.snapshots.latest() == newest
 
 
 def test_a_kill_before_the_note_of_it_repairs_once_more(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.repairs.want(place.graph.id, "all")
+    place.wishes.want_repair(place.graph.id, "all")
 
     def die(*_args: object, **_kwargs: object) -> None:
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(Repairs, "done", die)
+        patch.setattr(Wishes, "repair_made", die)
         with pytest.raises(Crash):
             place.ingest()
-    assert place.repairs.wanted(place.graph.id) == "all"
+    assert place.wishes.of(place.graph.id).repair_wanted == "all"
     place.ingest()
-    assert place.repairs.wanted(place.graph.id) is None
+    assert place.wishes.of(place.graph.id).repair_wanted is None
     newest = place.snapshots.newest()
     assert newest is not None
     assert newest.n_rebuilds == 2
@@ -117,20 +117,20 @@ def test_a_kill_before_the_note_of_it_repairs_once_more(
 
 def test_what_is_wanted_meanwhile_is_wanted_still(place: Place) -> None:
     graph_id = place.graph.id
-    place.repairs.want(graph_id, "all")
-    place.repairs.want(graph_id, "due")
-    assert place.repairs.wanted(graph_id) == "all"
+    place.wishes.want_repair(graph_id, "all")
+    place.wishes.want_repair(graph_id, "due")
+    assert place.wishes.of(graph_id).repair_wanted == "all"
     lease = LeaseStore(place.database).acquire(f"ingest:{graph_id}", "test", 60.0)
     assert lease is not None
-    place.repairs.done(graph_id, "due", lease=lease, epsilon=0.9, max_edges=None)
-    assert place.repairs.wanted(graph_id) == "all"
+    place.wishes.repair_made(graph_id, "due", lease=lease, epsilon=0.9, max_edges=None)
+    assert place.wishes.of(graph_id).repair_wanted == "all"
 
 
 def test_a_graph_without_a_log_is_not_repaired(place: Place) -> None:
     graph = Catalog(place.database).create(GraphSettings(name="other"))
     with pytest.raises(RepairRefused, match="must be exact to repair it, they are off"):
-        place.repairs.want(graph.id, "due")
-    assert place.repairs.wanted(graph.id) is None
+        place.wishes.want_repair(graph.id, "due")
+    assert place.wishes.of(graph.id).repair_wanted is None
 
 
 class Budgeted:
@@ -160,10 +160,10 @@ class Budgeted:
         self.catalog.update(self.graph.id, lambda old: replace(old, max_edges=5_000))
 
     def wanted(self) -> str | None:
-        return self.manifest.repairs.wanted(self.graph.id)
+        return self.manifest.wishes.of(self.graph.id).repair_wanted
 
     def fault(self) -> str | None:
-        return self.manifest.repairs.fault(self.graph.id)
+        return self.manifest.wishes.of(self.graph.id).repair_fault
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_budget_that_is_raised_while_the_graph_is_open_is_kept_to_by_the_next(
 def test_a_budget_that_is_raised_during_the_repair_is_not_taken_for_it(
     budgeted: Budgeted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budgeted.manifest.repairs.want(budgeted.graph.id, "all")
+    budgeted.manifest.wishes.want_repair(budgeted.graph.id, "all")
     repair = Stream.repair
 
     def raised_meanwhile(stream: Stream, *, everything: bool = False) -> None:
@@ -262,7 +262,7 @@ def test_where_edges_cannot_be_read_again_it_is_told_and_all_else_goes_on(
         for _ in range(4):
             daemon.serve_once(lambda: False)
         assert n_tried == 2
-        budgeted.manifest.repairs.want(budgeted.graph.id, "all")  # which is tried at once
+        budgeted.manifest.wishes.want_repair(budgeted.graph.id, "all")  # which is tried at once
         for _ in range(4):
             daemon.serve_once(lambda: False)
         assert n_tried == 3

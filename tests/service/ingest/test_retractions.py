@@ -401,7 +401,7 @@ def test_killed_anywhere_it_is_done_once(
         finally:
             mortal.allowed = float("inf")
         here.holds(*contents.values())
-        assert here.manifest.retractions.are_wanted(here.graph.id) is False
+        assert not here.manifest.work(here.graph.id)
         found = here.manifest.counts(here.graph.id)
         assert (found["pending"], found["quarantined"]) == (0, 0)
         checkpoint = CheckpointStore(here.paths.checkpoints).clean()

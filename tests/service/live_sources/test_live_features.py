@@ -14,6 +14,7 @@ from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.graphs.live_features import FeatureIntake
+from peewit.service.home import Home
 from peewit.service.inbox.feature_log import NewFeatureSet
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_intakes import Taken
@@ -98,18 +99,18 @@ def test_sets_come_once_wherever_the_reading_dies(
     source = add(manifest, graph, url)
     untouched = tmp_path / "untouched"
     shutil.copytree(settings.home, untouched)
-    unbroken = live_reader(database, settings, chunk_rows=2)
+    unbroken = live_reader(Home(database, settings), chunk_rows=2)
     n_lines = dying_at(-1, lambda: unbroken.read(source), watched=WATCHED)
     assert n_lines > 100
     for line in sorted({*range(1, n_lines + 1, n_lines // N_DEATHS), n_lines}):
         mine = Settings(home=tmp_path / f"home-{line}", threads=1)
         shutil.copytree(untouched, mine.home)
         here = open_database(fresh(mine.database))
-        reader = live_reader(here, mine, chunk_rows=2)
+        reader = live_reader(Home(here, mine), chunk_rows=2)
         dying_at(line, lambda: reader.read(source), watched=WATCHED)  # noqa: B023 - runs at once
         manifest_here = Manifest(here)
         (again,) = manifest_here.sources.list(graph.id)
-        assert live_reader(here, mine, chunk_rows=2).read(again)
+        assert live_reader(Home(here, mine), chunk_rows=2).read(again)
         sets = manifest_here.features.waiting(graph.id)
         paths = [Path(each.path) for each in sets]
         owners = [ids.to_pylist() for path in paths for ids, _ in set_owners(path)]
@@ -185,7 +186,7 @@ def test_what_waits_bounds_what_is_read_and_makes_room(
     play.entries += [rows(("a", [1, 2])), rows(("b", [3, 4])), rows(("c", [5, 6]))]
     narrow = settings.model_copy(update={"max_backlog_bytes": 1})
     (source,) = manifest.sources.list(graph.id)
-    assert not live_reader(database, narrow).read(source)
+    assert not live_reader(Home(database, narrow)).read(source)
     assert len(manifest.features.waiting(graph.id)) == 1
     Ingestor(database, narrow).ingest_graph(graph.id)
     assert len(present(settings, database, graph)) == 3
@@ -201,7 +202,7 @@ def test_of_two_readers_one_stores_a_set(
     play = told(monkeypatch, manifest, graph)
     play.entries += [rows(("a", [1, 2])), rows(("b", [3, 4]))]
     (source,) = manifest.sources.list(graph.id)
-    first, other = live_reader(database, settings), live_reader(database, settings)
+    first, other = live_reader(Home(database, settings)), live_reader(Home(database, settings))
     assert not first.read(source, on_chunk=lambda: other.read(source) and None)
     waiting = manifest.features.waiting(graph.id)
     directory = settings.graphs_directory / graph.id / "feature_sets"
@@ -226,12 +227,12 @@ def test_rows_of_another_shape_are_refused_where_another_source_came_first(
     def overtaken(intake: FeatureIntake, source: SourceRecord, *given: Any, **named: Any) -> Taken:
         found = take(intake, source, *given, **named)
         if source.id == second.id and not manifest.features.waiting(graph.id):
-            assert live_reader(database, settings).read(first)
+            assert live_reader(Home(database, settings)).read(first)
         return found
 
     with monkeypatch.context() as patched:
         patched.setattr(FeatureIntake, "take", overtaken)
-        assert not live_reader(database, settings).read(second)
+        assert not live_reader(Home(database, settings)).read(second)
     assert len(manifest.features.waiting(graph.id)) == 1
     assert not refusals(manifest, graph)
     Ingestor(database, settings).ingest_graph(graph.id)
@@ -320,7 +321,7 @@ def test_an_erased_node_has_no_features_until_it_comes_anew(
     play.entries.append(rows(("somebody-who-leaves", [1, 2]), ("b", [3, 4])))
     ingestor.ingest_graph(graph.id)
     play.entries.append(rows(("somebody-who-leaves", [5, 6]), ("c", [7, 8])))
-    live_reader(database, settings).read(source)  # waits, and is read before
+    live_reader(Home(database, settings)).read(source)  # waits, and is read before
     forgetting = Forgetting(
         log=manifest.erasures,
         nodes=KnownNodes(settings.graphs_directory, manifest),

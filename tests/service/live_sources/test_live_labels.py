@@ -14,6 +14,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.graph_settings import AutoSolve, GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
@@ -103,7 +104,7 @@ def test_labels_come_once_wherever_the_reading_dies(
     source = add(manifest, graph, url)
     untouched = tmp_path / "untouched"
     shutil.copytree(settings.home, untouched)
-    unbroken = live_reader(database, settings, chunk_rows=2)
+    unbroken = live_reader(Home(database, settings), chunk_rows=2)
     n_lines = dying_at(-1, lambda: unbroken.read(source), watched=WATCHED)
     assert history(database, graph) == EVENTS
     assert n_lines > 100
@@ -111,10 +112,10 @@ def test_labels_come_once_wherever_the_reading_dies(
         mine = Settings(home=tmp_path / f"home-{line}", threads=1)
         shutil.copytree(untouched, mine.home)
         here = open_database(fresh(mine.database))
-        reader = live_reader(here, mine, chunk_rows=2)
+        reader = live_reader(Home(here, mine), chunk_rows=2)
         dying_at(line, lambda: reader.read(source), watched=WATCHED)  # noqa: B023 - runs at once
         manifest_here = Manifest(here)
-        again = live_reader(here, mine, chunk_rows=2)
+        again = live_reader(Home(here, mine), chunk_rows=2)
         assert again.read(source_of(manifest_here, graph))
         assert history(here, graph) == EVENTS, f"died at line {line}"
         assert [place for place, _ in refusals(manifest_here, graph)] == ["here", "entry-3-0 row 1"]
@@ -157,7 +158,7 @@ class Told:
 
     def tell(self, *tables: pa.Table) -> None:
         self.script.entries += tables
-        reader = live_reader(self.database, self.settings)
+        reader = live_reader(Home(self.database, self.settings))
         assert reader.read(source_of(self.manifest, self.graph))
         reader.close()
 
@@ -314,7 +315,7 @@ def test_an_erasure_while_a_source_is_read_counts_for_what_follows(
         home=told.settings.home,
         within_seconds=60,
     )
-    reader = live_reader(told.database, told.settings)
+    reader = live_reader(Home(told.database, told.settings))
     after_one = iter([lambda: forgetting.erase(told.catalog.get("told"), [7])])
     assert not reader.read(source, on_chunk=lambda: next(after_one)() and None)
     assert told.manifest.live.place(source.id).n_reads == 1
@@ -362,7 +363,7 @@ def test_a_table_whose_column_of_nodes_holds_no_ids_is_refused(
     add(manifest, graph, url, kind="delta", columns={"node": "who"})
     said = r"column 'who' must hold ids, as text or integers, got type (large_)?list"
     with pytest.raises(BadUpload, match=said):
-        live_reader(database, settings).read(source_of(manifest, graph))
+        live_reader(Home(database, settings)).read(source_of(manifest, graph))
 
 
 def test_a_table_of_bytes_is_followed_where_they_are_text(
@@ -371,7 +372,7 @@ def test_a_table_of_bytes_is_followed_where_they_are_text(
     manifest, url = Manifest(database), str(tmp_path / "t")
     write_deltalake(url, pa.table({"node": [b"ann", b"\xff\xfe"], "label": ["x", "y"]}))
     add(manifest, graph, url, kind="delta")
-    reader = live_reader(database, settings)
+    reader = live_reader(Home(database, settings))
     reader.read(source_of(manifest, graph))
     DeltaTable(url).update(predicate="label = 'x'", updates={"label": "'y'"})  # file by file
     assert reader.read(source_of(manifest, graph))
@@ -402,7 +403,7 @@ def test_a_table_of_labels_is_followed(
     columns = {"node": "account", "label": "decision"}
     decisions(url, [("a", "ok"), ("b", "fraud"), ("c", " ok")], feed=feed)
     add(manifest, graph, url, kind="delta", columns=columns)
-    reader = live_reader(database, settings, chunk_rows=1)  # deletes come alone
+    reader = live_reader(Home(database, settings), chunk_rows=1)  # deletes come alone
     reader.read(source_of(manifest, graph))
     DeltaTable(url).update(predicate="account = 'a'", updates={"decision": "'fraud'"})
     DeltaTable(url).update(predicate="account = 'c'", updates={"decision": "NULL"})
@@ -457,7 +458,7 @@ def test_a_topic_of_labels_is_followed(
         for key in ("d", '{"node": "e"}', '"x, y"', ""):
             cluster.send("decisions", [None], key=key.encode())
         add(manifest, graph, url, kind="kafka")
-        reader = live_reader(database, settings, chunk_rows=3)
+        reader = live_reader(Home(database, settings), chunk_rows=3)
         assert reader.read(source_of(manifest, graph))
         reader.close()
     current = LabelStore(database).current(graph.id)

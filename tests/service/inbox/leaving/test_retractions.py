@@ -183,12 +183,11 @@ def test_a_committed_file_is_retracted_with_its_copies_and_the_digest_is_free(bo
     wanted = book.want("a")
     assert (wanted.status, wanted.inserts_only) == ("retracting", False)
     assert book.want("a") == wanted
-    assert book.manifest.has_pending(book.graph_id)
-    assert book.manifest.retractions.are_wanted(book.graph_id)
+    assert book.manifest.work(book.graph_id) == {"retract"}
     assert list(book.manifest.retractions.waiting(book.graph_id)) == [wanted]
     assert book.tell(FileOutcome.retracted(wanted.id, digest="x")) == 0
     assert book.statuses() == ["retracted", "retracted", "committed"]
-    assert not book.manifest.has_pending(book.graph_id)
+    assert not book.manifest.work(book.graph_id)
     assert book.manifest.retractions.withheld(book.graph_id) == {"/e/a": "x", "/e/b": "x"}
     assert book.want("a").status == "retracted"
     # the same content at another path comes in, and may be retracted in its turn
