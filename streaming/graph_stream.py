@@ -296,11 +296,11 @@ class Stream:
         return file
 
     def _take_out(self, files: Sequence[AbsorbedFile]) -> None:
-        self._strike(files)
+        self._retract(files)
         for file in files:
             self._commitment.remove(file)
 
-    def _strike(self, files: Sequence[AbsorbedFile]) -> None:
+    def _retract(self, files: Sequence[AbsorbedFile]) -> None:
         self._steps.begin("retracting", files[0].path)
         started = self._clock()
         gone = {file.digest for file in files}
@@ -504,7 +504,7 @@ class Stream:
                     raise BadEdges("an earlier version of this path is already in the graph")
                 self._require_replaceable(earlier)
                 if self.is_between_files:  # a half-absorbed version has struck it before
-                    self._strike([earlier])
+                    self._retract([earlier])
             start = self._absorb_parts(staged)
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")

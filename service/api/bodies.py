@@ -25,7 +25,7 @@ from peewit.streaming.problems import Problem
 JSON: Final = "application/json"
 
 MAX_JSON_BYTES: Final = 16 << 20
-"""JSON is for little, tables for more. FastAPI reads JSON before it asks for the key."""
+"""JSON is for little, tables for more; FastAPI may read it before it asks for the key."""
 
 LEAST_BYTES_PER_SECOND: Final = 1024
 """A body that is slower for long holds a place that others want."""

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
-from peewit.streaming.edges.csv_tables import typed_edges
+from peewit.streaming.edges.csv_tables import converted
+from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.operations import DELETE, OPERATIONS, read_operations
 
@@ -19,8 +20,12 @@ def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind
         raise BadUpload(
             f"src and dst must be given equally often, at least once, got {len(src)} and {len(dst)}"
         )
-    ends = pa.record_batch({"src": pa.array(src, pa.string()), "dst": pa.array(dst, pa.string())})
-    return as_deletes(typed_edges(ends, node_kind, CHANGES, first_row=0))
+    kind = pa.string() if node_kind == "string" else pa.int64()
+    ends = [
+        converted(pa.array(each, pa.string()), kind, name, 0)
+        for name, each in (("src", src), ("dst", dst))
+    ]
+    return as_deletes(pa.record_batch(ends, ["src", "dst"]))
 
 
 def as_deletes(batch: pa.RecordBatch, columns: EdgeColumns = CHANGES) -> pa.RecordBatch:
@@ -44,14 +49,14 @@ def require_deletes(column: pa.Array, name: str, first_row: int) -> None:
         )
 
 
-def write_deletes(batches: Iterable[pa.RecordBatch], into: IO[bytes]) -> None:
+def write_deletes(batches: Iterable[pa.RecordBatch], into: IO[bytes], node_kind: NodeKind) -> None:
     """Write rows as an Arrow stream, then seek to its start."""
-    remaining = (batch for batch in batches if batch.num_rows)
-    first = next(remaining, None)
-    if first is None:
+    kind, n_rows = id_type(node_kind), 0
+    schema = pa.schema([("src", kind), ("dst", kind), ("op", pa.string())])
+    with pa.ipc.new_stream(into, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch.cast(schema))
+            n_rows += batch.num_rows
+    if not n_rows:
         raise BadUpload("there must be at least one pair to delete")
-    with pa.ipc.new_stream(into, first.schema) as writer:
-        writer.write_batch(first)
-        for batch in remaining:
-            writer.write_batch(batch.cast(first.schema))
     into.seek(0)

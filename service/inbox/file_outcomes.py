@@ -1,11 +1,13 @@
 """Outcomes of files in the manifest: which status follows which, and what other files they move.
 
-==========  ============  ============  ============  ============ status      committed     kept
-retracted     others ==========  ============  ============  ============  ============ pending
-committed     committed     retracted     that one retracting  retracting    committed     retracted
-retracted retracted   (refused)     committed     retracted     retracted others      same or none
-same or none  same or none  same or none ==========  ============  ============  ============
-============
+==========  ============  ============  ============  ============
+status      committed     kept          retracted     others
+==========  ============  ============  ============  ============
+pending     committed     committed     retracted     that one
+retracting  retracting    committed     retracted     retracted
+retracted   (refused)     committed     retracted     retracted
+others      same or none  same or none  same or none  same or none
+==========  ============  ============  ============  ============
 
 *Same or none*: an outcome may be reported again, any other is refused. *Kept* is a file that is in
 the graph though it was to be retracted. A retraction that is requested while ingest reads the file

@@ -1,9 +1,9 @@
 """Manifest of a graph: files found in its sources and gathered pushes, and their state.
 
 A file is the unit of commitment: pending until ingest has taken it whole, refused it whole, or met
-its content before; `retractions` says which files leave the graph again. `position` is the order of
-ingest. It grows in the order of the commits, so nothing ever appears in front of a file that is
-being read.
+its content before; `retractions` says which files leave the graph again. `position` is the order
+within files and within pushes, which go before files that wait. It grows in the order of the
+commits, so nothing ever appears in front of a file that is being read.
 """
 
 from collections.abc import Mapping, Sequence

@@ -31,7 +31,7 @@ HEAVY_OPTIONS = frozenset(
         *("without_doubtful", "replicas", "label_shares"),
     }
 )
-"""Options of solve jobs that take any model long (`tasks.solve_options`)."""
+"""Options of solve jobs that take any model long (`tasks.solving.solve_options`)."""
 
 LABEL_COLUMN: Final = "label_column"
 """Parameter of jobs with labels: their column, by default the one without a name."""

@@ -135,12 +135,12 @@ class Labeling:
         GraphNotFound
             The graph was deleted.
         """
-        # before the transaction: building the table of a large index takes seconds
         givers = {
             name: row_givers(rows, origin=origin, annotator=annotator)
             for name, rows in given.items()
         }
         are_known: dict[str, BoolArray] = {}
+        # before the transaction: building the table of a large index takes seconds
         if unknown == "refuse":
             for name, rows in given.items():
                 ids = node_array(rows.nodes, graph.settings.node_ids)

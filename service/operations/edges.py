@@ -1,7 +1,7 @@
 """Edges by push."""
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Annotated, BinaryIO, Final
 
@@ -141,18 +141,20 @@ def delete_edges(
     """Delete all edges between some pairs of nodes.
 
     The first `src` and the first `dst` are one pair, and so on; either end may come first. Edges
-    that come later stay; of a pair without edges nothing happens. It is answered as a push is, of
-    which it is one; more pairs go into a push with a column `op`.
+    that come later stay, also those of files that still wait; of a pair without edges nothing
+    happens. It is answered as a push is, of which it is one; more pairs go into a push with a
+    column `op`, as clients in Python send them.
     """
     content = io.BytesIO()
-    write_deletes([deletes_of_pairs(src, dst, graph.settings.node_ids)], content)
+    kind = graph.settings.node_ids
+    write_deletes([deletes_of_pairs(src, dst, kind)], content, kind)
     return _pushed(
         here,
         graph,
         content,
         Format.ARROW,
         digest=sha256(content.getvalue()).hexdigest(),
-        columns=CHANGES,
+        columns=replace(CHANGES, missing_ids="keep"),
         idempotency_key=idempotency_key,
     )
 

@@ -19,6 +19,7 @@ from peewit.service.operations.bodies import Body
 from peewit.service.tasks.job_kind import GraphKind, Kind, ModelKind
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.solving.solve_options import validate_solve
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 Priority = Annotated[
     int,
@@ -61,11 +62,11 @@ class Solve(Body):
     Those left out take their defaults.
     """
 
-    model: str = Field(examples=["stable-hfs"])
+    model: str = Field(DEFAULT_MODEL, examples=["stable-hfs"])
     parameters: dict[str, Any] = Field({})
 
     @model_validator(mode="after")
-    def _is_valid(self) -> Self:
+    def _is_solvable(self) -> Self:
         validate_solve(self.model, self.parameters)
         return self
 

@@ -46,6 +46,8 @@ class GivenLabelIn(LabelIn):
 class LabelColumnsIn(Body):
     """Labels to put: of the column without a name, or with `label_column` of named ones."""
 
+    # Described here, read by `json_labels`, which names the row of a fault.
+
     labels: list[GivenLabelIn] | list[LabelRowIn]
 
 
@@ -150,7 +152,7 @@ def put_labels(
     origin: Origin = None,
     annotator: Annotator = None,
 ) -> LabelsOut:
-    """Put labels; the latest of a node holds, and all are durable before the answer.
+    """Put labels; of several calls the latest holds, and all are durable before the answer.
 
     With `label_column` those of one or several columns, all of them or none. Labels of nodes that
     were suggested are not judged by: say their `origin`. Who has given them is `annotator`, or else

@@ -17,7 +17,8 @@ from peewit.service.predictions.questions import Queue
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suggestions import MAX_SUGGESTIONS
 from peewit.service.tables.formats import json_integer
-from peewit.service.tables.uploads import BadUpload, json_labels, node_id
+from peewit.service.tables.uploads import BadUpload, LabelColumns, json_labels, node_id
+from peewit.service.tables.uploads.label_words import AS_SAID
 from peewit.service.wire.labels import Label, LabelReceipt
 from peewit.service.wire.opinions import (
     Disagreement,
@@ -160,7 +161,7 @@ def put_opinions(
     withdraws the answer before; of one call each node has one answer.
     """
     rows = [each.model_dump() for each in opinions]
-    given = json_labels(rows, graph.settings.node_ids)[""]
+    given = json_labels(rows, graph.settings.node_ids, LabelColumns(words=AS_SAID))[""]
     receipt = here.home.second_opinions.answer(
         graph, given, annotator=here.given_by(annotator), column=label_column or ""
     )

@@ -16,6 +16,7 @@ from peewit.service.tables.uploads import (
     json_labels,
 )
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.table_formats import Format
 
 Pieces = Iterable[bytes | memoryview]
@@ -77,6 +78,12 @@ class JsonUpload:
         self, _here: Here, graph: GraphRecord, columns: LabelColumns
     ) -> Mapping[str, UploadedLabels]:
         """Its labels, which have the usual names; raises as `json_labels`."""
+        usual_names = {*PLAIN_LABELS.all, *graph.settings.columns.values()}
+        for argument, column in (("node", columns.node), ("label", columns.label)):
+            if column not in {*usual_names, columns.into}:
+                raise BadArgument(
+                    argument, f"must be left out beside JSON, whose names are fixed, got {column!r}"
+                )
         name = "<label_column>" if columns.names else "label"
         rows = self.rows("labels", f'{{"node": ..., "{name}": ...}}')
         usual = replace(columns, node=PLAIN_LABELS.node, label=PLAIN_LABELS.label)

@@ -24,7 +24,7 @@ class Job(Settling):
     priority: int
     status: JobStatus
     phase: str | None = described("What it is doing.")
-    progress: float | None = described("Part of the phase that is done, in [0, 1].")
+    progress: float | None = described("Part of the whole job that is done, in [0, 1].")
     expected_end_at: datetime | None = described(
         "By its pace and the last equal job; null where neither tells."
     )

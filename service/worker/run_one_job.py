@@ -7,6 +7,7 @@ from time import monotonic, sleep
 from typing import Final
 
 from peewit.service.database.engine import Database
+from peewit.service.inbox.confinement import confine_redirects
 from peewit.service.jobs.job import Job
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.jobs.worker_registry import WorkerRegistry
@@ -97,4 +98,5 @@ def run_all_until_finished(
 
 def _runner(settings: Settings) -> TaskRunner:
     """Runs tasks in this process as a child would."""
+    confine_redirects(settings.source_hosts)
     return TaskRunner(memory_bytes=settings.child_memory_bytes, n_threads=settings.n_threads)

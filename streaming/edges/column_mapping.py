@@ -115,7 +115,9 @@ class EdgeColumns:
 
     def check(self, names: Sequence[str], *, row: int | None = None) -> None:
         """Raise BadEdges unless ``names`` holds every column once; say which ones are meant."""
-        is_needed = {"weight": self.needs_weight, "op": self.needs_op}
+        # a table of changes may delete alone, and what is deleted needs no time
+        may_delete = self.op is not None and self.op in names
+        is_needed = {"weight": self.needs_weight, "op": self.needs_op, "time": not may_delete}
         for argument, name in self.by_argument:
             count = names.count(name)
             if count > 1:

@@ -88,8 +88,9 @@ def read_columns(
     time = None
     if columns.time is not None:
         is_free = None if op is None else op == DELETE
+        has_times = columns.time in table.schema.names
         time = read_times(
-            table.column(columns.time),
+            table.column(columns.time) if has_times else pa.nulls(table.num_rows),
             columns.time,
             columns.time_unit,
             first_row,

@@ -207,9 +207,9 @@ class SparsifierState:
     n_struck: int = 0  # records that left as their edges were deleted
     n_struck_since_cards: int = 0
     log_version: int = 0  # of the log's dead rows; 0 where none are
-    n_unresolved: int = 0  # pairs and files removed since the log was resolved
+    n_unresolved: int = 0  # pairs and files removed since the log was resolved; 1 to try again
     n_resolved_files: int = 0  # the first files, whose deletes are resolved
-    n_dead: int = 0  # dead edges of the log, as far as it was resolved
+    n_dead: int = 0  # rows that were counted as edges and do not live, as far as is resolved
     n_unmatched: int = 0  # deleted pairs without an edge, as far as the log was resolved
     n_repairs: int = 0  # how often a part of the edges was sampled anew after deletes
     n_rebuilds: int = 0  # how often all of them were

@@ -483,7 +483,7 @@ class Absorption:
                 self._absorb(chain((first,), blocks), staged)
             if not changing:
                 return
-            added = self._delete(changing[0])
+            added = self._apply_changes(changing[0])
 
     def _until_changes(
         self, raw_blocks: Iterator[RawBlock], changing: list[RawBlock]
@@ -501,7 +501,7 @@ class Absorption:
     def _changes_of(self, raw: RawBlock) -> Changes:
         return Changes.of(raw, self.nodes, replaces=self._settings.parallel == "replace")
 
-    def _delete(self, raw: RawBlock) -> list[EdgeBlock]:
+    def _apply_changes(self, raw: RawBlock) -> list[EdgeBlock]:
         """Strike what a block deletes; returns the edges that it adds."""
         self._steps.move_on()
         if raw.op is not None and self._settings.deletions == "off":

@@ -37,8 +37,8 @@ from tests.reference.spectrum import spectral_error
 from tests.streaming.test_graph_stream import Crash, Recorder
 
 LENGTH = 3
-COLUMNS = EdgeColumns(time="at")
-CHANGES = EdgeColumns(time="at", op="op")
+COLUMNS = EdgeColumns(time="at", time_unit="s")
+CHANGES = EdgeColumns(time="at", time_unit="s", op="op")
 WINDOW = Window(length=LENGTH, width=1.0, allowed_ahead=5.0)
 NOW = 100.0
 """By the clock of these streams."""

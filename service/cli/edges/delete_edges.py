@@ -56,7 +56,8 @@ def delete(
 ) -> None:
     """Delete all edges between some pairs of nodes.
 
-    Either end may come first. Edges that come later stay; of a pair without edges nothing happens.
+    Either end may come first. Edges that come later stay, also those of files that still wait; of a
+    pair without edges nothing happens.
     The nodes stay known. Files hold the two ends; a feed of changes, which also inserts, is to be
     ingested instead. The graph needs --deletions exact.
     """
@@ -71,14 +72,20 @@ def delete(
                 f"deletions of {name} must be exact, they are off; create another graph with "
                 "--deletions exact"
             )
-        write_deletes(_deletes(graph, edges or (), pair or (), given(src=src, dst=dst)), file)
-        push = home.pushes.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=CHANGES)
+        rows = _deletes(graph, edges or (), pair or (), given(src=src, dst=dst))
+        write_deletes(rows, file, graph.settings.node_ids)
+        columns = replace(CHANGES, missing_ids="keep")
+        push = home.pushes.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=columns)
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
             ended_when_stopped("the deletes are on disk, and the next ingest goes on"),
         ):
-            read_all(home, graph.id, (), stop, is_quiet=True)
+            read_all(
+                *(home, graph.id, (), stop),
+                is_quiet=True,
+                is_done=lambda: home.manifest.pushes.get(graph.id, push.id).status != "pending",
+            )
         push = home.manifest.pushes.get(graph.id, push.id)
         progress = home.graph(name).progress
     if push.file is not None and push.status == "quarantined":
@@ -105,7 +112,7 @@ def _deletes(
     """Rows of all files, then of the pair."""
     kind = graph.settings.node_ids
     said = edge_columns({**graph.settings.columns_of_edges, **named})
-    columns = replace(said, weight=NO_COLUMN, needs_weight=False, time=None)
+    columns = replace(said, weight=NO_COLUMN, needs_weight=False, time=None, missing_ids="keep")
     for path in files:
         table_format, compression = format_of_file(path.name)
         with unpacked(path, compression) as content:

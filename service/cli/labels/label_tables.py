@@ -125,10 +125,17 @@ def put(
         )
         if as_opinions:
             who = here.given_by(annotator)
+            if origin is not None or unknown != "refuse":
+                raise typer.BadParameter(
+                    "must be left out beside --as-opinions, which are of labeled nodes",
+                    param_hint="--unknown" if origin is None else "--origin",
+                )
             read = LabelReading(**named, **reading)
             opinions = rows.labels(here, graph, read.columns(graph))
             receipt = home.second_opinions.answer(graph, opinions[""], annotator=who)
-            tell(f"kept {receipt.accepted:,} opinions of {who}", receipt, as_json=json)
+            kept = f"kept {receipt.accepted:,} opinions of {who}"
+            out = left_out_text(opinions[""].left_out)
+            tell("; ".join(filter(None, [kept, out])), receipt, as_json=json)
             return
         try:
             told = put_labels(

@@ -64,6 +64,9 @@ class LabelWords:
 
 USUAL_WORDS: Final = LabelWords()
 
+AS_SAID: Final = LabelWords(keep_word=tuple(MISSING_WORDS | DOUBTFUL_WORDS))
+"""Every word is a label: a person has said it of one node."""
+
 
 def left_out_text(left_out: Mapping[str, int]) -> str:
     """How many rows were left out, by word; empty where none was."""

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
-from peewit.service.tables.uploads.givers import Giver, giver_columns, read_givers
+from peewit.service.tables.uploads.givers import GIVER_COLUMNS, Giver, giver_columns, read_givers
 from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_labels, values_of
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
 from peewit.service.tables.uploads.label_words import SEVERAL, LabelWords
@@ -42,6 +42,7 @@ from peewit.streaming.edges.table_formats import Format
 
 LabelValue = str | int | float
 
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _WHOLE: Final = re.compile(r"(0|-?[1-9][0-9]{0,17})(\.0)?")
 _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
@@ -103,8 +104,17 @@ def read_labels(
 def json_labels(
     rows: Sequence[object], node_kind: NodeKind, columns: LabelColumns = PLAIN_LABELS
 ) -> dict[str, UploadedLabels]:
-    """Labels of JSON objects, as `read_labels` has them; raises `BadUpload`."""
+    """Labels of JSON objects, as `read_labels` has them; raises `BadUpload`.
+
+    An object holds nothing else: a misspelt ``origin`` would be passed over.
+    """
     columns.require_names()
+    known = {*columns.all, *columns.beside}
+    for row, each in enumerate(rows):
+        if isinstance(each, dict) and not each.keys() <= known | set(GIVER_COLUMNS):
+            name = next(name for name in each if name not in known)
+            rule = f"a row must have {', '.join(sorted(known))} alone"
+            raise BadUpload(rule, argument=excerpt(name), row=row, value=name)
     cells = _cells([json_label_batch(rows, columns)], columns, None)
     return _checked_columns(cells, node_kind, columns)
 
@@ -377,7 +387,7 @@ def parse_labels(labels: list[str]) -> list[Any]:
         return labels
     if all(_WHOLE.fullmatch(label) for label in labels):
         return [int(label.partition(".")[0]) for label in labels]
-    numbers = [float(label) for label in labels]
+    numbers = [int(label) if _INTEGER.fullmatch(label) else float(label) for label in labels]
     are_printed = list(map(repr, numbers)) == labels
     return numbers if are_printed or not all(map(math.isfinite, numbers)) else labels
 

@@ -170,7 +170,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     with phases.phase("solving"):
         key = task.graph_id, (type(model), options.label_column)
         names = labels.class_names if isinstance(labels, Labels) else None
-        start: LastSolution | None = graphs.kept.get(key)
+        start: LastSolution | None = graphs.kept.get(key) if model.uses_start else None
         if start is not None and start.class_names != names:
             start = None
         adjacency = graph.snapshot.graph.adjacency
@@ -182,11 +182,12 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             cancelled=phases.watch.cancelled,
         )
         require_whole(solution)
-        graphs.kept[key] = LastSolution(
-            snapshot=task.snapshot,
-            class_names=names,
-            solution=replace(solution, densities=None, decisive=None, left_out=None),
-        )
+        if model.uses_start:
+            graphs.kept[key] = LastSolution(
+                snapshot=task.snapshot,
+                class_names=names,
+                solution=replace(solution, densities=None, decisive=None, left_out=None),
+            )
     answer = Answered(
         model=model,
         prepared=prepared,

@@ -82,11 +82,6 @@ class Answered:
     judged: JudgedLabels  # those left out to judge
     solution: Solution
 
-    @property
-    def graph_penalty(self) -> float:
-        """Graph penalty of the solution; only of models that have one."""
-        return float(self.solution.stats["graph_penalty"])
-
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Assessment:

@@ -153,6 +153,7 @@ class Auto(FeatureModel, Refinable):
     Latinne and Decaestecker (2002).
     """
 
+    uses_start: ClassVar[bool] = False
     of_graph: ClassVar[str] = "graph"
     is_calibrated: ClassVar[bool] = True
     graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file

@@ -60,6 +60,9 @@ class Model(ABC):
     """Memory of a prepared graph and a few vectors, as a multiple of the graph's own: with Jacobi's
     preconditioner, and with a hierarchy."""
 
+    uses_start: ClassVar[bool] = True
+    """Whether a solve that is given an earlier solution begins with it."""
+
     def __post_init__(self) -> None:
         for parameter in fields(self):
             rule_of(parameter).check(parameter.name, getattr(self, parameter.name))

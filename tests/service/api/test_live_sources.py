@@ -83,7 +83,10 @@ def test_labels_of_a_table_are_told_and_need_a_key_that_may_label(api: Api, tmp_
         ({"kind": "files", "start": "5"}, "start must be left out"),
         ({"replaces": True}, "replaces must be off"),
         ({"columns": {"from": "a"}}, "columns must name"),
-        ({"holds": "labels", "columns": {"src": "a"}}, "columns must name node, label, op alone"),
+        (
+            {"holds": "labels", "columns": {"src": "a"}},
+            "columns must name node, label, op, keep_word alone",
+        ),
         ({"kind": "files", "holds": "features"}, "holds must be edges for a source of files"),
         ({"label_column": "side"}, "label_column must be left out"),
         ({"url": "http://host/t"}, "PEEWIT_SOURCE_HOSTS"),

@@ -21,7 +21,7 @@ from tests.service.api.conftest import (
 TABLE = pa.table({"node": ["n3", "n33"], "label": [-0.5, 1e3]})
 CONTENT = {
     "application/json": b'{"labels":[{"node":"n3","label":-0.5},{"node":"n33","label":1000.0}]}',
-    CSV: b"node,label\nn3,-0.5\nn33,1e3\n",
+    CSV: b"node,label\nn3,-0.5\nn33,1000.0\n",
     NDJSON: b'{"node":"n3","label":-0.5}\n{"node":"n33","label":1000.0}\n',
     PARQUET: as_parquet(TABLE),
     ARROW: as_arrow(TABLE),

@@ -38,7 +38,7 @@ def test_edges_leave_by_their_time(graph: Api) -> None:
         "by": "time",
         "width": DAY,
         "allowed_ahead": DAY,
-        "time_unit": "s",
+        "time_unit": None,
     }
     assert before["window"] == {
         "horizon": "2026-01-05T00:00:00Z",

@@ -30,7 +30,8 @@ def test_failures_are_json_in_the_form_of_the_api(peewit: Peewit, tmp_path: Path
     labels = tmp_path / "labels.csv"
     labels.write_text("node,label\na,x\nb,x\nb,y\n")
     twice = _error(peewit("labels", "put", "g", labels, "--json"))
-    assert (twice["title"], twice["row"], twice["value"]) == ("Invalid content", 2, "'y'")
+    assert (twice["title"], twice["argument"]) == ("Invalid content", "node")
+    assert "'b' has 'x' in row 1 and 'y' in row 2" in twice["detail"]
     labels.write_text("node,label\na,x\n")
     unknown = _error(peewit("labels", "put", "g", labels, "--json"))
     assert (unknown["title"], unknown["refused"], unknown["n_refused"]) == (

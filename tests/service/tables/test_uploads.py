@@ -256,7 +256,7 @@ def test_a_label_that_is_no_text_is_shown() -> None:
 
 def test_labels_of_other_types_are_refused() -> None:
     raw = pa.table({"node": ["a"], "label": [b"x"]})
-    with pytest.raises(BadUpload, match="'label' must be a 64-bit integer, a real number or"):
+    with pytest.raises(BadUpload, match="must hold text, numbers, truth values or dates"):
         read_labels(written(raw, Format.PARQUET), Format.PARQUET, "string")
 
 
