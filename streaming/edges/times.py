@@ -63,8 +63,16 @@ def read_times(
             argument="time",
         )
     if is_free is not None and column.null_count:
-        zero = pa.scalar("0" if kind in _STRINGS else 0, kind)
-        column = pc.if_else(pc.and_(column.is_null(), pa.array(is_free)), zero, column)
+        rows = np.flatnonzero(~(is_free & column.is_null().to_numpy(zero_copy_only=False)))
+        times = np.zeros(len(column), np.int64)
+        try:
+            times[rows] = read_times(
+                column.take(pa.array(rows)), name, unit, 0, time_format=time_format
+            )
+        except BadEdges as error:
+            error.row = None if error.row is None else first_row + int(rows[error.row])
+            raise
+        return times
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise _fault(name, "must not be null", first_row + row, "null")

@@ -264,3 +264,14 @@ def test_types_of_arrow_that_stand_for_text_are_text(tmp_path: Path) -> None:
         with pa.ipc.new_file(str(tmp_path / "e.arrow"), table.schema) as writer:
             writer.write_table(table)
         assert [edge[0] for edge in edges_of(tmp_path / "e.arrow")] == ends.to_pylist()
+
+
+def test_what_is_deleted_needs_no_time(tmp_path: Path) -> None:
+    columns = EdgeColumns(time="time", op="op")
+    path = tmp_path / "e.csv"
+    path.write_text("src,dst,op\na,b,delete\n")
+    assert edges_of(path, columns) == [("a", "b", 1.0)]
+    path.write_text("src,dst,op\na,b,delete\nc,d,insert\n")
+    with pytest.raises(BadTable, match="'time' must not be null") as caught:
+        edges_of(path, columns)
+    assert caught.value.row == 1
