@@ -358,7 +358,10 @@ class JobQueue:
             return _give_back(connection, row, reason="the worker was told to stop")
 
     def _start(self, connection: Connection, row: Row[Any], worker_id: str) -> Job:
-        """A new attempt at the job; what an earlier one captured or reported is forgotten."""
+        """A new attempt at the job; labels, features and reports of an earlier one are forgotten.
+
+        Its snapshot stays, unless the job is coalesced and takes the newest.
+        """
         started = {
             "status": JobStatus.RUNNING,
             "attempt": row.attempt + 1,
@@ -376,7 +379,7 @@ class JobQueue:
                 "error",
             )
         )
-        if row.coalesce_key is not None:  # which waits for what is newest
+        if row.coalesce_key is not None:
             forgotten["snapshot"] = None
         changed = _change(connection, row, started | forgotten)
         data = {"attempt": changed.attempt, "worker": worker_id}

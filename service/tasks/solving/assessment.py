@@ -4,8 +4,6 @@ All figures are of the snapshot that was solved, even where the job refines its 
 graph.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import asdict, fields
 from typing import Any, cast
 
@@ -24,9 +22,6 @@ from peewit.solvers.models.contract.model import Model, as_classes
 from peewit.solvers.models.harmonic.label_shares import LinearModel, label_shares
 from peewit.solvers.models.harmonic.posterior_variance import posterior_variance
 from peewit.solvers.models.left_out.label_sample import DOUBT
-
-Phase = Callable[[str], AbstractContextManager[None]]
-"""Opens a phase of the job."""
 
 
 def tell_variance(solving: Solving) -> None:

@@ -132,7 +132,7 @@ class _Stage:
 
     phase: str
     applies: Callable[[Solving], object]
-    run: Callable[[Solving], None]  # adds what it finds to the answer or to its assessment
+    run: Callable[[Solving], None]  # adds what it finds to the state; see `Solving`
 
 
 _STAGES: Final = tuple(

@@ -1,8 +1,8 @@
 """Memory of a solving process: how it is divided, from sizes alone, before and in a job.
 
 Decision: figures follow from the graph, the model and the settings, never from what else is in
-memory. Consequence: a job that does not fit is refused when it is submitted, and answers do not
-depend on which graphs are warm.
+memory. Consequence: a job that does not fit is refused when it is submitted, whichever graphs are
+warm.
 """
 
 from typing import Final

@@ -2,8 +2,8 @@
 
 Context: people give one flat set of parameters, on the command line, over HTTP and in
 ``auto_solve``. Decision: options stand among the hyperparameters and are split from them here.
-Consequence: an option is one field of `SolveOptions`, and no model has a hyperparameter of its
-name.
+Consequence: an option is one field of `SolveOptions`, with a stage in `solve`, and no model has a
+hyperparameter of its name.
 """
 
 from collections.abc import Mapping

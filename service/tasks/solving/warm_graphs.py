@@ -1,6 +1,7 @@
 """Warm graphs: snapshots that stay in a child's memory with what models prepared on them.
 
-A changed label costs a warm solve only. Answers do not depend on what is warm.
+A changed label costs a warm solve only. Answers do not depend on what is warm, but for those of
+``auto`` with ``walks="repeated"`` (K13).
 """
 
 import gc
