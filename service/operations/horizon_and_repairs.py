@@ -1,7 +1,7 @@
 """Edges that leave before a window would make them, and edges that are sampled anew."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AwareDatetime
 
@@ -11,6 +11,10 @@ from peewit.service.operations.answers import answer_of
 from peewit.service.operations.declaration import Body, operation
 from peewit.service.operations.here import Here
 from peewit.service.wire.graphs import HorizonState, LastRepair, RepairState
+from peewit.solvers.arguments import BadArgument
+
+_EARLIEST_YEAR: Final = 1990
+"""Of times that are meant: 20260301 is no second of 1970."""
 
 
 @operation("GET /horizon", "read", "ingest", client="horizon")
@@ -47,6 +51,14 @@ def move_horizon(
     beyond the latest edge. Whoever ingests the graph does it, between two files; a command ingests
     what waits itself.
     """
+    window = graph.settings.window
+    is_clock = window is not None and window.time_unit is not None  # which may begin at 0
+    if before.year < _EARLIEST_YEAR and not is_clock:
+        raise BadArgument(
+            "before",
+            f"must be no time before {_EARLIEST_YEAR} where no unit of times is named, got "
+            f"{before.isoformat()}; write a date as 2026-03-01",
+        )
     newest = here.home.snapshots(graph).newest()
     latest = None if newest is None else newest.watermark
     here.home.manifest.wishes.want_horizon(graph.id, before.timestamp(), latest=latest)

@@ -134,7 +134,7 @@ def put(
             opinions = rows.labels(here, graph, read.columns(graph))
             receipt = home.second_opinions.answer(graph, opinions[""], annotator=who)
             kept = f"kept {receipt.accepted:,} opinions of {who}"
-            out = left_out_text(opinions[""].left_out)
+            out = as_options(left_out_text(opinions[""].left_out))
             tell("; ".join(filter(None, [kept, out])), receipt, as_json=json)
             return
         try:
@@ -160,7 +160,11 @@ def put(
     text = f"accepted {told.accepted:,} labels, labels_seq {told.labels_seq}"
     if not (told.accepted or told.left_out):
         text = f"{text}; {file} has no labels"
-    tell("; ".join(filter(None, [text, left_out_text(told.left_out)])), told, as_json=json)
+    tell(
+        "; ".join(filter(None, [text, as_options(left_out_text(told.left_out))])),
+        told,
+        as_json=json,
+    )
 
 
 def show_columns(answer: LabelColumnList, **_: object) -> None:

@@ -53,7 +53,7 @@ def show_evaluation(answer: PredictionEvaluation, **_: object) -> None:
         return
     print_fields({"model": answer.model, **_figures(result)})
     if answer.left_out:
-        say(left_out_text(answer.left_out))
+        say(as_options(left_out_text(answer.left_out)))
     if isinstance(result, Evaluation):
         _print_classes(result)
         if result.threshold is not None:
