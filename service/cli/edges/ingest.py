@@ -405,8 +405,7 @@ def _tell_outcome(
             ids = home.nodes.external_ids(graph, progress.n_nodes)
             if note := doubtful_ids_note(graph, ids.slice(before.progress.n_nodes)):
                 say(f"note: {note}")
-        repair_fault = home.manifest.wishes.of(graph.id).repair_fault
-        if note := graph_note(meta, repair_fault=repair_fault):
+        if note := graph_note(meta, home.manifest.wishes.of(graph.id)):
             say(f"note: {note}")
 
 
