@@ -90,10 +90,13 @@ class StopSignal:
 
 
 @contextmanager
-def exit_after_signal(seconds: float) -> Iterator[None]:
+def exit_after_signal(
+    seconds: float, *, at_exit: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Within the block, end this process at most so many seconds after the first signal.
 
-    For work that may be interrupted anywhere, as it is replayed. The interpreter's own handler
+    For work that may be interrupted anywhere, as it is replayed. ``at_exit`` is called, in another
+    thread, before the process ends in the midst of it. The interpreter's own handler
     writes to a pipe that wakes a thread, so this works in the middle of a long computation too,
     where Python's handlers have to wait.
     """
@@ -105,6 +108,7 @@ def exit_after_signal(seconds: float) -> Iterator[None]:
         is_signal = os.read(read, 1)
         os.close(read)
         if is_signal and not is_over.wait(seconds):
+            at_exit()
             os._exit(128 + signal.SIGTERM)
 
     Thread(target=watch, name="exit-watch", daemon=True).start()

@@ -30,7 +30,7 @@ WORDS: Final = {
     "graph set": (
         "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
         "--allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
-        "--column= --rename= --json"
+        "--column= --rename= --clock-right --json"
     ),
     "graph list": "--json",
     "graph show": "GRAPH --json",

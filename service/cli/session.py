@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
+from typer.core import TyperCommand
 
 from peewit.service.home import Home
 from peewit.streaming.edges.reading_options import READING_OPTIONS
@@ -41,6 +42,7 @@ ModelName = Annotated[
 INTERRUPTED = 130
 """Exit code of a command that a signal has ended."""
 
+_NEGATIVE: Final = re.compile(r"-\d+")
 _CONTROLS: Final = re.compile(r"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that move the cursor, ring or begin a command; not those of colors."""
 
@@ -73,9 +75,35 @@ def keep_columns(home: Home, graph: "GraphRecord", named: Mapping[str, str]) -> 
     say(f"{graph.settings.name} keeps the columns {shown}")
 
 
+class _Command(TyperCommand):
+    """A command that takes negative integers for values, as nodes are called, not for options."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """The parser of what is typed; the library has no setting for this."""
+        parser: Any = super().make_parser(ctx)
+        take_option = parser._process_opts
+
+        def take(typed: str, state: Any) -> None:
+            if _NEGATIVE.fullmatch(typed):
+                state.largs.append(typed)
+            else:
+                take_option(typed, state)
+
+        parser._process_opts = take
+        return parser
+
+
+class _Commands(typer.Typer):
+    """Commands of the class above."""
+
+    def command(self, *names: Any, **options: Any) -> Any:
+        """As that of `typer.Typer`."""
+        return super().command(*names, **{"cls": _Command, **options})
+
+
 def command_group(title: str | None = None) -> typer.Typer:
     """An empty group of commands; those of a group without title stand among the others."""
-    return typer.Typer(
+    return _Commands(
         help=title,
         no_args_is_help=title is not None,
         add_completion=False,

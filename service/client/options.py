@@ -1,6 +1,7 @@
 """Options of a client: server, key, retries and timeouts."""
 
 import os
+import re
 import ssl
 import sys
 from abc import abstractmethod
@@ -13,6 +14,8 @@ from peewit.service.client.call_steps import Request, Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 USER_AGENT: Final = f"peewit-python/{version('peewit')}"
+
+_LOOPBACK: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
 
 Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
@@ -73,11 +76,15 @@ class Connected(Generic[Transport]):
         if key:
             headers["Authorization"] = f"Bearer {key}"
         is_secure = self.url.startswith("https://")  # otherwise nobody needs the certificates
+        is_here = _LOOPBACK.fullmatch(httpx.URL(self.url).host) is not None
+        if is_here and is_secure and verify is True:
+            verify = httpx.create_ssl_context()  # with the certificates that the environment names
         self._open(
             base_url=self.url,
             headers=headers,
             verify=verify if is_secure else False,
             transport=transport,
+            trust_env=not is_here,  # no proxy leads to this machine
         )
 
     def __repr__(self) -> str:

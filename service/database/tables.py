@@ -125,6 +125,8 @@ graphs = Table(
     Column("repair_wanted", Text),  # "due" or "all", until ingest has made it
     Column("repair_fault", Text),  # why ingest could not make it
     Column("horizon_wanted", Float(53)),  # seconds since 1970, until ingest has reached it
+    Column("arrivals_fault", Text),  # why files wait whose arrival a wrong clock may have stamped
+    _time("clock_right_at"),  # when somebody said last that the clock is right
     CheckConstraint("state IN ('active', 'deleted')", name="state"),
 )
 _unique_among("state = 'active'", "uq_graphs_active_name", graphs, "name")

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.leaving.wishes import Wanted
 from peewit.service.wire.graphs import edges_text
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
 from peewit.streaming.snapshots.store import SnapshotMeta
@@ -25,14 +26,16 @@ def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
     )
 
 
-def graph_note(newest: SnapshotMeta | None, *, repair_fault: str | None) -> str:
-    """The note of the newest snapshot, and why edges that it lacks could not be read again.
+def graph_note(newest: SnapshotMeta | None, wanted: Wanted) -> str:
+    """The note of the newest snapshot, and why edges that it lacks were not read or wait.
 
-    Empty where there is nothing to know; ``repair_fault`` is of `Wanted`.
+    Empty where there is nothing to know.
     """
     sentences = [] if newest is None or not newest.note else [newest.note]
-    if repair_fault is not None:
-        sentences.append(fault_text(repair_fault))
+    if wanted.repair_fault is not None:
+        sentences.append(fault_text(wanted.repair_fault))
+    if wanted.arrivals_fault is not None:
+        sentences.append(wanted.arrivals_fault)
     return "; ".join(sentences)
 
 

@@ -5,7 +5,7 @@ Only a hint: listings are the truth, and go on at their pace where the system re
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 class DirectoryWatch:
     """Watches a set of directories; calls ``on_change``, in its own thread, with changed ones."""
 
-    def __init__(self, on_change: Callable[[set[str]], None]) -> None:
+    def __init__(self, on_change: Callable[[Collection[str]], None]) -> None:
         self._on_change = on_change
         self._directories: frozenset[str] = frozenset()
         self._stopped = threading.Event()
@@ -58,13 +58,8 @@ class DirectoryWatch:
                 watch_filter=None,
                 ignore_permission_denied=True,
             ):
-                paths = [Path(path) for _, path in changes]
-                self._on_change(
-                    {
-                        directory
-                        for directory in directories
-                        if any(path.is_relative_to(directory) for path in paths)
-                    }
-                )
+                paths = (Path(path) for _, path in changes)
+                places = {str(place) for path in paths for place in (path, *path.parents)}
+                self._on_change(directories & places)
         except (OSError, RuntimeError) as error:
             _log.warning("directories are listed, not watched", error=str(error))

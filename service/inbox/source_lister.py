@@ -5,8 +5,11 @@ is in the graph and the next pass may begin, so that the pass has the newest row
 more files than passes. If it gave nothing, the pause is as long as it has been quiet. Either pause
 is at least half of the usual one and, while the graph does not rest, at most all of it.
 
-A slow or absent store delays neither other sources nor pushes. A fault of a source is stored with
-the source, for people to see, and never held against its files.
+Where a process was killed while it read a live source, that is a failure of the source.
+
+A few are listed at once, and the next begins when one ends; those first that the watcher of
+directories has told of. A slow or absent store delays neither other sources nor pushes. A fault of
+a source is stored with the source, for people to see, and never held against its files.
 """
 
 import math
@@ -31,16 +34,24 @@ from peewit.service.inbox.inbox_records import ListedFile, SourceNotFound, Sourc
 from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.settled_files import Settling, has_end_of_format
+from peewit.service.live_sources.in_hand import InHand
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings
 from peewit.streaming.edges.sources import EdgeFiles
+
+READING: Final = "reading"
+"""Directory of the home with a mark of each live source that is being read."""
 
 LONGEST_REST_SECONDS: Final = 300.0
 """Between two tries of a source that fails again and again."""
 
 _AT_ONCE: Final = 4
 _NOTE_SECONDS: Final = 60.0
+_NOTE_TOGETHER_SECONDS: Final = 5.0
 _LEAST_GAP_SECONDS: Final = 0.2
+_LISTING_SHARE: Final = 0.2
+"""Of a processor, that listings of all sources take at most where nothing has changed."""
+
 _MAX_SHOWN: Final = 1000
 _LEAST_SHARE: Final = 0.5
 """Of the usual pause, between two readings of a live source: each becomes a file of the graph."""
@@ -65,13 +76,19 @@ class _Watch:
     noted_at: float | None = None
     n_list_failures: int = 0
     n_read_failures: int = 0
+    is_told: bool = False  # whether the watcher has told of it
     is_told_slow: bool = False
     is_settled: bool = False
     given_at: float = -math.inf
     read_on_at: float = math.inf
     directory: str | None = None
+    busy_seconds: float = 0.0  # of a processor, that the last listing of files took
     registered: dict[str, ListedFile] = field(default_factory=dict)
     passed_over: frozenset[str] = frozenset()
+
+    @property
+    def has_news(self) -> bool:
+        return self.is_told or len(self.settling) > 0
 
     @property
     def has_failed(self) -> bool:
@@ -104,12 +121,17 @@ class SourceLister:
         self._on_change = on_change
         self._listing = listing
         self._reader = reader
+        self._in_hand = InHand()
         self._is_closed = False
         self._polled_at = -math.inf
         self._watches: dict[str, _Watch] = {}
         self._sources: dict[str, frozenset[str]] = {}
         self._changed = threading.Condition()
+        self._choosing = threading.Lock()
+        self._resting: frozenset[str] = frozenset()
         self._n_listing = 0
+        self._listed: set[str] = set()
+        self._listed_noted_at = -math.inf
         self._watch = DirectoryWatch(self._wake)
 
     def poll(self, graph_ids: Iterable[str], *, resting: Collection[str] = ()) -> None:
@@ -133,12 +155,12 @@ class SourceLister:
         self._watch.set(
             watch.directory for watch in present.values() if watch.source.follow and watch.directory
         )
-        n_listing = sum(self._is_listed(watch) for watch in present.values())
-        for watch in sorted(present.values(), key=lambda watch: watch.list_at):
-            if watch.listing_since is not None:
-                self._tell_if_slow(watch)
-            elif n_listing < _AT_ONCE and self._is_due(watch, resting):
-                n_listing += self._begin(watch)
+        for watch in present.values():
+            self._tell_if_slow(watch)
+        self._note_listed()
+        self._resting = frozenset(resting)
+        while (due := self._take_due()) is not None:
+            threading.Thread(target=self._list_all, args=(due,), name="list", daemon=True).start()
 
     def wait(self, seconds: float) -> bool:
         """Wait some time for listings under way; whether all have ended."""
@@ -150,7 +172,10 @@ class SourceLister:
 
         What was due at the last `poll` and was not begun waits for a change.
         """
-        times = (time for watch in self._watches.values() for time in self._times_of(watch))
+        is_full = self._n_listed() >= _AT_ONCE
+        times = (
+            time for watch in self._watches.values() for time in self._times_of(watch, is_full)
+        )
         return min((time for time in times if time > self._polled_at), default=math.inf)
 
     def resting(self, graph_id: str) -> list[str]:
@@ -181,6 +206,11 @@ class SourceLister:
         """Begin nothing more; listings under way end with the process."""
         self._is_closed = True
         self._watch.close()
+        self.release()
+
+    def release(self) -> None:
+        """Note that this process is not killed, though it may end in the midst of a reading."""
+        self._in_hand.release()
 
     def _watch_of(self, graph_id: str, source: SourceRecord) -> _Watch:
         """The state of a source; one whose failures were forgiven is tried at once."""
@@ -191,7 +221,7 @@ class SourceLister:
                 unfinished_seconds=self._settings.unfinished_seconds,
                 has_end=has_end_of_format,
             )
-            return _Watch(graph_id, source, settling)
+            return _Watch(graph_id, source, settling, n_list_failures=source.n_failures)
         if watch.has_failed and watch.source.n_failures and not source.n_failures:
             watch.n_list_failures = watch.n_read_failures = 0
             watch.list_at = watch.read_at = 0.0
@@ -210,6 +240,37 @@ class SourceLister:
             if watch.graph_id == graph_id:
                 watch.registered = {}
 
+    def _take_due(self) -> _Watch | None:
+        """The source to list next, if there is room, marked as under way."""
+        with self._choosing:
+            if self._is_closed or self._n_listed() >= _AT_ONCE:
+                return None
+            now = self._clock()
+            waiting = [
+                watch
+                for watch in self._watches.values()
+                if watch.listing_since is None and min(watch.list_at, watch.read_on_at) <= now
+            ]
+            waiting.sort(key=lambda watch: (not watch.has_news, watch.list_at))
+            for watch in waiting:
+                if self._is_due(watch, self._resting) and self._begin(watch):
+                    return watch
+        return None
+
+    def _n_listed(self) -> int:
+        return sum(self._is_listed(watch) for watch in self._watches.values())
+
+    def _list_all(self, watch: _Watch) -> None:
+        """List a source, then what is due in this thread, so that nothing waits for a round."""
+        due: _Watch | None = watch
+        while due is not None:
+            self._list(due)
+            due = self._take_due()
+            with self._changed:
+                self._n_listing -= 1
+                self._changed.notify_all()
+        self._on_change()
+
     def _is_due(self, watch: _Watch, resting: Collection[str]) -> bool:
         now = self._clock()
         if watch.read_on_at == math.inf:
@@ -219,9 +280,11 @@ class SourceLister:
             return False
         return watch.list_at <= now or not self._manifest.live.waiting_bytes(watch.source.id)
 
-    def _times_of(self, watch: _Watch) -> tuple[float, ...]:
-        """When a source may be due, or late."""
+    def _times_of(self, watch: _Watch, is_full: bool) -> tuple[float, ...]:
+        """When a source may be due, which threads look at while all are busy, or late."""
         if watch.listing_since is None:
+            if is_full:
+                return (watch.read_at,)
             return watch.list_at, watch.read_on_at, watch.read_at
         return () if watch.is_told_slow else (watch.listing_since + self._settings.stall_seconds,)
 
@@ -240,10 +303,9 @@ class SourceLister:
             watch.list_at = watch.read_on_at = math.inf
             return False
         watch.listing_since = self._clock()
-        watch.is_told_slow = False
+        watch.is_told = watch.is_told_slow = False
         with self._changed:
             self._n_listing += 1
-        threading.Thread(target=self._list, args=(watch,), name="list", daemon=True).start()
         return True
 
     def _has_given(self, source: SourceRecord) -> bool:
@@ -275,10 +337,6 @@ class SourceLister:
             self._note_success(watch)
         finally:
             watch.listing_since = None
-            with self._changed:
-                self._n_listing -= 1
-                self._changed.notify_all()
-            self._on_change()
 
     def _read(self, watch: _Watch) -> None:
         """Read a live source on; while it gives chunks it does not count as slow."""
@@ -288,7 +346,8 @@ class SourceLister:
         def go_on() -> None:
             watch.listing_since = watch.given_at = self._clock()
 
-        self._reader.read(watch.source, should_stop=lambda: self._is_closed, on_chunk=go_on)
+        with self._in_hand.marked(self._settings.home / READING / watch.source.id):
+            self._reader.read(watch.source, should_stop=lambda: self._is_closed, on_chunk=go_on)
         now, longest = self._clock(), self._settings.list_seconds
         least = _LEAST_SHARE * longest
         if watch.given_at >= began:
@@ -298,6 +357,7 @@ class SourceLister:
 
     def _take(self, watch: _Watch, began: float) -> None:
         """List a source and register what is whole."""
+        busy = time.thread_time()
         listed, passed_over = list_files(watch.source, home=self._settings.home)
         watch.directory = _local_directory(watch.source.url)
         ended = self._clock()
@@ -324,9 +384,13 @@ class SourceLister:
         still = set(listed)
         watch.registered = {path: file for path, file in before.items() if file in still}
         watch.registered.update({file.path: file for file in fresh})
+        watch.busy_seconds = time.thread_time() - busy
         pause = self._settings.list_seconds
         if len(watch.settling):
             pause = max(min(pause, self._settings.settle_seconds), _LEAST_GAP_SECONDS)
+        else:
+            busy = sum(each.busy_seconds for each in self._watches.values())
+            pause = max(pause, min(busy / _LISTING_SHARE, LONGEST_REST_SECONDS))
         watch.list_at = ended + pause
 
     def _rest(self, n_failures: int) -> float:
@@ -363,8 +427,19 @@ class SourceLister:
             return
         is_recent = watch.noted_at is not None and now - watch.noted_at < _NOTE_SECONDS
         if not is_recent:
+            if watch.noted_at is None:
+                self._note(watch, None)
+            else:
+                self._listed.add(watch.source.id)
             watch.noted_at = now
-            self._note(watch, None)
+
+    def _note_listed(self) -> None:
+        """Store successes that are no news, together: every change of the database wakes others."""
+        now = self._clock()
+        if self._listed and now - self._listed_noted_at >= _NOTE_TOGETHER_SECONDS:
+            self._listed_noted_at = now
+            listed, self._listed = self._listed, set()
+            self._manifest.sources.note_listed(listed)
 
     def _note(self, watch: _Watch, error: str | None) -> None:
         try:
@@ -372,11 +447,12 @@ class SourceLister:
         except OperationalError as unreachable:
             _log.warning("state of a source not stored", error=str(unreachable.orig))
 
-    def _wake(self, directories: set[str]) -> None:
+    def _wake(self, directories: Collection[str]) -> None:
         soon = self._clock() + _LEAST_GAP_SECONDS
         with self._changed:
             for watch in self._watches.values():
                 if not watch.n_list_failures and watch.directory in directories:
+                    watch.is_told = True
                     watch.list_at = min(watch.list_at, soon)
         self._on_change()
 

@@ -1,6 +1,6 @@
 """Sources of all graphs: where ingest looks for files, and how the last look ended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -34,6 +34,7 @@ _OF_GRAPH: Final = (
     .where(sources.c.graph_id == bindparam("graph"), sources.c.removed_at.is_(None))
     .order_by(sources.c.url)
 )
+_AT_ONCE: Final = 500
 _MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
 
@@ -202,6 +203,15 @@ class SourceStore:
         )
         with self._database.write() as connection:
             connection.execute(update(sources).where(sources.c.id == source_id).values(**values))
+
+    def note_listed(self, source_ids: Collection[str]) -> None:
+        """Store that sources were listed, as they were before; nothing for those that failed."""
+        ids = list(source_ids)
+        with self._database.write() as connection:
+            for start in range(0, len(ids), _AT_ONCE):
+                mine = sources.c.id.in_(ids[start : start + _AT_ONCE])
+                is_well = and_(mine, sources.c.n_failures == 0)
+                connection.execute(update(sources).where(is_well).values(listed_at=now()))
 
 
 def _is_refused(source_id: str) -> ColumnElement[bool]:

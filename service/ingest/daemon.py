@@ -76,8 +76,8 @@ PASS_BYTES: Final = 4 * 2**30
 """Bytes of source files after which a pass ends, so that pushes need not wait for all of them."""
 
 LONGEST_GATHER_SECONDS: Final = 30.0
-ERASING_SECONDS: Final = 2.0
-"""How long a graph rests whose erased nodes wait for jobs to end."""
+WAITING_SECONDS: Final = 2.0
+"""How long a graph rests whose erased nodes wait for jobs to end, or whose files for the clock."""
 
 KEYED_PUSH_SECONDS: Final = 30 * 86_400.0
 """How long an Idempotency-Key is remembered once its push is in the graph."""
@@ -121,7 +121,7 @@ class IngestDaemon:
         self._settings = settings
         self._renewer = renewer
         self._clock = clock
-        self._ingestor = Ingestor(database, settings, renewer=renewer)
+        self._ingestor = Ingestor(database, settings, renewer=renewer, monotonic=clock)
         self._home = self._ingestor.home
         self._catalog, self._manifest = self._home.catalog, self._home.manifest
         self._steps = Steps() if renewer is None else ReportedSteps(renewer)
@@ -282,10 +282,10 @@ class IngestDaemon:
             self._repairs_rest_until[record.id] = self._clock() + max(rest, REPAIR_RETRY_SECONDS)
         if not report.is_cut:
             took = self._clock() - began
-            if report.is_erasing:
-                took = max(took, ERASING_SECONDS)
+            if report.is_erasing or report.has_doubtful:
+                took = max(took, WAITING_SECONDS)
             self._rests_until[record.id] = self._clock() + min(took, LONGEST_GATHER_SECONDS)
-        if report.is_erasing and not report.n_ended:
+        if (report.is_erasing or report.has_doubtful) and not report.n_ended:
             return True
         _log.info(
             "ingested",

@@ -5,8 +5,10 @@ one process at a time the writer.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,6 +19,7 @@ from peewit.service.home import Home
 from peewit.service.inbox.confinement import confine_redirects
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained, list_files
+from peewit.service.ingest.arrivals import ArrivalClock
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.ingest.live_reading import live_reader
 from peewit.service.ingest.open_graph import (
@@ -40,12 +43,19 @@ class Ingestor:
     """Brings pending files into graphs.
 
     The ``renewer`` renews leases while factorizations block this process, and stores its steps.
+    Clocks of arrivals run on by ``monotonic`` seconds.
     """
 
     def __init__(
-        self, database: Database, settings: Settings, *, renewer: Renewer | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        renewer: Renewer | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.home = Home(database, settings)
+        self._arrivals = defaultdict[str, ArrivalClock](partial(ArrivalClock, monotonic))
         self._renewer = renewer
         self._manifest = self.home.manifest
         self._reader = live_reader(self.home)
@@ -214,4 +224,5 @@ class Ingestor:
                 should_stop=should_stop,
                 on_event=on_event,
                 clock=clock,
+                arrivals=self._arrivals[graph_id],
             )

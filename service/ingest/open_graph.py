@@ -29,6 +29,7 @@ from peewit.service.inbox.manifest import Work
 from peewit.service.inbox.needed_files import is_in_inbox
 from peewit.service.inbox.push_gatherer import gather_pushes
 from peewit.service.inbox.source_store import Reading
+from peewit.service.ingest.arrivals import ArrivalClock
 from peewit.service.ingest.bookkeeping import Bookkeeper
 from peewit.service.ingest.erased_traces import Traces
 from peewit.service.ingest.erasing import Eraser
@@ -40,6 +41,7 @@ from peewit.service.redaction import redacted
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
+from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
@@ -77,6 +79,7 @@ class IngestReport:
     unreadable: Mapping[str, FileUnreadable] = field(default_factory=dict)  # one by source
     is_cut: bool = False  # whether files were left for the next pass
     is_erasing: bool = False  # whether nodes are hidden that cannot be erased yet
+    has_doubtful: bool = False  # whether files wait whose arrival a wrong clock may have stamped
     repair_fault: str | None = None  # why a repair failed; it stays wanted
 
     @property
@@ -95,6 +98,7 @@ class _Pass:
     source_ids: set[str] = field(default_factory=set)
     unreadable: dict[str, FileUnreadable] = field(default_factory=dict)
     is_cut: bool = False
+    has_doubtful: bool = False
 
 
 class OpenGraph:
@@ -110,8 +114,10 @@ class OpenGraph:
         should_stop: Callable[[], bool],
         on_event: Callable[[IngestEvent], None],
         clock: Callable[[], float],
+        arrivals: ArrivalClock,
     ) -> None:
         self.record = record
+        self._arrivals = arrivals
         self._steps = (
             Steps()
             if renewer is None
@@ -224,6 +230,7 @@ class OpenGraph:
             unreadable=this.unreadable,
             is_cut=this.is_cut,
             is_erasing="erase" in work,
+            has_doubtful=this.has_doubtful,
             repair_fault=this.repair_fault,
         )
 
@@ -287,7 +294,7 @@ class OpenGraph:
         self._steps.begin("choosing files")
         passed_over = self._pass.passed_over
         pending = self._manifest.pending(self.record.id, passed_over=passed_over) if work else []
-        admitted = self._eraser.admitted(pending)
+        admitted = self._believed(self._eraser.admitted(pending))
         taken = _up_to(admitted, max_bytes)
         lost = [] if self._is_checked else self._lost_files(pending)
         self._is_checked |= is_between_files
@@ -295,6 +302,28 @@ class OpenGraph:
         self._pass.source_ids.update(file.source_id for file in files if file.source_id is not None)
         self._pass.is_cut = len(taken) < len(admitted)
         self._ingest(files, is_whole=bool(lost))
+
+    def _believed(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
+        """The files but those that a wrong clock may have stamped; stores why they wait."""
+        window, graph_id = self.record.settings.window, self.record.id
+        if window is None or window.by != "arrival":
+            return files
+        wanted = self._manifest.wishes.of(graph_id)
+        self._arrivals.learn(self._stream.state.watermark)
+        if wanted.clock_right_at is not None:
+            self._arrivals.learn(round(wanted.clock_right_at.timestamp() * SECOND))
+        believed = self._arrivals.believed(files, window, in_hand=self._stream.current_path)
+        ids = {file.id for file in believed}
+        waiting = [file for file in files if file.id not in ids]
+        fault = self._arrivals.fault(
+            waiting, window, present=time.time(), name=self.record.settings.name
+        )
+        if fault != wanted.arrivals_fault:
+            if fault is not None:
+                _log.warning("arrivals in doubt", graph=self.record.settings.name, reason=fault)
+            self._manifest.wishes.note_arrivals(graph_id, fault, lease=self.lease)
+        self._pass.has_doubtful = bool(waiting)
+        return believed
 
     def _erase(self, take_steps: Callable[[], bool]) -> None:
         """Take steps of erasing nodes.

@@ -141,8 +141,12 @@ class IngestSteps:
         return [*stuck, *failing, *self.failing_graphs()]
 
     def failing_graphs(self) -> list[IngestFault]:
-        """Graphs that could not be thinned, or not be read again."""
-        has_failed = or_(graphs.c.n_failed_embeddings > 0, graphs.c.repair_fault.is_not(None))
+        """Graphs that could not be thinned or read again, or whose clock is in doubt."""
+        has_failed = or_(
+            graphs.c.n_failed_embeddings > 0,
+            graphs.c.repair_fault.is_not(None),
+            graphs.c.arrivals_fault.is_not(None),
+        )
         statement = (
             select(graphs).where(graphs.c.state == "active", has_failed).order_by(graphs.c.name)
         )
@@ -152,6 +156,7 @@ class IngestSteps:
         for row in rows:
             causes = {
                 "reading edges again": row.repair_fault,
+                "taking edges by their arrival": row.arrivals_fault,
                 "thinning": failed_thinnings_text(row.n_failed_embeddings),
             }
             ids += [

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BufferedReader
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -32,6 +33,7 @@ from peewit.service.live_sources.table_chunks import (
 )
 from peewit.service.redaction import shown_url
 
+_MOST_LINE_BYTES: Final = 1 << 24
 _CHANGE: Final = "_change_type"
 _DELETING: Final = pa.array(["delete", "update_preimage"])
 _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -74,12 +76,15 @@ class DeltaLog:
         self.version: int = self._table.version()
         self.schema = pa.schema(self._table.schema().to_arrow())
         metadata = self._table.metadata()
-        if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
-            raise UnreadableTable(
-                f"delta.columnMapping.mode must be none in {self._shown}, got "
-                f"{metadata.configuration['delta.columnMapping.mode']!r}"
-            )
+        self._require_unmapped(metadata.configuration)
         self.id = str(metadata.id)
+
+    def _require_unmapped(self, configuration: Mapping[str, str]) -> None:
+        mode = configuration.get("delta.columnMapping.mode", "none")
+        if mode != "none":
+            raise UnreadableTable(
+                f"delta.columnMapping.mode must be none in {self._shown}, got {mode!r}"
+            )
 
     def whole(self, version: int) -> Sequence[Piece]:
         """The files that are the table at a version.
@@ -109,11 +114,17 @@ class DeltaLog:
         return range(version + 1, self.version + 1)
 
     def changes(self, version: int) -> Sequence[Piece]:
-        """What a version changed; raises as `whole` does."""
+        """What a version changed; raises as `whole` does.
+
+        A version that lacks columns, which others before and after it have, would be read as null:
+        it raises `ChangesLost`.
+        """
         added: list[dict[str, Any]] = []
         removed: list[dict[str, Any]] = []
         fed: list[dict[str, Any]] = []
         for action in self._actions(version):
+            if (metadata := action.get("metaData")) is not None:
+                self._require_columns(version, metadata)
             for name, actions in (("add", added), ("remove", removed), ("cdc", fed)):
                 if (file := action.get(name)) is None:
                     continue
@@ -130,6 +141,22 @@ class DeltaLog:
             *(_piece(file, "delete") for file in removed),
             *(_piece(file, "insert") for file in added),
         ]
+
+    def _require_columns(self, version: int, metadata: Mapping[str, Any]) -> None:
+        self._require_unmapped(metadata.get("configuration") or {})
+        names = {field["name"] for field in json.loads(metadata["schemaString"])["fields"]}
+        lacking = set(self._access.columns.of(self.schema.names)) - names
+        if lacking and version:
+            before = pa.schema(self._at(version - 1).schema().to_arrow()).names
+            if lost := sorted(lacking & set(before)):
+                raise self._unnamed(f"version {version}", lost)
+
+    def _unnamed(self, what: str, columns: Sequence[str]) -> ChangesLost:
+        return ChangesLost(
+            f"{what} of {self._shown} must have the columns {', '.join(map(repr, columns))}, which "
+            "were renamed or dropped and are back; make the graph anew from the whole table, or "
+            "begin after a version that has them again with --from, without the changes before it"
+        )
 
     def batches(
         self,
@@ -156,6 +183,9 @@ class DeltaLog:
         is_feed = piece.effect.startswith("feed")
         with source, pa.parquet.ParquetFile(source) as file:
             held = [name for name in columns if name in file.schema_arrow.names]
+            lost = set(self._access.columns.nodes) & set(columns) - {*held, *piece.partition}
+            if lost:
+                raise self._unnamed(f"file {piece.name!r} in version {version}", sorted(lost))
             read = [*held, _CHANGE] if is_feed else held
             for row, table in read_rows(file, read, first_row=first_row, most_rows=most_rows):
                 meant = _meant(_without_views(table), piece.effect)
@@ -198,11 +228,15 @@ class DeltaLog:
         self._require_log(version)
         path = _commit(version)
         self._require_allowed(path)
-        with self._files.open_input_stream(path) as file:
-            text = file.read().decode()
-        for line in text.splitlines():
-            if line.strip():
-                yield json.loads(line)
+        with self._files.open_input_stream(path) as file, BufferedReader(file) as lines:
+            while line := lines.readline(_MOST_LINE_BYTES + 1):
+                if len(line) > _MOST_LINE_BYTES:
+                    raise UnreadableTable(
+                        f"lines of {path} of {self._shown} must have at most {_MOST_LINE_BYTES:,} "
+                        "bytes, one has more"
+                    )
+                if line.strip():
+                    yield json.loads(line)
 
     def _require_log(self, version: int) -> None:
         """Raise `ChangesLost` unless the log has the version."""

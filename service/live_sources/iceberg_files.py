@@ -6,14 +6,15 @@ characters. So a path is parsed the same way, and refused unless all of it count
 
 import re
 from collections.abc import Mapping
-from io import BytesIO
 from typing import Final, NoReturn
 
 from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, OutputFile, load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
 
 from peewit.service.live_sources.contract import Access
+from peewit.service.live_sources.iceberg_unpacking import read_manifest, read_metadata
 from peewit.service.live_sources.stores import store_of
 from peewit.service.live_sources.table_chunks import UnreadableTable
 from peewit.service.redaction import shown_url
@@ -46,8 +47,7 @@ class MetadataFiles(_ReadFiles):
     def new_input(self, location: str) -> InputFile:
         """A metadata file as it was checked; raises `UnreadableTable` where it is refused."""
         own = own_properties(self.properties)
-        with load_file_io(own, location).new_input(location).open() as stream:
-            read = _ReadFile(location, stream.read())
+        read = read_metadata(load_file_io(own, location).new_input(location))
         if PY_IO_IMPL in FromInputFile.table_metadata(read).properties:
             raise UnreadableTable(
                 f"{shown_url(location)!r} must name no class to read its files with; unset the "
@@ -69,26 +69,6 @@ def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     if _OWN_IMPL in own:
         own[PY_IO_IMPL] = own.pop(_OWN_IMPL)
     return own
-
-
-class _ReadFile(InputFile):  # type: ignore[misc]  # the library has no types here
-    """A file in memory."""
-
-    def __init__(self, location: str, content: bytes) -> None:
-        super().__init__(location)
-        self._content = content
-
-    def __len__(self) -> int:
-        return len(self._content)
-
-    def exists(self) -> bool:
-        """True: it was read."""
-        return True
-
-    def open(self, seekable: bool = True) -> BytesIO:
-        """The content, from its start."""
-        del seekable  # it always is
-        return BytesIO(self._content)
 
 
 class ConfinedFiles(_ReadFiles):
@@ -117,7 +97,15 @@ class ConfinedFiles(_ReadFiles):
         return opened
 
     def new_input(self, location: str) -> InputFile:
-        """A file to read; raises `UnreadableTable` unless it may be read."""
+        """A manifest for the library; raises `UnreadableTable` unless it may be read."""
+        return read_manifest(self.data_file(location))
+
+    def metadata(self, location: str) -> TableMetadata:
+        """What a metadata file says; raises `UnreadableTable` unless it may be read."""
+        return FromInputFile.table_metadata(read_metadata(self.data_file(location)))
+
+    def data_file(self, location: str) -> InputFile:
+        """A file of any size; raises `UnreadableTable` unless it may be read."""
         return self._files.new_input(self.require_allowed(location))
 
 

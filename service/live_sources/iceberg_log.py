@@ -135,7 +135,7 @@ class IcebergLog:
                 f"{shown_url(path)!r}; set write.format.default to parquet and rewrite the files"
             )
         try:
-            source = self._files.new_input(path).open()
+            source = self._files.data_file(path).open()
         except FileNotFoundError as error:
             raise ChangesLost(
                 f"snapshot {version} of {self._shown} needs {shown_url(path)}, which is gone, as "

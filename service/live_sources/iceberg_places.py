@@ -13,9 +13,8 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow.fs
 from pyiceberg.catalog import MetastoreCatalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
 from peewit.service.live_sources.contract import Access
@@ -37,7 +36,7 @@ class LoadedTable(NamedTuple):
     """A table as it is now, and the reader of its files."""
 
     metadata: TableMetadata
-    files: FileIO
+    files: ConfinedFiles
 
 
 class Place(Protocol):
@@ -101,8 +100,7 @@ class DirectoryPlace:
         """The table as of its newest metadata file."""
         location = self._newest()
         if self._loaded is None or self._loaded[0] != location:
-            metadata = FromInputFile.table_metadata(self._files.new_input(location))
-            self._loaded = location, LoadedTable(metadata, self._files)
+            self._loaded = location, LoadedTable(self._files.metadata(location), self._files)
         return self._loaded[1]
 
     def _newest(self) -> str:

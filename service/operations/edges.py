@@ -80,7 +80,7 @@ def get_push(here: Here, graph: GraphRecord, push_id: Annotated[str, Path()]) ->
     A key that must not read sees its own. A push without Idempotency-Key is forgotten ten minutes
     after it went in, others after a month.
     """
-    return _told(here.home.manifest.pushes.get(graph.id, push_id, owner=here.only))
+    return _told(here, graph, here.home.manifest.pushes.get(graph.id, push_id, owner=here.only))
 
 
 @operation(
@@ -183,8 +183,12 @@ def _pushed(
     here.require_own(push.owner)
     if push.is_repeated:
         here.headers["Idempotent-Replayed"] = "true"
-    return _told(push)
+    return _told(here, graph, push)
 
 
-def _told(push: PushRecord) -> Push:
-    return answer_of(Push, push, file=None if push.file is None else file_of(push.file))
+def _told(here: Here, graph: GraphRecord, push: PushRecord) -> Push:
+    note = None
+    if push.status == "pending":
+        note = here.home.manifest.wishes.of(graph.id).arrivals_fault
+    file = None if push.file is None else file_of(push.file)
+    return answer_of(Push, push, file=file, note=note)

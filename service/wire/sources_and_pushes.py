@@ -69,6 +69,9 @@ class Push(Settling):
     idempotency_key: str | None
     status: FileStatus
     file: File | None = described("What it was gathered into with its neighbors; null before that.")
+    note: str | None = described(
+        "Why edges of the graph wait whose arrival a wrong clock may have stamped.", default=None
+    )
 
     @property
     def is_settled(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -225,3 +226,28 @@ def test_without_the_extra_it_says_what_to_install(home: Home, tmp_path: Path) -
         "install it with `pip install 'peewit[mcp]'`, or in a checkout" in process.communicate()[1]
     )
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("shell", "told"),
+    [
+        ('exec "$@" <&-', "peewit: peewit mcp must have standard input and output, "),
+        ('"$@" < {greeting} | true', ""),
+    ],
+)
+@pytest.mark.usefixtures("processes")
+def test_it_ends_in_a_line_where_nobody_speaks_or_reads(
+    shell: str, told: str, tmp_path: Path
+) -> None:
+    greeting = tmp_path / "greeting"
+    asked = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    asked["clientInfo"] = {"name": "x", "version": "1"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked}
+    greeting.write_text(json.dumps(message) + "\n")
+    home = Home(tmp_path / "home")
+    command = ["sh", "-c", shell.format(greeting=greeting), "sh", *home.program, "mcp"]
+    ended = subprocess.run(
+        command, env=home.environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.stderr.startswith(told)
+    assert "Traceback" not in ended.stderr

@@ -1,7 +1,7 @@
 """`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from time import monotonic
 from typing import Annotated, Final
@@ -212,13 +212,18 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
     from peewit.service.ingest.daemon import IngestDaemon  # noqa: PLC0415 - one pass needs none
 
     configure_logging(settings.log_level, settings.log_format)
-    with StopSignal() as stop, exit_after_signal(STOP_SECONDS), open_home(settings) as home:
+    with (
+        StopSignal() as stop,
+        ExitStack() as last,
+        exit_after_signal(STOP_SECONDS, at_exit=last.close),
+        open_home(settings) as home,
+    ):
         if until_stdin_ends:
             stop_when_stdin_ends()
         with Renewer(home.database, delay_seconds=None) as renewer:
-            IngestDaemon(home.database, settings, renewer=renewer).run(
-                stop, partial(role_fault, "ingest")
-            )
+            daemon = IngestDaemon(home.database, settings, renewer=renewer)
+            last.callback(daemon.lister.release)
+            daemon.run(stop, partial(role_fault, "ingest"))
     end_now(0)
 
 
@@ -405,8 +410,7 @@ def _tell_outcome(
             ids = home.nodes.external_ids(graph, progress.n_nodes)
             if note := doubtful_ids_note(graph, ids.slice(before.progress.n_nodes)):
                 say(f"note: {note}")
-        repair_fault = home.manifest.wishes.of(graph.id).repair_fault
-        if note := graph_note(meta, repair_fault=repair_fault):
+        if note := graph_note(meta, home.manifest.wishes.of(graph.id)):
             say(f"note: {note}")
 
 

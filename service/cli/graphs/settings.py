@@ -125,6 +125,14 @@ def set_settings(
     parameters: AutoParameters = None,
     columns: Columns = None,
     rename: Annotated[str | None, typer.Option(help="New name.")] = None,
+    clock_right: Annotated[
+        bool,
+        typer.Option(
+            "--clock-right",
+            help="The clock is right now: take edges in that wait, as they came long after all "
+            "before them.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Change settings of a graph; they hold from the next block on."""
@@ -158,6 +166,8 @@ def set_settings(
                 graph, home.settings.graphs_directory, setting=setting
             ),
         )
+        if clock_right:
+            home.manifest.wishes.confirm_clock(record.id)
         is_read_again = home.manifest.wishes.of(record.id).repair_wanted == "all"
         answer = get_graph(here_of(home), record)
     if json:
@@ -185,8 +195,8 @@ def show(name: GraphName, json: AsJson = False) -> None:
         meta = SnapshotStore(paths.snapshots).newest()
         certificate = CertificateStore(paths.snapshots).newest()
         features = home.features.status(record)
-        repair_fault = home.manifest.wishes.of(record.id).repair_fault
-    note = graph_note(meta, repair_fault=repair_fault)
+        wanted = home.manifest.wishes.of(record.id)
+    note = graph_note(meta, wanted)
     progress = record.progress
     print_fields(
         {

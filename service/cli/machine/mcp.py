@@ -1,6 +1,7 @@
 """`peewit mcp`: tools for agents."""
 
 import os
+import sys
 from typing import Annotated
 
 import anyio
@@ -36,4 +37,16 @@ def mcp(
         if (error.name or "").partition(".")[0] != "mcp":
             raise
         raise RuntimeError(f"peewit mcp needs the SDK mcp; {how_to_install('mcp')}") from error
-    anyio.run(serve, url or os.environ.get("PEEWIT_URL") or None, Settings())
+    if None in (sys.stdin, sys.stdout):
+        raise RuntimeError("peewit mcp must have standard input and output, as an agent gives them")
+    try:
+        anyio.run(serve, url or os.environ.get("PEEWIT_URL") or None, Settings())
+    except BaseExceptionGroup as group:
+        raise _single(group) from None
+
+
+def _single(error: BaseException) -> BaseException:
+    """The error in a group of one, in which tasks raise it, such as that nobody reads any more."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

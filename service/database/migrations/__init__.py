@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FIRST: Final = "0025"
 """The first step: databases of before it were never released, and none of them is read."""
 
-NEWEST: Final = "0025"
+NEWEST: Final = "0026"
 """The last step, by which a present database is recognized without loading alembic."""
 
 _VERSION_TABLE: Final = """

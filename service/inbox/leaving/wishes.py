@@ -14,7 +14,8 @@ from sqlalchemy import ColumnElement, select, update
 from peewit.service.catalog import lock_graph, writing
 from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease
-from peewit.service.database.tables import graphs
+from peewit.service.database.tables import files, graphs
+from peewit.service.database.timestamps import now
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.problems import Conflict
 
@@ -41,6 +42,8 @@ class Wanted:
     horizon_wanted: float | None  # seconds since 1970
     repair_wanted: WantedRepair | None
     repair_fault: str | None  # why the last try of the wanted repair failed
+    arrivals_fault: str | None  # why files wait whose arrival a wrong clock may have stamped
+    clock_right_at: datetime | None  # when somebody said last that the clock is right
 
 
 class Wishes:
@@ -98,6 +101,36 @@ class Wishes:
                 .where(graphs.c.id == graph_id)
                 .values(repair_wanted=wanted, repair_fault=None)  # so that it is tried at once
             )
+
+    def confirm_clock(self, graph_id: str) -> None:
+        """Say that the clock is right now, so that files go on which wait as it may be wrong.
+
+        What came later than now, as the clock was wrong before, counts as arrived now. Raises
+        `GraphNotFound`, or `HorizonRefused` without a window by arrival.
+        """
+        with self._database.write() as connection:
+            graph = lock_graph(connection, graph_id)
+            if graph.window is None or graph.window["by"] != "arrival":
+                raise HorizonRefused(
+                    f"{graph.name} must have a window by arrival for a clock to matter to it"
+                )
+            connection.execute(
+                update(files)
+                .where(
+                    files.c.graph_id == graph_id,
+                    files.c.status == "pending",
+                    files.c.created_at > now(),
+                )
+                .values(created_at=now())
+            )
+            mine = update(graphs).where(graphs.c.id == graph_id)
+            connection.execute(mine.values(clock_right_at=now(), arrivals_fault=None))
+
+    def note_arrivals(self, graph_id: str, fault: str | None, *, lease: Lease) -> None:
+        """Store why files wait whose arrival a wrong clock may have stamped, or that none does."""
+        self._note(
+            graph_id, lease, graphs.c.arrivals_fault.is_distinct_from(fault), arrivals_fault=fault
+        )
 
     def horizon_reached(self, graph_id: str, before: float, *, lease: Lease) -> None:
         """Note that a horizon is applied; a later one stays wanted."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DatabaseError
@@ -18,6 +18,10 @@ from peewit.service.jobs.queue import requeue_running
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.upkeep.doctor.findings import Finding, Patient, fault, information
+
+OVERDUE_SECONDS: Final = 600.0
+_OVERDUE_PAUSES: Final = 4
+"""A followed source should be listed within so long, and within so many of the usual pauses."""
 
 
 def check_database(patient: Patient) -> Iterator[Finding]:
@@ -102,7 +106,7 @@ def check_ingest(patient: Patient) -> Iterator[Finding]:
 
 
 def check_sources(patient: Patient) -> Iterator[Finding]:
-    """Refused files and sources that cannot be listed: for their owner, no fault here."""
+    """Refused files, sources that cannot be listed or are late: for their owner, no fault here."""
     failing = (
         select(graphs.c.name, sources.c.url, sources.c.error)
         .join(graphs)
@@ -115,9 +119,25 @@ def check_sources(patient: Patient) -> Iterator[Finding]:
         .group_by(graphs.c.name)
         for status in ("quarantined", "retracting")
     )
+    last = func.coalesce(sources.c.listed_at, sources.c.created_at)
+    overdue = (
+        select(graphs.c.name, func.count())
+        .join(graphs)
+        .where(
+            sources.c.follow,
+            sources.c.n_failures == 0,
+            sources.c.removed_at.is_(None),
+            graphs.c.state == "active",
+            last < now(-max(OVERDUE_SECONDS, _OVERDUE_PAUSES * patient.settings.list_seconds)),
+        )
+        .group_by(graphs.c.name)
+    )
     for name, url, error in patient.rows(failing):
         text = f"source {shown_url(url)} of {name} cannot be read: {redacted(error or '')}"
         yield information(text)
+    for name, n_sources in patient.rows(overdue):
+        text = f"{n_sources} followed sources of {name} should have been listed long ago; see that "
+        yield information(text + "`peewit ingest --follow` or `serve` runs and is not held up")
     for name, n_files in patient.rows(refused):
         text = f"{n_files} files of {name} are refused; `peewit source list {name}` says why"
         yield information(text)

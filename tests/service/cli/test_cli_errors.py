@@ -94,3 +94,16 @@ def test_a_question_that_nobody_answers_deletes_nothing(peewit: Peewit) -> None:
     os.close(terminal)
     assert b"g stays; --yes deletes without a question" in said
     assert peewit("graph", "show", "g").exit_code == 0
+
+
+def test_negative_integers_are_nodes_and_no_options(peewit: Peewit, tmp_path: Path) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("src,dst\n-5,1\n1,2\n")
+    peewit("graph", "create", "g", "--node-ids", "int64")
+    peewit("ingest", "g", edges)
+    labels = tmp_path / "labels.csv"
+    labels.write_text("node,label\n-5,x\n")
+    peewit("labels", "put", "g", labels)
+    assert peewit("labels", "remove", "g", "-5").err.startswith("removed 1 labels")
+    assert "has no predictions yet" in peewit("why", "g", "-5").err
+    assert "No such option" in peewit("why", "g", "-x").err

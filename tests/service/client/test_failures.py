@@ -320,6 +320,17 @@ def test_errors_of_jobs_are_handed_on_by_pools_of_processes() -> None:
     assert "no labels" in str(errors.JobFailed(job))
 
 
+def test_no_proxy_is_asked_for_a_server_of_this_machine(
+    failing: FailingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    failing.answers = [answer(200, VERSION)]
+    with failing.client() as client:
+        assert client.version().api == "v1"
+    for url in ("http://localhost:9", "http://[::1]:9", "https://127.0.0.1:9"):
+        Client(url).close()
+
+
 def test_certificates_are_checked_unless_one_says_otherwise(failing: FailingServer) -> None:
     url = failing.url.replace("http:", "https:")
     with Client(url, retries=Retries(n_retries=0)) as client, pytest.raises(ServerUnreachable):

@@ -515,6 +515,33 @@ def test_changes_of_a_local_directory_wake_its_listing(
         lister.close()
 
 
+def test_all_that_is_due_is_listed_without_another_round_and_news_comes_first(
+    database: Database, settings: Settings, graph: GraphRecord, clock: Clock, tmp_path: Path
+) -> None:
+    order: list[str] = []
+    directories = [tmp_path / f"{number:02}" for number in range(30)]
+    for directory in directories:
+        directory.mkdir()
+        Manifest(database).sources.add(graph.id, str(directory), follow=True)
+    lister = SourceLister(
+        Manifest(database),
+        settings,
+        reader=reader_of(database, settings),
+        clock=clock,
+        on_listed=lambda source, _seconds: order.append(source.url),
+    )
+    poll(lister, graph)
+    assert sorted(order) == sorted(map(str, directories))
+    order.clear()
+    clock.now += 400.0
+    news = str(directories[17])
+    lister._wake({news})
+    poll(lister, graph)
+    lister.close()
+    assert news in order[:4]
+    assert len(order) == 30
+
+
 def test_a_watch_tells_the_directory_of_a_change(tmp_path: Path) -> None:
     told: set[str] = set()
     directories = [tmp_path / "a", tmp_path / "b"]

@@ -13,7 +13,7 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.database.leases import LeaseStore
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.notes import graph_note
-from peewit.service.inbox.leaving.wishes import RepairRefused, Wishes
+from peewit.service.inbox.leaving.wishes import RepairRefused, Wanted, Wishes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
@@ -159,11 +159,14 @@ class Budgeted:
     def raise_budget(self) -> None:
         self.catalog.update(self.graph.id, lambda old: replace(old, max_edges=5_000))
 
+    def wishes(self) -> Wanted:
+        return self.manifest.wishes.of(self.graph.id)
+
     def wanted(self) -> str | None:
-        return self.manifest.wishes.of(self.graph.id).repair_wanted
+        return self.wishes().repair_wanted
 
     def fault(self) -> str | None:
-        return self.manifest.wishes.of(self.graph.id).repair_fault
+        return self.wishes().repair_fault
 
 
 @pytest.fixture
@@ -252,7 +255,7 @@ def test_where_edges_cannot_be_read_again_it_is_told_and_all_else_goes_on(
         assert fault is not None
         assert str(first) in fault
         assert budgeted.newest.edges_seen == before + 2_000
-        note = graph_note(budgeted.newest, repair_fault=budgeted.fault())
+        note = graph_note(budgeted.newest, budgeted.wishes())
         assert "fewer than max_edges=5,000 allows" in note
         assert "edges could not be read again" in note
         assert "bring the files back and ingest" in note
@@ -271,4 +274,4 @@ def test_where_edges_cannot_be_read_again_it_is_told_and_all_else_goes_on(
     ingestor.ingest_graph(budgeted.graph.id)
     assert (budgeted.wanted(), budgeted.fault()) == (None, None)
     assert budgeted.newest.is_whole
-    assert graph_note(budgeted.newest, repair_fault=budgeted.fault()) == ""
+    assert graph_note(budgeted.newest, budgeted.wishes()) == ""

@@ -14,6 +14,8 @@ from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor, LiveSourceUnread
+from peewit.service.jobs.ingest_steps import IngestSteps
+from peewit.service.live_sources import delta_log
 from peewit.service.live_sources.contract import Access, ChangesLost
 from peewit.service.live_sources.delta import DeltaSource
 from peewit.service.live_sources.kinds import KINDS, Kind, live_source, start_of
@@ -155,6 +157,46 @@ def test_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
     write_deltalake(url, edges([("d", "e", 4.0)]), mode="append", schema_mode="merge")
     rows = rows_of(list(chunks(opened(url))))
     assert sorted(weight or 0.0 for _, _, weight, _ in rows) == [0.0, 0.0, 0.0, 4.0]
+
+
+@pytest.mark.parametrize("renamed", [{"src": "a"}, {"weight": "w"}])
+def test_a_version_whose_columns_were_renamed_and_are_back_stops_the_source(
+    settings: Settings,
+    manifest: Manifest,
+    graph: GraphRecord,
+    tmp_path: Path,
+    renamed: dict[str, str],
+) -> None:
+    url = make_table(tmp_path / "t", START, feed=False)
+    manifest.sources.add(graph.id, url, kind="delta", follow=True)
+    ingestor = Ingestor(manifest.live._database, settings)
+    ingestor.ingest_graph(graph.id)
+    rows = edges([("x", "y", 9.0)])
+    named = rows.rename_columns([renamed.get(name, name) for name in rows.column_names])
+    for table in (named, rows):
+        write_deltalake(url, table, mode="overwrite", schema_mode="overwrite")
+    for _ in range(2):
+        with pytest.raises(LiveSourceUnread, match=r"version 1 of .* were renamed or dropped"):
+            ingestor.ingest_graph(graph.id)
+    (told,) = manifest.sources.list(graph.id)
+    assert told.error is not None
+    assert told.n_failures == 2
+    assert told.position is not None
+    assert told.position["version"] == 0
+    (fault,) = IngestSteps(manifest.live._database).faults(600.0)
+    assert "renamed or dropped" in str(fault)
+    if "src" in renamed:  # version 2 removes a file without it
+        with pytest.raises(ChangesLost, match=r"in version 2 of .* were renamed"):
+            list(chunks(opened(url), {"version": 1}))
+    assert list(chunks(opened(url), {"version": 2})) == []
+
+
+def test_a_line_of_the_log_may_only_be_so_long(tmp_path: Path) -> None:
+    url = make_table(tmp_path / "t", START)
+    append(url, [("d", "e", 4.0)])
+    rewrite_log(url, 1, "commitInfo", far="x" * delta_log._MOST_LINE_BYTES)
+    with pytest.raises(UnreadableTable, match="must have at most"):
+        list(chunks(opened(url), {"version": 0}))
 
 
 def test_vacuumed_changes_are_told_with_what_to_do(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 """An Iceberg table as a live source: the whole, then every snapshot, from any position."""
 
+import bz2
+import gzip
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -43,10 +47,13 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType
 from pyiceberg.utils.config import Config
 
+from peewit.service.live_sources import iceberg_unpacking
 from peewit.service.live_sources.iceberg import IcebergSource
 from peewit.service.live_sources.iceberg_files import ConfinedFiles
 from peewit.service.live_sources.iceberg_places import place_of
+from peewit.service.live_sources.iceberg_unpacking import MOST_METADATA_BYTES, read_manifest
 from tests.service.live_sources.iceberg_tables import (
+    SCHEMA,
     catalog_in,
     change,
     chunks,
@@ -528,3 +535,65 @@ def test_a_graph_follows_a_table_edge_for_edge(
             change(table, rng, N_NODES)
     (source,) = manifest.sources.list(graph.id)
     assert (source.kind, source.lag) == ("iceberg", 0)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_metadata_that_unpacks_to_too_much_is_refused_before_it_is_parsed(
+    warehouse: SqlCatalog, packed: bool
+) -> None:
+    table = make_table(warehouse, [("a", "b", 1.0)])
+    path = Path(table.metadata_location.removeprefix("file://"))
+    content = path.read_bytes() + b" " * MOST_METADATA_BYTES
+    path = path.with_name(f"00009-far{'.gz' if packed else ''}.metadata.json")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(UnreadableTable, match="must unpack to at most"):
+        list(chunks(opened(table.location())))
+    path.write_bytes(gzip.compress(content.strip()) if packed else content.strip())
+    assert rows_of(list(chunks(opened(table.location())))) == [("a", "b", 1.0, "insert")]
+
+
+PACKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "null": bytes,
+    "deflate": lambda content: zlib.compress(content)[2:-4],
+    "zstandard": lambda content: pa.compress(content, "zstd", asbytes=True),
+    "bzip2": bz2.compress,
+}
+
+
+@pytest.mark.parametrize("codec", PACKERS)
+def test_a_manifest_that_unpacks_to_too_much_is_refused_before_it_is_parsed(
+    codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(iceberg_unpacking, "MOST_MANIFEST_BYTES", most := 200_000)
+    marker = bytes(16)
+    path = tmp_path / "m.avro"
+    for n_bytes in (most // 2 - 1_000, most):
+        block = PACKERS[codec](bytes(n_bytes))
+        head = b"Obj\x01" + _avro(1) + _text(b"avro.codec") + _text(codec.encode()) + _avro(0)
+        path.write_bytes(head + marker + 2 * (_avro(1) + _text(block) + marker))
+        file = PyArrowFileIO().new_input(str(path))
+        if n_bytes < most // 2:
+            assert read_manifest(file).open().read() == path.read_bytes()
+        else:
+            with pytest.raises(UnreadableTable, match="must unpack to at most 200,000 bytes"):
+                read_manifest(file)
+
+
+def _avro(number: int) -> bytes:
+    """A number from 0 as Avro writes it."""
+    number, content = 2 * number, b""
+    while number >= 0x80:
+        number, content = number >> 7, content + bytes([number & 0x7F | 0x80])
+    return content + bytes([number])
+
+
+def _text(content: bytes) -> bytes:
+    return _avro(len(content)) + content
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "bzip2"])
+def test_manifests_of_every_codec_are_read(warehouse: SqlCatalog, codec: str) -> None:
+    properties = {"write.avro.compression-codec": codec}
+    table = warehouse.create_table("people.packed", schema=SCHEMA, properties=properties)
+    table.append(edges([("a", "b", 1.0)]))
+    assert rows_of(list(chunks(opened(table.location())))) == [("a", "b", 1.0, "insert")]

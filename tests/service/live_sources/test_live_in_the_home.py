@@ -1,5 +1,7 @@
 """Chunks of a live source in the home: kept, swept, offered again, backed up, forgotten."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +12,11 @@ from peewit.service.database.engine import Database, open_database
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.needed_files import remove_unneeded
-from peewit.service.inbox.source_lister import SourceLister
+from peewit.service.inbox.source_lister import READING, SourceLister
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.live_sources.contract import Refused
 from peewit.service.settings import Settings
@@ -193,6 +196,57 @@ def test_the_lister_reads_live_sources_in_their_turn_and_rests_after_failures(
             ("x", "z", 4.0, "insert"),
         ]
     )
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from peewit.service.live_sources.in_hand import InHand
+in_hand = InHand()
+with in_hand.marked(Path(sys.argv[1])):
+    if sys.argv[2] == "stopped":
+        in_hand.release()
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_source_in_hand_when_its_daemon_was_killed_has_failed(
+    settings: Settings, database: Database, graph: GraphRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Manifest(database)
+    url, told = script(monkeypatch, [changes(("a", "b", 1.0, "insert"))])
+    source = manifest.sources.add(graph.id, url, kind="scripted", follow=True)
+    mark = settings.home / READING / source.id
+    now = 1_000.0
+
+    def daemon() -> SourceLister:
+        """As one that was just started."""
+        reader = LiveReader(manifest, Catalog(database), settings)
+        return SourceLister(manifest, settings, reader=reader, clock=lambda: now)
+
+    def poll(lister: SourceLister) -> SourceRecord:
+        lister.poll([graph.id])
+        assert lister.wait(DEADLINE_SECONDS)
+        return manifest.sources.list(graph.id)[0]
+
+    for n_deaths in (1, 2, 3):
+        subprocess.run([sys.executable, "-c", DYING, mark, "killed"], check=False, timeout=60)
+        lister = daemon()
+        failed = poll(lister)
+        assert failed.n_failures == n_deaths
+        assert failed.error is not None
+        assert failed.error.startswith("ReaderDied: the process that read it before was killed")
+        now += settings.list_seconds * 2**n_deaths - 1
+        poll(lister)
+        assert told.n_opened == 0, "it rests longer each time"
+    now += 2
+    assert poll(lister).error is None
+    assert told.n_opened == 1
+    subprocess.run([sys.executable, "-c", DYING, mark, "stopped"], check=True, timeout=60)
+    assert poll(daemon()).error is None
+    assert list(mark.parent.iterdir()) == []
 
 
 def test_ids_that_no_column_of_text_can_hold_are_told(

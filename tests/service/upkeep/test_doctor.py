@@ -31,6 +31,7 @@ from peewit.service.database.timestamps import now
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.jobs.job import JobSpec, JobStatus
 from peewit.service.upkeep.doctor import Finding, Level, Patient, examine, installation
+from peewit.service.upkeep.doctor.database_and_rows import OVERDUE_SECONDS
 from peewit.service.upkeep.doctor.findings import GRACE_SECONDS, LOST_AND_FOUND
 from peewit.service.upkeep.restore import MARK
 from peewit.service.worker.worker import Worker
@@ -417,8 +418,15 @@ def test_refused_files_and_failing_sources_are_told_but_no_fault(place: Place) -
     assert {each.level for each in found} == {Level.INFORMATION}
     assert "source s3://bucket/edges of g cannot be read: no answer" in found[0].text
     assert "1 files of g are refused" in found[1].text
+    late = place.manifest.sources.add(graph_id, "s3://bucket/others", follow=True)
     with place.database.write() as connection:
         connection.execute(update(files).where(files.c.position == 1).values(status="retracting"))
+    assert len(looked_at(place)) == 2
+    with place.database.write() as connection:
+        its = update(sources).where(sources.c.id == late.id)
+        connection.execute(its.values(listed_at=now(-1 - OVERDUE_SECONDS)))
+    assert "1 followed sources of g should have been listed long ago" in looked_at(place)[1].text
+    place.manifest.sources.remove(graph_id, late.id)
     assert "1 files of g wait to be retracted; `peewit ingest g`" in looked_at(place)[1].text
 
 
