@@ -489,6 +489,8 @@ class Stream:
             if not self._commitment.is_continued(staged):
                 raise _OtherContent
             original = self._commitment.path_of(staged.digest)
+            if original is None and self.is_between_files and staged.digest in file.pushed:
+                original = "a push"
             earlier = self._commitment.earlier_than(file)
             if original is not None:
                 leaving = None if file.takes_place_of(original) else earlier

@@ -201,6 +201,7 @@ pushes = Table(
     _graph_id(),
     Column("idempotency_key", Text),
     Column("body_digest", Text, nullable=False),
+    Column("file_digest", Text),
     Column("path", Text, nullable=False),
     Column("n_rows", BigInteger, nullable=False),
     Column("n_bytes", BigInteger, nullable=False),

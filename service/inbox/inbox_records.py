@@ -186,6 +186,7 @@ class NewPush:
     path: str = ""  # a Parquet file, flushed; empty when content is given
     idempotency_key: str | None = None  # chosen by the sender
     owner: str | None = None  # prefix of the key that sent it
+    file_digest: str | None = None  # of the content of the file that it was sent as
 
     def __post_init__(self) -> None:
         require_key(self.idempotency_key)
