@@ -39,6 +39,7 @@ from peewit.service.graph_settings import (
     with_budget,
 )
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.problems import Conflict, NotFound
 
@@ -102,7 +103,7 @@ class GraphProgress:
     n_nodes: int = 0
     edges_seen: int = 0  # rows of committed files
     edges_kept: int = 0  # in the sparsifier
-    self_loops: int = 0  # rows that were dropped
+    left_out: LeftOut = NO_ROWS  # of these rows
     epsilon_expected: float | None = None  # of the newest snapshot
     snapshot: int | None = None  # number of the newest one
     n_failed_embeddings: int = 0  # thinnings that dropped nothing: resistances did not converge

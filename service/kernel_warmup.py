@@ -182,7 +182,7 @@ def _strike_edges() -> None:
     """Score edges by cards, both ways, and take deleted edges out of what is left."""
     u, v = (ends.astype(np.int32) for ends in np.triu_indices(_N_NODES, k=1))
     weight = np.ones(u.size, np.float32)
-    block = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
+    block = EdgeBlock(u=u, v=v, weight=weight, n_rows=u.size)
     state = absorb(SparsifierState(), _SPARSIFIER, [block], n_nodes=_N_NODES)
     state = resparsify(state, _SPARSIFIER)
     for n_leaning in (0, 2 * state.n_records):
@@ -195,7 +195,7 @@ def _resolve_a_log(directory: Path) -> None:
     log, nodes = ChangeLog(directory / "log"), np.arange(_N_NODES, dtype=np.int32)
     u, v = frozen_all(nodes, np.roll(nodes, 1))
     weight = np.ones(u.size, np.float32)
-    block = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
+    block = EdgeBlock(u=u, v=v, weight=weight, n_rows=u.size)
     with log.writing("file", replaces=False) as writer:
         writer.append(block, u[:0], v[:0])
         writer.append(block, u[:2], v[:2])

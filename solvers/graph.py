@@ -197,6 +197,8 @@ class Graph(EdgeTable):
         The diagonal is dropped and stored zeros are ignored. ValueError if ``matrix`` is not
         square, not symmetric, or has an entry that is negative or not finite.
         """
+        if sp.issparse(matrix):  # before duplicates sum, which may pass the largest integer
+            matrix = matrix.astype(np.float64)
         adjacency = sp.csr_array(matrix, dtype=np.float64, copy=True)
         rows, columns = adjacency.shape
         if rows != columns:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile
 from peewit.streaming.snapshots.store import SnapshotMeta
@@ -13,8 +14,8 @@ class StreamSummary:
     """Counters of the stream."""
 
     n_nodes: int
-    edges_seen: int  # rows, self-loops included
-    self_loops: int  # rows dropped
+    edges_seen: int  # rows, those without an edge included
+    left_out: LeftOut  # of these
     n_records: int  # in the buffer
     n_resparsifications: int
     snapshot: int | None  # number of the newest one

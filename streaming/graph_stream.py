@@ -174,7 +174,7 @@ class Stream:
         return StreamSummary(
             n_nodes=self.n_nodes,
             edges_seen=self.state.n_edges,
-            self_loops=self.state.n_self_loops,
+            left_out=self.state.left_out,
             n_records=self.state.n_records,
             n_resparsifications=self.state.n_resparsifications,
             snapshot=self._publication.latest,
@@ -398,7 +398,7 @@ class Stream:
             raise
         self._absorption.end_again(n_rebuilds=n_rebuilds)
         self._commitment.is_dirty = True
-        n_edges = self.state.n_edges - self.state.n_self_loops
+        n_edges = self.state.n_edges - self.state.left_out.total
         return Repair(kind="all", n_edges=n_edges)
 
     def _absorb_again(self, file: AbsorbedFile, staging: Staging) -> None:
@@ -489,6 +489,8 @@ class Stream:
             if not self._commitment.is_continued(staged):
                 raise _OtherContent
             original = self._commitment.path_of(staged.digest)
+            if original is None and self.is_between_files and staged.digest in file.pushed:
+                original = "a push"
             earlier = self._commitment.earlier_than(file)
             if original is not None:
                 leaving = None if file.takes_place_of(original) else earlier
@@ -517,7 +519,7 @@ class Stream:
                 version=file.version,
                 digest=staged.digest,
                 n_rows=staged.n_rows,
-                n_self_loops=self.state.n_self_loops - start.self_loops_before,
+                left_out=self.state.left_out - start.left_out_before,
                 n_bad_rows=len(staged.bad_rows),
                 columns=file.columns,
                 max_bad_rows=file.max_bad_rows,

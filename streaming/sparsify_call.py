@@ -30,6 +30,7 @@ from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import node_ids, read_columns
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_parts
@@ -76,8 +77,10 @@ class Sparsified(EdgeTable):
         The sparsifier; its weights stand for all edges.
     external_ids : pyarrow.Array or None
         Id of each node, in order of first appearance; None where nodes are ``0 .. n_nodes - 1``.
-    edges_seen, self_loops : int
-        Rows that came, and those of them dropped as self-loops.
+    edges_seen : int
+        Rows that came.
+    left_out : LeftOut
+        Of these the ones without an edge: ``self_loops`` and ``zero_weights``.
     epsilon_expected : float
         Spectral error to expect from what was kept ((B10'), (B19)); 0 where every edge was.
     max_edges : int or None
@@ -89,7 +92,7 @@ class Sparsified(EdgeTable):
     graph: Graph
     external_ids: pa.Array | None
     edges_seen: int
-    self_loops: int
+    left_out: LeftOut
     epsilon_expected: float
     max_edges: int | None
     max_edges_bound: bool
@@ -169,7 +172,8 @@ def sparsify(
     """Graph of some edges: all of them while they are within the budget, else a sparsifier.
 
     A sparsifier has every quadratic form of the graph within ``1 +- epsilon``, and its components.
-    Undirected: parallel edges and both orientations of an edge sum, self-loops are dropped.
+    Undirected: parallel edges and both orientations of an edge sum; self-loops and rows of weight 0
+    are left out.
 
     Parameters
     ----------
@@ -374,7 +378,7 @@ def _of_copies(
         graph=copies_graph(state),
         external_ids=_external_ids(nodes, kind),
         edges_seen=n_rows,
-        self_loops=sum(block.n_self_loops for block in blocks),
+        left_out=sum((block.left_out for block in blocks), NO_ROWS),
         epsilon_expected=_expected_of_copies(state, settings),
         max_edges=call.max_edges,
         max_edges_bound=call.max_edges is not None,
@@ -508,7 +512,7 @@ def _result(
         graph=graph,
         external_ids=_external_ids(nodes, kind),
         edges_seen=state.n_edges,
-        self_loops=state.n_self_loops,
+        left_out=state.left_out,
         epsilon_expected=expected_epsilon(state, settings),
         max_edges=call.max_edges,
         max_edges_bound=bool(np.isfinite(state.constant)),
@@ -518,7 +522,12 @@ def _result(
 def _table(edges: Edges) -> tuple[pa.Table, int | None]:
     """Edges in memory as a table, and the number of nodes where the edges give it."""
     if sp.issparse(edges):
-        edges = Graph.from_adjacency(edges)
+        matrix = sp.csr_array(edges.astype(np.float64))  # duplicates sum
+        matrix.sort_indices()
+        Graph.from_adjacency(matrix)  # refuses what is no adjacency
+        upper = sp.triu(matrix, format="coo")
+        table = pa.table({"src": upper.row, "dst": upper.col, "weight": upper.data})
+        return table, matrix.shape[0]
     if isinstance(edges, Graph):
         u, v, weight = edges.edges()
         return pa.table({"src": u, "dst": v, "weight": weight}), edges.n_nodes

@@ -34,7 +34,7 @@ def show_strikes(n_nodes: int) -> None:
     rng = np.random.default_rng(0)
     n_edges = 10 * n_nodes
     u, v = rng.integers(0, n_nodes, (2, n_edges), dtype=np.int32)
-    block = EdgeBlock(u=u, v=v, weight=np.ones(n_edges, np.float32), n_self_loops=0, n_rows=n_edges)
+    block = EdgeBlock(u=u, v=v, weight=np.ones(n_edges, np.float32), n_rows=n_edges)
     state = absorb(SparsifierState(), SparsifierSettings(epsilon=0.7), [block], n_nodes=n_nodes)
     strike(state, u[:10], v[:10])  # compiles
     rows = []

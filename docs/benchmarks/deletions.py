@@ -81,7 +81,7 @@ class Edges:
     def blocks(self) -> list[EdgeBlock]:
         parts = (self.where(rows) for rows in np.array_split(np.arange(self.u.size), BLOCKS))
         return [
-            EdgeBlock(u=part.u, v=part.v, weight=part.weight, n_self_loops=0, n_rows=part.u.size)
+            EdgeBlock(u=part.u, v=part.v, weight=part.weight, n_rows=part.u.size)
             for part in parts
             if part.u.size
         ]

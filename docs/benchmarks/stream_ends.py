@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from docs.benchmarks.frame import alone, options, show
 from docs.benchmarks.peak_memory import peak_bytes, reset_peak
 from peewit.solvers.graph import Graph
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.snapshots.checkpoints import EMPTY, Checkpoint, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierState
@@ -77,11 +78,13 @@ def chunked(records: Records) -> tuple[Records, ...]:
 
 
 def meta_of(number: int, n_nodes: int) -> SnapshotMeta:
-    none = "edges_seen", "edges_kept", "n_records", "self_loops", "n_failed_embeddings", "seed"
+    none = "edges_seen", "edges_kept", "n_records", "n_failed_embeddings", "seed"
     one = "sampling_constant", "n_resparsifications", "n_blocks", "n_files"
     errors = {"epsilon_asked": 0.7, "epsilon_expected": 0.7, "max_edges_bound": False}
     known = {"number": number, "node_kind": "dense", "n_nodes": n_nodes, "created_at": 0.0}
-    return SnapshotMeta(**dict.fromkeys(none, 0), **dict.fromkeys(one, 1), **errors, **known)
+    return SnapshotMeta(
+        **dict.fromkeys(none, 0), **dict.fromkeys(one, 1), left_out=NO_ROWS, **errors, **known
+    )
 
 
 def measured(step: Callable[[], object], directory: Path) -> Cost:

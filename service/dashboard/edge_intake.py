@@ -18,6 +18,7 @@ from peewit.service.inbox.confinement import SourceRules, require_within
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
 from peewit.service.inbox.inbox_records import PushRecord
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.table_heads import TableHead, table_head
 from peewit.service.tables.uploads import decoding_bytes
@@ -151,6 +152,11 @@ def take(
         stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged,
         Path(staged.local_path).open("rb") as content,
     ):
+        if (path := home.manifest.path_of_content(graph.id, staged.digest)) is not None:
+            raise InvalidArgument(
+                f"file must be new to the graph, which has the same content from {path}",
+                argument="file",
+            )
         key = sha256(repr((staged.digest, staged.columns, columns)).encode()).hexdigest()
         push = home.pushes.add(
             graph,
@@ -160,6 +166,7 @@ def take(
             columns=staged.columns,
             idempotency_key=key,
             owner=owner,
+            file_digest=staged.digest,
             limits=home.upload_limits,
         )
         n_bad = len(staged.bad_rows)

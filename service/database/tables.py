@@ -4,7 +4,9 @@ The stores that write rows say what they mean; `migrations` holds the steps betw
 these declarations.
 """
 
+from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     DDL,
@@ -13,6 +15,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -21,12 +24,14 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     event,
     false,
 )
 
 from peewit.service.database.timestamps import Timestamp, now
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 
 metadata = MetaData(
     naming_convention={
@@ -39,6 +44,25 @@ metadata = MetaData(
 )
 
 _Json = JSON(none_as_null=True)
+
+
+class _LeftOut(TypeDecorator[LeftOut]):
+    """Rows without an edge as JSON, by reason."""
+
+    impl = _Json
+    cache_ok = True
+
+    def process_bind_param(self, value: LeftOut | dict[str, int] | None, dialect: Dialect) -> Any:
+        """The stored form; records come as `asdict` gives them."""
+        del dialect
+        return asdict(value) if isinstance(value, LeftOut) else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> LeftOut | None:
+        """The rows, none of reasons that are not stored."""
+        del dialect
+        return None if value is None else LeftOut(**value)
+
+
 _RowNumber = BigInteger().with_variant(
     Integer(), "sqlite"
 )  # only INTEGER counts up by itself on SQLite
@@ -111,7 +135,7 @@ graphs = Table(
     _counter("n_nodes"),
     _counter("edges_seen"),
     _counter("edges_kept"),
-    _counter("self_loops"),
+    Column("left_out", _LeftOut(), nullable=False, default=NO_ROWS),
     Column("epsilon_expected", Float(53)),
     Column("snapshot", BigInteger),
     Column("n_failed_embeddings", BigInteger, nullable=False, default=0, server_default="0"),
@@ -179,6 +203,7 @@ pushes = Table(
     _graph_id(),
     Column("idempotency_key", Text),
     Column("body_digest", Text, nullable=False),
+    Column("file_digest", Text),
     Column("path", Text, nullable=False),
     Column("n_rows", BigInteger, nullable=False),
     Column("n_bytes", BigInteger, nullable=False),
@@ -209,7 +234,7 @@ files = Table(
     Column("row", BigInteger),
     Column("value", Text),
     Column("n_rows", BigInteger),
-    Column("n_self_loops", BigInteger),
+    Column("left_out", _LeftOut()),
     Column("n_bad_rows", BigInteger),
     Column("retractable", Text),
     _flag("inserts_only"),

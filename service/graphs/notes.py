@@ -17,7 +17,7 @@ def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
     progress, settings = graph.progress, graph.settings
     return edges_text(
         n_nodes=progress.n_nodes,
-        n_edges=progress.edges_seen - progress.self_loops,
+        n_edges=progress.edges_seen - progress.left_out.total,
         n_kept=progress.edges_kept,
         n_live=None if newest is None else newest.n_live,
         expected=progress.epsilon_expected,

@@ -128,7 +128,7 @@ def offer_again(
             row=None,
             value=None,
             n_rows=None,
-            n_self_loops=None,
+            left_out=None,
             n_bad_rows=None,
             inserts_only=False,
             finished_at=None,

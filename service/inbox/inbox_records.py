@@ -11,6 +11,7 @@ from peewit.service.jobs.job import require_key
 from peewit.service.live_sources.kinds import FILES
 from peewit.service.live_sources.node_columns import Holds
 from peewit.service.problems import RETRY_SECONDS
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.problems import Conflict, NotFound, Problem
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
@@ -145,7 +146,7 @@ class FileRecord(RowRecord):
     row: int | None
     value: str | None
     n_rows: int | None  # that were taken
-    n_self_loops: int | None  # of these, dropped as self-loops
+    left_out: LeftOut | None  # of these, without an edge
     n_bad_rows: int | None  # left out as they break a rule
     retractable: Retractable | None  # of a file in the graph; None where the manifest was not told
     inserts_only: bool  # whether only what it inserted is to be retracted
@@ -185,6 +186,7 @@ class NewPush:
     path: str = ""  # a Parquet file, flushed; empty when content is given
     idempotency_key: str | None = None  # chosen by the sender
     owner: str | None = None  # prefix of the key that sent it
+    file_digest: str | None = None  # of the content of the file that it was sent as
 
     def __post_init__(self) -> None:
         require_key(self.idempotency_key)
@@ -209,7 +211,7 @@ class FileOutcome:
     row: int | None = None
     value: str | None = None
     n_rows: int | None = None
-    n_self_loops: int | None = None
+    left_out: LeftOut | None = None
     n_bad_rows: int | None = None
     retractable: Retractable | None = None
     is_kept: bool = False  # in the graph though it was to be retracted
@@ -222,7 +224,7 @@ class FileOutcome:
         *,
         digest: str,
         n_rows: int,
-        n_self_loops: int,
+        left_out: LeftOut = NO_ROWS,
         n_bad_rows: int = 0,
         retractable: Retractable | None = None,
         kept_as: str | None = None,
@@ -233,7 +235,7 @@ class FileOutcome:
             status="committed",
             digest=digest,
             n_rows=n_rows,
-            n_self_loops=n_self_loops,
+            left_out=left_out,
             n_bad_rows=n_bad_rows,
             retractable=retractable,
             reason=None if kept_as is None else printable(kept_as, limit=10 * _MAX_SHOWN),

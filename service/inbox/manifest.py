@@ -255,6 +255,17 @@ class Manifest:
         counts["pending"] += n_pushes
         return counts
 
+    def path_of_content(self, graph_id: str, digest: str) -> str | None:
+        """Path of a source's file of this content in the graph; None where there is none."""
+        statement = select(files.c.path).where(
+            files.c.graph_id == graph_id,
+            files.c.digest == digest,
+            files.c.source_id.is_not(None),
+            files.c.status.in_(("committed", "retracting")),
+        )
+        with self._database.read() as connection:
+            return connection.execute(statement.limit(1)).scalar()
+
     def n_bad_rows(self, graph_id: str) -> int:
         """Rows of committed files that were left out."""
         total = select(func.coalesce(func.sum(files.c.n_bad_rows), 0))

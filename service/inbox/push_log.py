@@ -117,6 +117,15 @@ class PushLog:
             raise answer
         return answer
 
+    def file_digests(self, graph_id: str) -> frozenset[str]:
+        """Digests of files that came as pushes and are in the graph, or wait to be."""
+        has_left = exists().where(
+            files.c.id == pushes.c.file_id, files.c.status.in_(("quarantined", "retracted"))
+        )
+        came = and_(pushes.c.graph_id == graph_id, pushes.c.file_digest.is_not(None), ~has_left)
+        with self._database.read() as connection:
+            return frozenset(connection.execute(select(pushes.c.file_digest).where(came)).scalars())
+
     def get(self, graph_id: str, push_id: str, *, owner: str | None = None) -> PushRecord:
         """One push, of an owner or of anybody; raises `PushNotFound`."""
         with self._database.read() as connection:

@@ -102,12 +102,14 @@ class PushStore:
         columns: EdgeColumns = PLAIN,
         idempotency_key: str | None = None,
         owner: str | None = None,
+        file_digest: str | None = None,
         limits: UploadLimits | None = None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
         ``file`` is the body, seekable; ``body_digest`` is of the body and its format; ``owner`` is
-        a prefix of the sender's key; ``limits`` are on the decoded edges. If the
+        a prefix of the sender's key; ``file_digest`` is of the file that the edges came as, if it
+        was one; ``limits`` are on the decoded edges. If the
         ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
         Raises BadUpload or BadEdges where a row breaks the data contract or the limits,
@@ -132,7 +134,7 @@ class PushStore:
         else:
             push = _in_row(graph, head, body_digest, idempotency_key)
         try:
-            record = self._store(graph.id, replace(push, owner=owner))
+            record = self._store(graph.id, replace(push, owner=owner, file_digest=file_digest))
         except DBAPIError:
             raise  # it may be stored and the answer be lost; `sweep` removes what no row names
         except Exception:

@@ -225,7 +225,7 @@ class Bookkeeper:
             file.id,
             digest=absorbed.digest,
             n_rows=absorbed.n_rows,
-            n_self_loops=absorbed.n_self_loops,
+            left_out=absorbed.left_out,
             n_bad_rows=absorbed.n_bad_rows,
             retractable="no" if self._record.settings.deletions == "off" else retractable,
             kept_as=kept_as,
@@ -311,7 +311,7 @@ class Bookkeeper:
         progress = GraphProgress(
             n_nodes=summary.n_nodes,
             edges_seen=summary.edges_seen,
-            self_loops=summary.self_loops,
+            left_out=summary.left_out,
         )
         if summary.snapshot is None:
             return progress

@@ -495,10 +495,12 @@ class OpenGraph:
             self._sources = {file.path: file.source_id for file in files}
             readings = self._readings()
             withheld = self._manifest.retractions.withheld(self.record.id)
+            pushed = self._manifest.pushes.file_digests(self.record.id)
             edge_files = [
                 replace(
                     _edge_file(file, readings, self._own_columns),
                     withheld=withheld.get(file.path),
+                    pushed=frozenset() if file.source_id is None else pushed,
                     replaces_siblings=is_made(file.path, self.record.id),
                 )
                 for file in files

@@ -56,6 +56,8 @@ def get_graph(here: Here, graph: GraphRecord) -> GraphDetails:
         **_fields(graph, newest),
         epsilon_certified=None if certificate is None else certificate.epsilon_certified,
         certificate=None if certificate is None else _certificate(certificate),
+        n_merged=n_merged(graph, home.snapshots(graph).newest()),
+        n_bad_rows=home.manifest.n_bad_rows(graph.id),
         features=features.features_of(home.features.status(graph)),
         backlog=answer_of(Backlog, home.manifest.backlog(graph.id)),
         files=dict(home.manifest.counts(graph.id)),
@@ -65,6 +67,13 @@ def get_graph(here: Here, graph: GraphRecord) -> GraphDetails:
         else answer_of(WindowState, newest, **_moments(newest)),
         repair_fault=home.manifest.wishes.of(graph.id).repair_fault,
     )
+
+
+def n_merged(graph: GraphRecord, newest: "SnapshotMeta | None") -> int | None:
+    """Edges that were added to one of their pair; None while the newest snapshot lacks some."""
+    if newest is None or newest.edges_seen != graph.progress.edges_seen:
+        return None
+    return newest.n_merged
 
 
 @operation("DELETE /graphs/{graph}", "admin", raises=(GraphNotFound,))
@@ -110,6 +119,7 @@ def _fields(graph: GraphRecord, newest: "SnapshotMeta | None") -> dict[str, Any]
         "settings": Settings(**settings),
         "nodes": progress.pop("n_nodes"),
         **progress,
+        "left_out": graph.progress.left_out,
         "n_live": None if newest is None else newest.n_live,
         "epsilon_asked": graph.settings.epsilon,
         "labels_seq": graph.labels_seq,

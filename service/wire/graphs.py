@@ -8,6 +8,7 @@ from peewit.service.wire.features import Features
 from peewit.service.wire.records import Settling, described, record
 from peewit.service.wire.sources_and_pushes import FileStatus
 from peewit.solvers.notebook_html import shown
+from peewit.streaming.edges.left_out import LeftOut
 
 NodeKind = Literal["string", "int64", "dense"]
 
@@ -89,7 +90,7 @@ class Graph:
     nodes: int
     edges_seen: int = described("Rows of committed files.")
     edges_kept: int
-    self_loops: int = described("Rows dropped because both ends are the same node.")
+    left_out: LeftOut = described("Of these rows, those that made no edge, by reason.")
     n_live: int | None = described(
         "Edges that live as of the newest snapshot, self-loops not counted; null where deletions "
         "are off, and before the first snapshot."
@@ -109,7 +110,7 @@ class Graph:
         """What is kept of the edges, in words."""
         return edges_text(
             n_nodes=self.nodes,
-            n_edges=self.edges_seen - self.self_loops,
+            n_edges=self.edges_seen - self.left_out.total,
             n_kept=self.edges_kept,
             n_live=self.n_live,
             expected=self.epsilon_expected,
@@ -269,6 +270,12 @@ class GraphDetails(Graph):
         "Of the newest snapshot that was certified: see certificate."
     )
     certificate: Certificate | None = described("Says which snapshot it is of.")
+    n_merged: int | None = described(
+        "Edges of the newest snapshot that were added to one of their pair, so that edges_seen is "
+        "the sum of edges_kept, n_merged and left_out where none were deleted or came too late. "
+        "Null where not every edge is kept, and while files are committed that it lacks."
+    )
+    n_bad_rows: int = described("Rows left out because they break a rule; edges_seen lacks them.")
     features: Features
     backlog: Backlog
     files: dict[FileStatus, int] = described("Files by status.")
@@ -312,7 +319,7 @@ class Snapshot:
     n_nodes: int
     edges_seen: int
     edges_kept: int
-    self_loops: int
+    left_out: LeftOut
     epsilon_asked: float | None = described("Null where every edge is kept within max_edges.")
     epsilon_expected: float = described("0 where it has all edges.")
     max_edges: int | None = described("The budget that it was made for.")

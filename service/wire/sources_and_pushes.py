@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from peewit.service.wire.records import Settling, described, record
+from peewit.streaming.edges.left_out import LeftOut
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 
@@ -25,7 +26,7 @@ class File(Settling):
     row: int | None = described("The row that breaks it, from 0.")
     value: str | None = described("What stands there.")
     n_rows: int | None
-    n_self_loops: int | None
+    left_out: LeftOut | None = described("Of these rows, those without an edge.")
     n_bad_rows: int | None = described("Rows left out because they break a rule.", default=None)
     created_at: datetime
     finished_at: datetime | None

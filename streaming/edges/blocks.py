@@ -19,6 +19,7 @@ from peewit.solvers.arrays import (
     frozen,
 )
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.kernels.block_columns import fill_self_loops
 
@@ -55,7 +56,7 @@ class RawBlock:
         (n_rows,) string or large_string for node kind ``string``, int64 for ``int64``, int32 for
         ``dense``; no nulls.
     weight : (n_rows,) float32
-        Finite and > 0; read-only where others may use the memory.
+        Finite and >= 0; read-only where others may use the memory.
     op : (n_rows,) uint8 or None
         What each row does, by its number in `operations`; None where every row adds an edge.
     time : (n_rows,) int64 or None
@@ -69,18 +70,19 @@ class RawBlock:
     is_owned: bool = False  # nobody else uses the memory, so that it may be overwritten
     greatest_id: int | None = None  # of dense ids, seen while they were checked; -1 without rows
     n_self_loops: int | None = None  # of dense ids, seen while they were checked
+    has_zero_weights: bool = False
     op: UInt8Array | None = None
     time: Int64Array | None = None
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, self-loops included."""
+        """Number of rows, those without an edge included."""
         return len(self.weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EdgeBlock:
-    """Edges between dense ids, without self-loops; parallel edges and both orientations may occur.
+    """Edges between dense ids; parallel edges and both orientations may occur, self-loops not.
 
     Columns are (n_edges,), with ``u != v``, ``weight`` finite and > 0, and ``time`` in microseconds
     since 1970, None where nobody asks.
@@ -89,8 +91,8 @@ class EdgeBlock:
     u: Int32Array
     v: Int32Array
     weight: Float32Array
-    n_self_loops: int  # rows that were dropped
     n_rows: int  # before dropping
+    left_out: LeftOut = NO_ROWS
     time: Int64Array | None = None
     bucket: int = 0  # number of the stretch of time that they belong to, of graphs with a window
 
@@ -98,9 +100,7 @@ class EdgeBlock:
         """The edges that are marked, (n_edges,), or numbered, as a block of no other rows."""
         u, v, weight = self.u[is_taken], self.v[is_taken], self.weight[is_taken]
         time = None if self.time is None else self.time[is_taken]
-        return EdgeBlock(
-            u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size, time=time, bucket=self.bucket
-        )
+        return EdgeBlock(u=u, v=v, weight=weight, n_rows=u.size, time=time, bucket=self.bucket)
 
 
 def check_node_kind(node_kind: str) -> NodeKind:
@@ -123,35 +123,42 @@ def unit_weights(n_rows: int) -> Float32Array:
     return _ONES[:n_rows] if n_rows <= len(_ONES) else np.ones(n_rows, dtype=np.float32)
 
 
-def drop_self_loops(
+def edges_of(
     u: Int32Array,
     v: Int32Array,
     weight: Float32Array,
     *,
     n_self_loops: int | None = None,
+    has_zero_weights: bool = False,
     time: Int64Array | None = None,
 ) -> EdgeBlock:
-    """Edges whose endpoints differ, and the count of the others.
+    """Edges of rows whose endpoints differ and whose weight is not 0, and the count of the others.
 
-    All arrays are (n_rows,). Without self-loops the block holds them as given. Else the last edges
-    take the places of the self-loops, and writable arrays are taken over: their entries change.
-    With times, edges keep their order and are copied.
+    All arrays are (n_rows,). Where every row is an edge the block holds them as given. Else the
+    last edges take the places of the others, and writable arrays are taken over: their entries
+    change. With times, edges keep their order and are copied.
     """
-    n_rows = len(u)
-    if n_self_loops is None:
-        n_self_loops = n_rows - int(np.count_nonzero(u != v))
-    if n_self_loops and time is not None:
-        everything = EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=n_rows, time=time)
-        return replace(everything.where(u != v), n_self_loops=n_self_loops, n_rows=n_rows)
-    if n_self_loops:
+    n_rows, n_zero_weights = len(u), 0
+    if has_zero_weights:
+        is_zero = weight == 0.0
+        n_zero_weights = int(np.count_nonzero(is_zero))
+        v, n_self_loops = np.where(is_zero, u, v), None
+    n_dropped = n_self_loops
+    if n_dropped is None:
+        n_dropped = n_rows - int(np.count_nonzero(u != v))
+    left_out = LeftOut(self_loops=n_dropped - n_zero_weights, zero_weights=n_zero_weights)
+    if n_dropped and time is not None:
+        everything = EdgeBlock(u=u, v=v, weight=weight, n_rows=n_rows, time=time)
+        return replace(everything.where(u != v), left_out=left_out, n_rows=n_rows)
+    if n_dropped:
         u, v = (ids if ids.flags.writeable else ids.copy() for ids in (u, v))
         is_constant = weight.base is _ONES.base
         if not (is_constant or weight.flags.writeable):
             weight = weight.copy()
-        fill_self_loops(u, v, None if is_constant else weight, n_self_loops)
-        n_kept = n_rows - n_self_loops
+        fill_self_loops(u, v, None if is_constant else weight, n_dropped)
+        n_kept = n_rows - n_dropped
         u, v, weight = u[:n_kept], v[:n_kept], weight[:n_kept]
-    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=n_self_loops, n_rows=n_rows, time=time)
+    return EdgeBlock(u=u, v=v, weight=weight, left_out=left_out, n_rows=n_rows, time=time)
 
 
 def excerpt(value: Any) -> str:

@@ -71,7 +71,7 @@ def read_columns(
     ------
     BadEdges
         A column is missing or twice there, a type does not fit, an id is null, empty, not UTF-8,
-        too long or out of range, a weight is not finite and > 0 in float32, an operation is none,
+        too long or out of range, a weight is not finite and >= 0 in float32, an operation is none,
         or a time is.
     """
     columns.check(table.schema.names)
@@ -106,13 +106,13 @@ def read_columns(
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             weight = exact.astype(np.float32, copy=False)
     if node_kind != "dense":
-        _check_weights(exact, weight, columns.weight, first_row)
         return RawBlock(
             src=src,
             dst=dst,
             weight=weight,
             first_row=first_row,
             is_owned=is_owned,
+            has_zero_weights=_check_weights(exact, weight, columns.weight, first_row),
             op=op,
             time=time,
         )
@@ -123,10 +123,11 @@ def read_columns(
     )
     with np.errstate(over="ignore"):  # uncompiled kernels: numpy warns where integers wrap
         greatest_id, greatest_weight, n_self_loops = survey_edges(_bits(u), _bits(v), _bits(weight))
+    has_zero_weights = False
     if greatest_id >= max_nodes or greatest_weight > GREATEST_WEIGHT:
         _check_range(src.to_numpy(), columns.src, limits, first_row)
         _check_range(dst.to_numpy(), columns.dst, limits, first_row)
-        _check_weights(exact, weight, columns.weight, first_row)
+        has_zero_weights = _check_weights(exact, weight, columns.weight, first_row)
     return RawBlock(
         src=u,
         dst=v,
@@ -135,6 +136,7 @@ def read_columns(
         is_owned=is_owned,
         greatest_id=int(greatest_id) if len(u) else -1,
         n_self_loops=int(n_self_loops),
+        has_zero_weights=has_zero_weights,
         op=op,
         time=time,
     )
@@ -428,13 +430,17 @@ def _weights(column: pa.ChunkedArray, name: str, first_row: int, *, is_owned: bo
     return values_of(weights) if is_owned else frozen(weights.to_numpy())
 
 
-def _check_weights(exact: AnyArray | None, weight: Float32Array, name: str, first_row: int) -> None:
+def _check_weights(exact: AnyArray | None, weight: Float32Array, name: str, first_row: int) -> bool:
+    """Whether some weights are 0; raises `BadEdges` with the first that is no weight."""
     # A NaN makes min() a NaN, and no comparison with a NaN holds.
     if exact is None or len(weight) == 0 or (weight.min() > 0 and weight.max() < np.inf):
-        return
-    row = int(np.argmin((weight > 0) & (weight < np.inf)))
+        return False
+    is_weight = ((weight > 0) | (exact == 0)) & (weight < np.inf)
+    if is_weight.all():
+        return True
+    row = int(np.argmin(is_weight))
     value = exact[row]
-    rule = f"column {name!r} must be finite and > 0"
+    rule = f"column {name!r} must be finite and >= 0"
     if np.isfinite(value) and value > 0:
         rule += " as a 32-bit float"
     raise BadEdges(rule, argument=name, row=first_row + row, value=str(value))

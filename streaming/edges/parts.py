@@ -41,7 +41,8 @@ class EdgeFile:
     """One file of a source.
 
     ``storage_options`` are what fsspec needs to open it (keys, endpoints), no part of what the file
-    is. ``arrived`` is when it was listed or pushed, in seconds since 1970; None is when it is first
+    is. ``pushed`` are digests of files whose edges came as pushes: this one is a duplicate of any.
+    ``arrived`` is when it was listed or pushed, in seconds since 1970; None is when it is first
     read.
     """
 
@@ -54,6 +55,7 @@ class EdgeFile:
     replaces: bool = False  # takes the place of an earlier version of its path
     replaces_siblings: bool = False  # takes the place of any file of its directory
     withheld: str | None = None  # digest of a retracted content, which is not to be taken
+    pushed: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     arrived: float | None = field(default=None, compare=False)
 
     def takes_place_of(self, path: str) -> bool:

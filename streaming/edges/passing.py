@@ -6,6 +6,7 @@ import numpy as np
 
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.operations import DELETE
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.edges.times import moment
@@ -64,15 +65,13 @@ class Passing:
                 block.where(rows) if rows.size < block.u.size else block,
                 time=None,
                 bucket=int(buckets[rows[0]]) if rows.size else least,
-                n_self_loops=0,
+                left_out=NO_ROWS,
                 n_rows=rows.size,
             )
             for rows in groups
         ]
         n_others = block.n_rows - sum(part.n_rows for part in parts)
-        parts[0] = replace(
-            parts[0], n_rows=parts[0].n_rows + n_others, n_self_loops=block.n_self_loops
-        )
+        parts[0] = replace(parts[0], n_rows=parts[0].n_rows + n_others, left_out=block.left_out)
         n_expired = self.n_expired + n_gone - n_late
         return replace(passed, n_late=self.n_late + n_late, n_expired=n_expired), parts
 

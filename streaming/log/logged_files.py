@@ -76,7 +76,6 @@ class LoggedBlock:
             u=self.u,
             v=self.v,
             weight=self.weight,
-            n_self_loops=0,
             n_rows=self.u.size,
             bucket=self.bucket,
         )

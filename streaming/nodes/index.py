@@ -22,7 +22,7 @@ from peewit.streaming.edges.blocks import (
     RawBlock,
     check_max_nodes,
     check_node_kind,
-    drop_self_loops,
+    edges_of,
     excerpt,
 )
 from peewit.streaming.edges.columns import node_ids, values_of
@@ -179,12 +179,14 @@ class NodeIndex:
         return self.map(nodes, nodes, first_row=first_row)[0]
 
     def map_block(self, block: RawBlock) -> EdgeBlock:
-        """Edges of a block between dense ids, without self-loops; see ``map``.
+        """Edges of a block between dense ids; see ``map``.
 
         The memory of a block that is owned may be overwritten: use it once.
         """
         u, v = self.map(block.src, block.dst, first_row=block.first_row)
-        return drop_self_loops(u, v, block.weight, time=block.time)
+        return edges_of(
+            u, v, block.weight, has_zero_weights=block.has_zero_weights, time=block.time
+        )
 
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
         """Dense ids, -1 where an id is unknown or null; adds nothing.
@@ -463,7 +465,14 @@ class DenseNodes:
             view = values_of if block.is_owned else pa.Array.to_numpy
             u, v = self._without_erased(view(block.src), view(block.dst))
         n_self_loops = None if self.erased.size else block.n_self_loops
-        return drop_self_loops(u, v, block.weight, n_self_loops=n_self_loops, time=block.time)
+        return edges_of(
+            u,
+            v,
+            block.weight,
+            n_self_loops=n_self_loops,
+            has_zero_weights=block.has_zero_weights,
+            time=block.time,
+        )
 
     @property
     def has_table(self) -> bool:

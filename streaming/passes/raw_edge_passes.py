@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from peewit.streaming.cluster.ordered_folds import FoldExecutor
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, edges_of
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, FileUnreadable, StagedFile
 from peewit.streaming.edges.reader import read_parts
@@ -95,7 +95,7 @@ class RawEdges(EdgePasses):
     @property
     def n_edges(self) -> int:
         """Edges, as counted when they were absorbed."""
-        return sum(file.n_rows - file.n_self_loops for file in self._files)
+        return sum(file.n_rows - file.left_out.total for file in self._files)
 
     def open(
         self,
@@ -165,13 +165,13 @@ class RawEdges(EdgePasses):
                 yield partial(self._edges_of, raw)
 
     def _edges_of(self, raw: RawBlock) -> EdgeBlock:
-        """The edges of a block between dense ids, without self-loops."""
+        """The edges of a block between dense ids."""
         if isinstance(self._nodes, DenseNodes):
             return self._nodes.map_block(raw)
         u, v = self._nodes.lookup(raw.src), self._nodes.lookup(raw.dst)
         if len(u) and min(u.min(), v.min()) < 0:
             raise BadEdges("it holds a node that the snapshot does not know")
-        return drop_self_loops(u, v, raw.weight)
+        return edges_of(u, v, raw.weight, has_zero_weights=raw.has_zero_weights)
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._n_threads, thread_name_prefix="raw-edges")

@@ -35,7 +35,6 @@ class SpooledFile:
                 u=columns[0],
                 v=columns[1],
                 weight=columns[2],
-                n_self_loops=0,
                 n_rows=batch.num_rows,
             )
 

@@ -29,6 +29,7 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
@@ -54,7 +55,7 @@ _NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "peak", "torn")
 _ARRAYS = ("chunks", "cards", "runs", *_NODE_ARRAYS)
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
-_FORMAT = 5
+_FORMAT = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +65,8 @@ class AbsorbedFile:
     path: str
     version: str  # modification time or entity tag at the source
     digest: str  # of the whole content
-    n_rows: int  # taken, self-loops included
-    n_self_loops: int  # of these, dropped
+    n_rows: int  # taken, those without an edge included
+    left_out: LeftOut = NO_ROWS  # of these
     n_bad_rows: int = 0  # left out because they break a rule
     columns: EdgeColumns = PLAIN
     max_bad_rows: int = 0  # most rows that could be left out
@@ -115,7 +116,7 @@ class FilePosition:
     digest: str
     part_rows: int  # most rows of a part
     next_part: int  # first one that is not absorbed
-    self_loops_before: int  # of the stream before the file
+    left_out_before: LeftOut  # of the stream before the file
     cutting: int = 1  # how files are cut into parts, see `parts.CUTTING`
     removals_before: int = 0  # pairs that rows removed, of the stream before the file
     reading: str | None = None  # how rows are read; None in checkpoints that do not say
@@ -323,6 +324,7 @@ class CheckpointStore:
         counters: dict[str, Any] = {
             item: math.inf if value is None else value for item, value in meta["counters"].items()
         }
+        counters["left_out"] = LeftOut(**counters["left_out"])
         files = _read_files(directory, meta["n_files"])
         self._on_disk = _CheckpointContent(
             name=name,
@@ -342,7 +344,7 @@ class CheckpointStore:
             ),
             n_nodes=meta["n_nodes"],
             files=files,
-            position=FilePosition(**meta["position"]) if meta["position"] else None,
+            position=_position(meta["position"]) if meta["position"] else None,
             n_removed_files=meta["n_removed_files"],
         )
 
@@ -384,7 +386,8 @@ class CheckpointStore:
             # JSON has no infinity: null stands for it.
             "counters": {
                 item: None if value == math.inf else value for item, value in counters.items()
-            },
+            }
+            | {"left_out": asdict(state.left_out)},
         }
         write_json(directory / "meta.json", meta)
         return _CheckpointContent(
@@ -438,4 +441,9 @@ def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:
 
 
 def _absorbed_file(stored: dict[str, Any]) -> AbsorbedFile:
-    return AbsorbedFile(columns=EdgeColumns(**stored.pop("columns")), **stored)
+    columns, left_out = EdgeColumns(**stored.pop("columns")), LeftOut(**stored.pop("left_out"))
+    return AbsorbedFile(columns=columns, left_out=left_out, **stored)
+
+
+def _position(stored: dict[str, Any]) -> FilePosition:
+    return FilePosition(left_out_before=LeftOut(**stored.pop("left_out_before")), **stored)

@@ -29,6 +29,7 @@ from peewit.streaming.durable_files import (
     remove_unfinished,
     write_json,
 )
+from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.problems import NotFound
 from peewit.streaming.snapshots.variances import VARIANCES, write_variances
@@ -86,10 +87,10 @@ class SnapshotMeta:
     number: int  # counts from 1 in each graph
     node_kind: NodeKind
     n_nodes: int
-    edges_seen: int  # rows of all committed files, self-loops included
+    edges_seen: int  # rows of all committed files, those without an edge included
     edges_kept: int  # parallel records summed
     n_records: int  # behind those edges
-    self_loops: int  # rows dropped
+    left_out: LeftOut  # of these rows
     epsilon_asked: float | None
     epsilon_expected: float
     sampling_constant: float | None  # least of any record; None while every edge is kept
@@ -125,6 +126,7 @@ class SnapshotMeta:
     def read(cls, text: str) -> Self:
         """The provenance on a page, as `asdict` gave it."""
         values = json.loads(text)
+        values["left_out"] = LeftOut(**values["left_out"])
         parts: dict[str, type[Damage | LastRepair]] = {"damage": Damage, "last_repair": LastRepair}
         for name, kind in parts.items():
             if values.get(name) is not None:
@@ -137,12 +139,23 @@ class SnapshotMeta:
         return self.n_live is not None
 
     @property
+    def n_edges(self) -> int:
+        """Edges that live, where a log tells, or else that came; parallel ones count each."""
+        return self.edges_seen - self.left_out.total if self.n_live is None else self.n_live
+
+    @property
+    def n_merged(self) -> int | None:
+        """Edges that were added to one of their pair; None where edges left uncounted."""
+        is_counted = self.is_whole and (self.has_log or not self.n_erased)
+        return self.n_edges - self.edges_kept if is_counted else None
+
+    @property
     def n_deleted(self) -> int | None:
         """Edges that were deleted; None where no log tells."""
         if self.n_live is None:
             return None
         passed = self.n_expired + self.n_late
-        return self.edges_seen - self.self_loops - self.n_live - passed
+        return self.edges_seen - self.left_out.total - self.n_live - passed
 
     @property
     def n_gone(self) -> int:
@@ -173,7 +186,9 @@ class SnapshotMeta:
         epsilon, expected = self.epsilon_asked, self.epsilon_expected
         if epsilon is None:
             if not self.is_whole:
-                n_all = self.edges_seen - self.self_loops if self.n_live is None else self.n_live
+                n_all = (
+                    self.edges_seen - self.left_out.total if self.n_live is None else self.n_live
+                )
                 bound = "as many as max_edges allows"
                 if self.max_edges is not None and self.edges_kept > self.max_edges:
                     bound = f"more than max_edges={self.max_edges:,}"

@@ -23,6 +23,7 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.kernels.coins import sample_independent, sample_leaning, take_arrivals
 from peewit.streaming.sparsifier.sample_size import present_constant
 from peewit.streaming.sparsifier.settings_and_state import (
@@ -63,7 +64,7 @@ class Arrivals:
     surplus: Float32Array | None
     degree: FloatArray | None
     n_edges: int  # rows of the blocks
-    n_self_loops: int  # rows that were dropped
+    left_out: LeftOut  # of these
     n_thrown: int  # edges whose coins were thrown
 
     @property
@@ -95,7 +96,8 @@ def score(
     lanes = _Lanes(state, settings)
     records: list[Records] = []
     buckets: list[int] = []
-    n_edges = n_self_loops = n_thrown = 0
+    n_edges = n_thrown = 0
+    left_out = NO_ROWS
     remaining = iter(blocks)
     while together := list(islice(remaining, ARRIVAL_LANES)):
         lanes.reach(together)
@@ -107,7 +109,7 @@ def score(
         records += parallel(task, range(len(together)))
         buckets += [block.bucket for block in together]
         n_edges += sum(block.n_rows for block in together)
-        n_self_loops += sum(block.n_self_loops for block in together)
+        left_out = sum((block.left_out for block in together), left_out)
         n_thrown += sum(block.u.size for block in together)
     return Arrivals(
         records=records,
@@ -115,7 +117,7 @@ def score(
         surplus=lanes.surplus,
         degree=lanes.degree,
         n_edges=n_edges,
-        n_self_loops=n_self_loops,
+        left_out=left_out,
         n_thrown=n_thrown,
     )
 

@@ -319,4 +319,4 @@ def _concatenate(parts: Sequence[EdgeBlock]) -> EdgeBlock:
 
 
 def _block(u: Int32Array, v: Int32Array, weight: Float32Array) -> EdgeBlock:
-    return EdgeBlock(u=u, v=v, weight=weight, n_self_loops=0, n_rows=u.size)
+    return EdgeBlock(u=u, v=v, weight=weight, n_rows=u.size)

@@ -11,6 +11,7 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, frozen
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.sparsifier.degrees import is_whole, known_degree, sum_degrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
@@ -61,7 +62,7 @@ def merge(
         n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
         n_edges=a.n_edges + b.n_edges,
-        n_self_loops=a.n_self_loops + b.n_self_loops,
+        left_out=a.left_out + b.left_out,
         n_resparsifications=a.n_resparsifications + b.n_resparsifications,
         n_kept_last=max(a.n_kept_last, b.n_kept_last),
         n_leaning=0 if _is_uneven(a) or _is_uneven(b) else embedded.n_leaning,
@@ -121,7 +122,7 @@ def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:
         n_unrepaired=0,
         n_blocks=first_block,
         n_edges=0,
-        n_self_loops=0,
+        left_out=NO_ROWS,
         n_resparsifications=0,
         smallest_constant=fresh.smallest_constant,
         n_failed_embeddings=0,

@@ -18,6 +18,7 @@ from peewit.solvers.arrays import (
     Int32Array,
     UInt32Array,
 )
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.kernels.coins import CARD_PROBES
 from peewit.streaming.sparsifier.node_resistances import NodeCards
@@ -195,7 +196,7 @@ class SparsifierState:
     n_nodes: int = 0
     n_blocks: int = 0  # numbers the next one
     n_edges: int = 0  # rows seen so far
-    n_self_loops: int = 0
+    left_out: LeftOut = NO_ROWS  # of these
     n_resparsifications: int = 0  # numbers the next one
     n_kept_last: int = 0  # records that the last resparsification kept
     n_leaning: int = 0  # coins lean while the buffer holds at most so many records; 0 for never

@@ -104,7 +104,7 @@ def absorb(
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(arrivals.records),
         n_edges=state.n_edges + arrivals.n_edges,
-        n_self_loops=state.n_self_loops + arrivals.n_self_loops,
+        left_out=state.left_out + arrivals.left_out,
         smallest_constant=min(state.smallest_constant, constant)
         if arrivals.was_tossed
         else state.smallest_constant,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import Int32Array, Int64Array, frozen
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, edges_of
 from peewit.streaming.edges.operations import DELETE, INSERT, SET
 from peewit.streaming.kernels.pair_set import pair_numbers
 from peewit.streaming.nodes.index import Nodes
@@ -66,10 +66,11 @@ class Changes:
             u=frozen((pair >> 32).astype(np.int32)),
             v=frozen((pair & 0xFFFFFFFF).astype(np.int32)),
             added=replace(
-                drop_self_loops(
+                edges_of(
                     u[rows],
                     v[rows],
                     raw.weight[rows],
+                    has_zero_weights=raw.has_zero_weights,
                     time=None if raw.time is None else raw.time[rows],
                 ),
                 n_rows=adding.size,

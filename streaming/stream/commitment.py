@@ -113,7 +113,7 @@ class Commitment:
             digest=staged.digest,
             part_rows=self._part_rows,
             next_part=0,
-            self_loops_before=state.n_self_loops,
+            left_out_before=state.left_out,
             removals_before=state.n_removals,
             cutting=CUTTING,
             reading=self._reading(staged),

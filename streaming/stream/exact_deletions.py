@@ -104,7 +104,7 @@ class ExactDeletions:
         throw_all: ThrowAll | None = None
         spans: Sequence[Span] = ()
         if cluster is not None:
-            n_live = held[0].n_edges - held[0].n_self_loops - held[0].n_dead
+            n_live = held[0].n_edges - held[0].left_out.total - held[0].n_dead
             spans = log_spans(self._log, left, dead, n_edges=n_live, n_nodes=held[0].n_nodes)
             throw_all = partial(
                 rebuilt,
@@ -215,7 +215,7 @@ class ExactDeletions:
             executor=executor,
             on_block=self._on_block,
         )
-        n_live = state.n_edges - state.n_self_loops - state.n_dead - resolution.n_killed
+        n_live = state.n_edges - state.left_out.total - state.n_dead - resolution.n_killed
         if resolution.n_live != n_live:
             raise LogDamaged(
                 f"the log must hold the {n_live:,} edges that live, got {resolution.n_live:,}"

@@ -113,7 +113,7 @@ class Publication:
             edges_seen=state.n_edges,
             edges_kept=0,  # counted while they are written
             n_records=state.n_records,
-            self_loops=state.n_self_loops,
+            left_out=state.left_out,
             epsilon_asked=settings.epsilon,
             max_edges=settings.max_edges,
             epsilon_expected=expected_epsilon(state, settings),
@@ -157,7 +157,7 @@ class Publication:
         """Edges that live, where a log tells."""
         if self._settings.deletions == "off":
             return None
-        return state.n_edges - state.n_self_loops - state.n_dead
+        return state.n_edges - state.left_out.total - state.n_dead
 
 
 def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, ...]:

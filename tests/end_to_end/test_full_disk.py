@@ -146,7 +146,7 @@ def require_ingested(server: Server, numbers: set[int]) -> None:
     eventually(is_in, RECOVERY_SECONDS)
     graph = server.get("/v1/graphs/g")[1]
     assert graph["edges_seen"] == len(wanted)
-    assert graph["self_loops"] == loops
+    assert graph["left_out"]["self_loops"] == loops
     eventually(
         lambda: stored_edges(server) == {frozenset(edge) for edge in wanted if edge[0] != edge[1]},
         RECOVERY_SECONDS,

@@ -88,7 +88,7 @@ def test_bad_files_leave_the_graph_as_if_they_had_never_come(
     dirty = read_whole(server, "dirty", mixed, 6)
     ended = {status: n for status, n in dirty.files.items() if n}
     assert ended == {"committed": 3, "quarantined": 2, "duplicate": 1}
-    for figure in ("nodes", "edges_seen", "edges_kept", "self_loops", "epsilon_expected"):
+    for figure in ("nodes", "edges_seen", "edges_kept", "left_out", "epsilon_expected"):
         assert getattr(dirty, figure) == getattr(clean, figure)
     kept = [server.client.snapshot_edges(each.name, each.snapshot or 0) for each in (clean, dirty)]
     assert kept[0].equals(kept[1])

@@ -16,6 +16,7 @@ from peewit.service.settings import Settings
 from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
@@ -97,7 +98,7 @@ def publish_snapshot(
         edges_seen=len(u),
         edges_kept=graph.n_edges,
         n_records=graph.n_edges,
-        self_loops=0,
+        left_out=NO_ROWS,
         epsilon_asked=0.7,
         epsilon_expected=0.5,
         sampling_constant=None,

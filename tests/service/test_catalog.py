@@ -28,6 +28,7 @@ from peewit.service.inbox.inbox_records import NewPush
 from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.labels.store import LabelStore
+from peewit.streaming.edges.left_out import LeftOut
 from tests.fresh_databases import fresh
 from tests.service.pushing import pushed
 
@@ -295,7 +296,7 @@ def test_progress_is_shown_with_the_graph(catalog: Catalog, graph: GraphRecord) 
         n_nodes=10**9,
         edges_seen=10**12,
         edges_kept=10**7,
-        self_loops=3,
+        left_out=LeftOut(3),
         epsilon_expected=0.61,
         snapshot=41,
     )

@@ -44,7 +44,6 @@ def edge_block(u: IntArray, v: IntArray, weight: FloatArray) -> EdgeBlock:
         u=np.asarray(u, np.int32),
         v=np.asarray(v, np.int32),
         weight=np.asarray(weight, np.float32),
-        n_self_loops=0,
         n_rows=len(u),
     )
 

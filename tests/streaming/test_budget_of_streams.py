@@ -107,7 +107,7 @@ def test_a_raised_budget_is_that_of_a_new_stream(
     assert newest(tmp_path / "g").is_whole
     assert edges_of(tmp_path / "g").equals(edges_of(tmp_path / "new"))
     again, fresh = newest(tmp_path / "g"), newest(tmp_path / "new")
-    counted = ("edges_seen", "self_loops", "n_nodes", "n_files", "edges_kept")
+    counted = ("edges_seen", "left_out", "n_nodes", "n_files", "edges_kept")
     assert [getattr(again, name) for name in counted] == [getattr(fresh, name) for name in counted]
 
 
@@ -188,7 +188,7 @@ def test_what_was_read_again_is_told_with_the_same_budget_too(data: Path, tmp_pa
     stream.repair(everything=True)
     repair = newest(tmp_path / "g").last_repair
     assert repair is not None
-    n_edges = before.edges_seen - before.self_loops
+    n_edges = before.edges_seen - before.left_out.total
     assert (repair.kind, repair.n_edges, repair.snapshot) == ("all", n_edges, before.number + 1)
     assert newest(tmp_path / "g").edges_seen == before.edges_seen
 

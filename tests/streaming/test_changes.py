@@ -13,6 +13,7 @@ import pytest
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
+from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, SET
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
@@ -204,6 +205,26 @@ def test_a_stream_that_is_killed_ends_as_an_unbroken_one(tmp_path: Path) -> None
     assert (found.n_deletes, found.n_struck) == (unbroken.state.n_deletes, unbroken.state.n_struck)
 
 
+def test_a_row_of_weight_zero_adds_nothing_and_takes_the_pair_away_where_it_sets(
+    tmp_path: Path,
+) -> None:
+    rows = [("n1", "n2", 1.0, INSERT), ("n2", "n3", 2.0, INSERT), ("n3", "n4", 3.0, INSERT)]
+    later = [("n1", "n2", 0.0, SET), ("n3", "n2", 0.0, INSERT), ("n3", "n4", 0.0, DELETE)]
+    folder = tmp_path / "edges"
+    folder.mkdir()
+    pq.write_table(table_of(rows, "string"), folder / "a.parquet")
+    pq.write_table(table_of(later, "string"), folder / "b.parquet")
+    for parallel, left in (("sum", {frozenset(("n2", "n3")): 2.0}), ("replace", {})):
+        paths = GraphPaths(root=tmp_path / parallel)
+        stream = Stream(paths, settings(parallel=parallel))
+        stream.ingest(files_of(folder))
+        assert live_of(paths, "string") == left
+        assert stream.state.left_out == LeftOut(zero_weights=2)
+        newest = SnapshotStore(paths.snapshots).newest()
+        assert newest is not None
+        assert (newest.n_live, newest.n_merged) == (len(left), 0)
+
+
 def test_rows_that_delete_are_refused_where_deletions_are_off(tmp_path: Path) -> None:
     folder, events = tmp_path / "edges", []
     folder.mkdir()
@@ -223,7 +244,7 @@ def test_rows_that_delete_are_refused_where_deletions_are_off(tmp_path: Path) ->
         ({"op": ["insert", "upsert"]}, "must hold operations", 1),
         ({"op": [1, 2]}, "must hold strings", None),
         ({"weight": [1.0, None]}, "must not be null", 1),
-        ({"weight": [1.0, -1.0]}, "must be finite and > 0", 1),
+        ({"weight": [1.0, -1.0]}, "must be finite and >= 0", 1),
     ],
 )
 def test_bad_changes_are_refused_with_their_row(

@@ -12,6 +12,7 @@ import pytest
 
 import peewit.streaming.stream.commitment
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
@@ -146,7 +147,7 @@ def test_every_file_is_committed_and_the_snapshot_is_sparse(tmp_path: Path, data
     assert recorder.committed() == [f"{seed}.parquet" for seed in range(4)]
     meta = SnapshotStore(paths.snapshots).list()[-1]
     assert meta.edges_seen == 4 * 3 * ROW_GROUP
-    assert meta.self_loops > 0
+    assert meta.left_out.self_loops > 0
     assert meta.n_files == 4
     assert meta.n_nodes == 3 * N_NODES
     assert 0 < meta.edges_kept < 0.5 * meta.edges_seen
@@ -356,7 +357,9 @@ def test_self_loops_are_counted_per_file_across_a_kill(tmp_path: Path, data: Pat
     whole = Stream(GraphPaths(root=tmp_path / "whole"), settings())
     whole.ingest(files)
     assert resumed.files == whole.files
-    assert sum(file.n_self_loops for file in whole.files) == whole.state.n_self_loops > 0
+    of_files = sum((file.left_out for file in whole.files), NO_ROWS)
+    assert of_files == whole.state.left_out
+    assert of_files.self_loops > 0
 
 
 def test_a_writer_that_lost_its_right_changes_nothing(tmp_path: Path, data: Path) -> None:
@@ -604,7 +607,7 @@ def test_who_is_stopped_while_a_full_buffer_is_thinned_goes_on_from_there(
     n_rows = sum(event.n_rows for event in recorder.events if isinstance(event, Progress))
     assert n_rows > 0
     kept = CheckpointStore(paths.checkpoints).newest()
-    assert kept.state.n_edges + kept.state.n_self_loops >= n_rows
+    assert kept.state.n_edges + kept.state.left_out.self_loops >= n_rows
     ingest(paths.root, listing(data), settings(**changes), Recorder())
     assert edges_of(paths) == unbroken(tmp_path, listing(data), **changes)
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.operations import INSERT, SET
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Quarantined, Retracted
@@ -390,7 +391,7 @@ def test_the_same_content_read_in_another_way_is_spooled_anew(tmp_path: Path) ->
     assert len(list((tmp_path / "spool").iterdir())) == 2
     keys = {
         AbsorbedFile(
-            path="p", version="1", digest="d", n_rows=1, n_self_loops=0, columns=columns
+            path="p", version="1", digest="d", n_rows=1, left_out=NO_ROWS, columns=columns
         ).edges_key
         for columns in (EdgeColumns(), EdgeColumns(src="dst", dst="other"))
     }

@@ -1,6 +1,7 @@
 """One call from edges of any kind to a sparsifier."""
 
 import doctest
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import peewit.streaming.sparsify_call
 from peewit.solvers.graph import Graph
 from peewit.streaming import Sparsified, sparsify
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.sparsify_call import METHODS
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, heavy_tailed, random_graph, two_communities
@@ -195,10 +197,38 @@ def test_ids_of_other_kinds_are_numbered_by_first_appearance(kind: str, tmp_path
     assert same(read, result)
 
 
+def test_rows_of_weight_zero_are_left_out_of_files_tables_and_matrices(tmp_path: Path) -> None:
+    u, v, weight = np.array([0, 1, 1, 2]), np.array([1, 2, 1, 2]), np.array([2.0, 0.0, 3.0, 0.0])
+    expected = LeftOut(self_loops=1, zero_weights=2)
+    frame = pa.table({"src": u, "dst": v, "weight": weight})
+    (tmp_path / "edges.csv").write_text("src,dst,weight\n0,1,2\n1,2,0\n1,1,3\n2,2,0\n")
+    (tmp_path / "edges.ndjson").write_text(
+        "".join(json.dumps(row) + "\n" for row in frame.to_pylist())
+    )
+    pq.write_table(frame, tmp_path / "edges.parquet")
+    upper = sp.coo_array((weight, (u, v)), shape=(3, 3))
+    matrix = upper + sp.triu(upper, k=1).T  # keeps the zeros that are stored
+    for edges in (
+        *(tmp_path / f"edges.{ending}" for ending in ("csv", "ndjson", "parquet")),
+        *(frame, (u, v, weight), matrix),
+    ):
+        is_file = isinstance(edges, Path)
+        result = sparsify(edges, node_ids="int64" if is_file else None)
+        assert (result.edges_seen, result.left_out, result.edges_kept) == (4, expected, 1)
+    assert sparsify((u, v, weight), 0.5, method="kelner-levin").left_out == expected
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, bool])
+def test_duplicates_of_a_narrow_matrix_sum_in_full(dtype: type) -> None:
+    ends = np.array([0] * 300 + [1] * 300), np.array([1] * 300 + [0] * 300)
+    matrix = sp.coo_array((np.ones(600, dtype), ends), shape=(2, 2))
+    assert sparsify(matrix).graph.edges()[2].tolist() == [300.0]
+
+
 def test_isolated_nodes_and_empty_input_count() -> None:
     u, v = np.array([0, 1]), np.array([1, 1])
     result = sparsify((u, v), n_nodes=5)
-    assert (result.n_nodes, result.edges_kept, result.self_loops) == (5, 1, 1)
+    assert (result.n_nodes, result.edges_kept, result.left_out.self_loops) == (5, 1, 1)
     assert result.lookup([0, 4, 5, -1]).tolist() == [0, 4, -1, -1]
     nothing = np.empty(0, np.int64)
     assert sparsify((nothing, nothing)).n_nodes == 0
@@ -229,7 +259,7 @@ def test_remote_files_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 
 def test_faults_are_named(tmp_path: Path) -> None:
     u, v = np.array([0, 1, 2]), np.array([1, 2, 0])
-    with pytest.raises(BadEdges, match="must be finite and > 0, got nan in row 1"):
+    with pytest.raises(BadEdges, match="must be finite and >= 0, got nan in row 1"):
         sparsify((u, v, np.array([1.0, np.nan, 1.0])))
     with pytest.raises(BadEdges, match=r"'src' must lie in \[0, 1\], got 2 in row 2"):
         sparsify((u, v), n_nodes=2)

@@ -139,7 +139,7 @@ class Twin:
             self.n_deleted,
         )
         assert meta.n_gone == self.n_deleted + self.n_expired
-        assert (meta.edges_seen, meta.self_loops) == (self.n_seen, self.n_loops)
+        assert (meta.edges_seen, meta.left_out.self_loops) == (self.n_seen, self.n_loops)
         assert (meta.watermark, meta.horizon) == (self.watermark, self.horizon)
         return meta
 

@@ -373,7 +373,7 @@ def _tell_outcome(
     """Print what the graph is now, and what became of the rows since ``before``."""
     name = before.settings.name
     graph = home.graph(name)
-    n_self_loops = graph.progress.self_loops - before.progress.self_loops
+    left_out = graph.progress.left_out - before.progress.left_out
     progress, paths = graph.progress, home.paths(graph)
     snapshots = SnapshotStore(paths.snapshots)
     meta = None if progress.snapshot is None else snapshots.meta(progress.snapshot)
@@ -387,7 +387,7 @@ def _tell_outcome(
                 "files": dict(counts),
                 "quarantined": refused,
                 "new_nodes": graph.progress.n_nodes - before.progress.n_nodes,
-                "self_loops": n_self_loops,
+                "left_out": left_out,
                 "bad_rows": n_bad_rows,
                 "late_rows": n_late,
                 "seconds": round(seconds, 3),
@@ -398,12 +398,13 @@ def _tell_outcome(
             f"{name}: {progress.edges_seen:,} rows in, {progress.n_nodes:,} nodes, {seconds:.1f} s"
         )
         echo(f"snapshot {as_text(progress.snapshot)}: {kept_text(graph, meta)}")
-        if n_self_loops or n_bad_rows or n_late:
+        if left_out.total or n_bad_rows or n_late:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
             late = f"{n_late:,} too late for the window, " if n_late else ""
+            dropped = [f"{n:,} {words} dropped" for words, n in left_out.by_reason.items()]
             echo(
-                f"of {n_rows:,} rows now read: {n_self_loops:,} self-loops dropped, {late}"
+                f"of {n_rows:,} rows now read: {', '.join(dropped)}, {late}"
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
         if progress.n_nodes > before.progress.n_nodes:

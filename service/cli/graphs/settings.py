@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.catalog import GraphRecord
 from peewit.service.cli.graphs.options import (
     AllowedAhead,
     AutoModel,
@@ -47,7 +48,7 @@ from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration
 from peewit.service.labels.store import LabelColumn
-from peewit.service.operations.graphs import get_graph
+from peewit.service.operations.graphs import get_graph, n_merged
 from peewit.service.tables.uploads import LabelValue
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
@@ -196,6 +197,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
         certificate = CertificateStore(paths.snapshots).newest()
         features = home.features.status(record)
         wanted = home.manifest.wishes.of(record.id)
+        n_bad_rows = home.manifest.n_bad_rows(record.id)
     note = graph_note(meta, wanted)
     progress = record.progress
     print_fields(
@@ -204,7 +206,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             "nodes": progress.n_nodes,
             "edges": kept_text(record, meta),
             "rows seen": progress.edges_seen,
-            "self-loops dropped": progress.self_loops,
+            **_rows_text(record, meta, n_bad_rows),
             **({} if meta is None else _deletes(record.settings, meta)),
             **({} if meta is None else _passed(record.settings, meta)),
             "epsilon certified": certificate
@@ -222,6 +224,18 @@ def show(name: GraphName, json: AsJson = False) -> None:
     )
     if note:
         say(f"note: {note}")
+
+
+def _rows_text(
+    record: GraphRecord, meta: SnapshotMeta | None, n_bad_rows: int
+) -> dict[str, object]:
+    """What became of the rows that are no edges of their own."""
+    dropped = record.progress.left_out.by_reason
+    return {
+        "rows merged": n_merged(record, meta),
+        **{f"{words} dropped": n_rows for words, n_rows in dropped.items()},
+        **({"bad rows left out": n_bad_rows} if n_bad_rows else {}),
+    }
 
 
 def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:

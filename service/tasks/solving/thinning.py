@@ -216,4 +216,4 @@ def told_of_thinning(solving: Solving) -> dict[str, Any] | None:
 def _n_edges(snapshot: Snapshot) -> int:
     """Live edges."""
     meta = snapshot.meta
-    return meta.edges_seen - meta.self_loops if meta.n_live is None else meta.n_live
+    return meta.n_edges

@@ -102,7 +102,7 @@ def _compare_graphs(disturbed: History, replayed: History) -> Iterator[str]:
             yield f"the edges that live differ: {lives[0] - lives[1]}, {lives[1] - lives[0]}"
         return
     kept = () if is_exact else ("edges_kept", "epsilon_expected")
-    for name in ("n_nodes", "edges_seen", "self_loops", *kept):
+    for name in ("n_nodes", "edges_seen", "left_out", *kept):
         was, again = (getattr(each.graph.progress, name) for each in both)
         if was != again:
             yield f"{name} is {was}, in the replay {again}"

@@ -337,7 +337,7 @@ def test_a_dense_number_is_never_used_again(api: Api) -> None:
     put_features(api, "1")
     api.ingest()
     shown = api.call("GET", "/graphs/g", 200).json()
-    assert (shown["nodes"], shown["self_loops"]) == (5, 1)
+    assert (shown["nodes"], shown["left_out"]["self_loops"]) == (5, 1)
     assert api.edges() == ["0,3,1", "2,3,1", "3,4,1"]
     refused = api.problem(
         "PUT", "/graphs/g/labels", 422, json={"labels": [{"node": 1, "label": "x"}]}

@@ -184,10 +184,10 @@ def test_a_fault_of_ours_is_a_problem_without_details(api: Api) -> None:
             text(
                 "INSERT INTO graphs (id, name, node_ids, epsilon, expected_nodes, "
                 "max_nodes, seed, keep_raw, state, created_at, n_nodes, edges_seen, edges_kept, "
-                "self_loops, files_seq, labels_seq, features_version, pushed_bytes) "
+                "left_out, files_seq, labels_seq, features_version, pushed_bytes) "
                 "VALUES ('x', 'broken', "
                 "'string', 7, 10, 10, 1, 1, 'active', '2026-01-01T00:00:00.000Z', "
-                "0, 0, 0, 0, 0, 0, 0, 0)"
+                "0, 0, 0, '{}', 0, 0, 0, 0)"
             )
         )
     problem = api.problem("GET", "/graphs/broken", 500, headers={"X-Request-ID": "of-a-fault"})

@@ -27,7 +27,7 @@ def test_columns_that_are_named_once_are_kept(peewit: Peewit, tmp_path: Path) ->
     taken = peewit("ingest", "g", table, "--skip-bad-rows", "1", "--json")
     assert taken.exit_code == 0
     assert taken.json["bad_rows"] == 1
-    assert taken.json["self_loops"] == 1
+    assert taken.json["left_out"]["self_loops"] == 1
     assert taken.json["new_nodes"] == 3
     (report,) = (tmp_path / "home" / "graphs").glob("*/bad_rows/*.json")
     told = json.loads(report.read_text())

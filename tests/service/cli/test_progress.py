@@ -11,6 +11,7 @@ from rich.console import Console
 
 from peewit.service.cli.progress import CompileProgress, IngestProgress, shown_time
 from peewit.service.inbox.inbox_records import FileRecord
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Duplicate, Progress, Quarantined, StreamSummary
 
@@ -37,7 +38,7 @@ def file_record(path: Path) -> FileRecord:
         row=None,
         value=None,
         n_rows=None,
-        n_self_loops=None,
+        left_out=None,
         n_bad_rows=None,
         created_at=datetime.now(UTC),
         finished_at=None,
@@ -57,7 +58,7 @@ def advance(path: Path, n_rows: int) -> Progress:
     summary = StreamSummary(
         n_nodes=12_345,
         edges_seen=n_rows,
-        self_loops=0,
+        left_out=NO_ROWS,
         n_records=n_rows // 2,
         n_resparsifications=0,
         snapshot=None,

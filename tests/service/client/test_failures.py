@@ -171,7 +171,7 @@ def test_what_ingest_refuses_is_refused_to_those_who_wait(failing: FailingServer
     file = {
         "id": 1, "source_id": None, "push_id": "p", "path": "p", "size": 9, "row": 7, "value": "9",
         "status": "quarantined", "reason": "max_nodes must hold", "n_rows": None,
-        "n_self_loops": None, "created_at": "2026-01-01T00:00:00Z", "finished_at": None,
+        "left_out": None, "created_at": "2026-01-01T00:00:00Z", "finished_at": None,
     }  # fmt: skip
     refused = json.dumps(json.loads(PUSH) | {"status": "quarantined", "file": file}).encode()
     failing.answers = [answer(202, PUSH), answer(200, PUSH), answer(200, refused)]

@@ -18,7 +18,9 @@ from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.settings import Settings
 from tests.service.api.conftest import CSV, Api, as_arrow, as_parquet, bring_communities, serving
 from tests.service.dashboard.forms import PIECE, look, send
+from tests.service.live_sources.tables import make_table
 
+AS_CSV = {"Content-Type": CSV}
 EDGES = "from,to,amount,note\na,b,2,x\nb,c,1,\nc,d,0.5,y\n"
 
 
@@ -105,6 +107,59 @@ def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None
     weights = pages.call("GET", "/graphs/g/snapshots/1/edges?format=csv", 200).text
     assert "2" in weights
     assert "Next: labels" in look(pages, "/graphs/g")
+
+
+@pytest.mark.parametrize("is_sent_first", [True, False])
+def test_a_file_that_came_by_another_door_counts_once(
+    pages: Api, tmp_path: Path, is_sent_first: bool
+) -> None:
+    graph_id = pages.create_graph("g")["id"]
+    columns = {"src": "from", "dst": "to", "weight": "amount"}
+    place = tmp_path / "pay.csv"
+    place.write_text(EDGES)
+    for is_sent in (is_sent_first, not is_sent_first):
+        if is_sent:
+            address = upload(pages, "edges", "pay.csv", EDGES.encode())
+            expected = 303 if is_sent_first else 422
+            told = send(pages, f"{address}?{urlencode(columns)}", expected)
+            assert is_sent_first or f"the same content from {place}" in told.text
+        else:
+            pages.home.manifest.sources.add(graph_id, str(place), follow=False, columns=columns)
+        pages.ingest()
+    assert pages.home.catalog.get("g").progress.edges_seen == 3
+    assert pages.home.manifest.counts(graph_id)["duplicate"] == int(is_sent_first)
+
+
+def test_every_row_is_accounted_for_at_every_door(pages: Api, tmp_path: Path) -> None:
+    pages.create_graph("g")
+    kept, rows = set(), 0
+    for number, door in enumerate(("push", "file", "page", "table")):
+        ends = [(f"{door}1", "hub", 1), ("hub", f"{door}1", 2), ("a", "b", 1)]
+        ends += [("hub", "hub", 1), ("b", "a", 0), ("c", "c", 0)]
+        content = "src,dst,weight\n" + "".join(f"{u},{v},{w}\n" for u, v, w in ends)
+        rows, kept = rows + len(ends), kept | {door, "ab"}
+        if door == "push":
+            pages.call("POST", "/graphs/g/edges", 202, content=content.encode(), headers=AS_CSV)
+        elif door == "page":
+            address = upload(pages, "edges", "rows.csv", content.encode())
+            send(pages, f"{address}?{urlencode({'src': 'src', 'dst': 'dst', 'weight': 'weight'})}")
+        elif door == "table":
+            url = make_table(tmp_path / "table", ends)
+            pages.home.manifest.sources.add(pages.home.catalog.get("g").id, url, kind="delta")
+        else:
+            place = tmp_path / "rows.csv"
+            place.write_text(content + "d,e,-1\n")
+            pages.home.manifest.sources.add(
+                pages.home.catalog.get("g").id, str(place), follow=False, max_bad_rows=1
+            )
+        pages.ingest()
+        shown = pages.call("GET", "/graphs/g", 200).json()
+        left_out = shown["left_out"]
+        assert left_out == {"self_loops": number + 1, "zero_weights": 2 * (number + 1)}
+        assert shown["edges_seen"] == rows
+        assert shown["edges_kept"] == len(kept)
+        assert shown["edges_kept"] + shown["n_merged"] + sum(left_out.values()) == rows
+        assert shown["n_bad_rows"] == int(number > 0)
 
 
 def test_bad_rows_are_shown_before_they_are_left_out(pages: Api) -> None:

@@ -25,6 +25,7 @@ from peewit.service.inbox.inbox_records import (
     SourceNotFound,
 )
 from peewit.service.inbox.manifest import Manifest
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]
@@ -60,7 +61,7 @@ def paths(found: object) -> list[str]:
 
 
 def committed(file: FileRecord, digest: str = "d") -> FileOutcome:
-    return FileOutcome.committed(file.id, digest=digest, n_rows=5, n_self_loops=1)
+    return FileOutcome.committed(file.id, digest=digest, n_rows=5, left_out=LeftOut(1))
 
 
 def add_push(manifest: Manifest, graph_id: str, path: str) -> PushRecord:
@@ -205,7 +206,7 @@ def test_how_files_end_is_stored_with_the_progress_of_the_graph(
     ]
     manifest.finish(graph_id, outcomes, progress=PROGRESS, lease=lease)
     good, bad, twin = manifest.list_files(graph_id)
-    assert (good.status, good.digest, good.n_rows, good.n_self_loops) == (
+    assert (good.status, good.digest, good.n_rows, good.left_out.self_loops) == (
         "committed",
         "digest",
         5,
@@ -377,7 +378,7 @@ def test_a_refused_version_with_a_newer_one_is_forgotten_not_retried(
     manifest.register_files(graph_id, source_id, [(mended.path, "mended", 10)])
     newer = manifest.pending(graph_id)[-1]
     ended = {
-        "committed": [FileOutcome.committed(newer.id, digest="d", n_rows=1, n_self_loops=0)],
+        "committed": [FileOutcome.committed(newer.id, digest="d", n_rows=1, left_out=NO_ROWS)],
         "duplicate": [FileOutcome.duplicate(newer.id, digest="d")],
         "pending": [],
     }[end]

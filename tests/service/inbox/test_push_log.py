@@ -31,6 +31,7 @@ from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
 from peewit.service.inbox.push_log import WaitingPush
 from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
 from peewit.service.jobs.job import IdempotencyConflict
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.table_formats import Format
 from tests.service.lost_answers import commits_unanswered
 from tests.service.pushing import NO_LIMITS, pushed
@@ -218,7 +219,7 @@ def test_gathered_pushes_are_one_file_of_their_edges_in_order(
     expected = [node for start, n in sizes.items() for node in range(start, start + n)]
     assert pq.read_table(file.path)["src"].to_pylist() == expected
     assert waiting_bytes(database, graph) == before, "they wait until they are in the graph"
-    outcome = FileOutcome.committed(file.id, digest="d", n_rows=1, n_self_loops=0)
+    outcome = FileOutcome.committed(file.id, digest="d", n_rows=1, left_out=NO_ROWS)
     for _ in range(2):  # told again after a fault
         manifest.finish(graph.id, [outcome], progress=PROGRESS, lease=lease)
     assert waiting_bytes(database, graph) == 0
@@ -320,7 +321,7 @@ def test_pushes_are_forgotten_in_time_and_those_with_a_key_later(
         return manifest.pushes.forget(graph.id, older_than_seconds=60.0, keyed_seconds=3600.0)
 
     assert forget() == 0, "none of them is in the graph yet"
-    outcome = FileOutcome.committed(file.id, digest="d", n_rows=3, n_self_loops=0)
+    outcome = FileOutcome.committed(file.id, digest="d", n_rows=3, left_out=NO_ROWS)
     manifest.finish(graph.id, [outcome], progress=PROGRESS, lease=lease)
     assert forget() == 0
     age(database, file, 61.0)

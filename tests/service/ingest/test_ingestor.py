@@ -124,13 +124,13 @@ def test_files_of_a_source_end_in_graph_and_manifest(
         "c.parquet": "duplicate",
     }
     assert found["a.parquet"].n_rows == 3_000
-    assert found["a.parquet"].n_self_loops is not None
+    assert found["a.parquet"].left_out is not None
     assert found["b.parquet"].row == 2_999
     assert found["b.parquet"].value == "-1.0"
     progress = Catalog(database).get("g").progress
     assert progress.n_nodes == 40
     assert progress.edges_seen == 3_000
-    assert progress.self_loops == found["a.parquet"].n_self_loops
+    assert progress.left_out == found["a.parquet"].left_out
     assert progress.snapshot == 1
     assert progress.epsilon_expected is not None
     assert 0 < progress.edges_kept <= 780

@@ -26,6 +26,7 @@ from peewit.service.metrics.store_metrics import (
 )
 from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
+from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
 from peewit.streaming.sparsifier.degrees import Damage
@@ -34,7 +35,7 @@ from tests.service.pushing import pushed
 from tests.streaming.snapshots.test_store import META
 
 SUMMARY = StreamSummary(
-    n_nodes=1, edges_seen=1, self_loops=0, n_records=1, n_resparsifications=0, snapshot=None
+    n_nodes=1, edges_seen=1, left_out=NO_ROWS, n_records=1, n_resparsifications=0, snapshot=None
 )
 
 
@@ -64,7 +65,7 @@ def test_what_the_stores_know_is_read_at_each_scrape(database: Database) -> None
     manifest.finish(
         graph_id,
         [
-            FileOutcome.committed(good.id, digest="d", n_rows=9, n_self_loops=0),
+            FileOutcome.committed(good.id, digest="d", n_rows=9, left_out=NO_ROWS),
             FileOutcome.quarantined(bad.id, "bad"),
         ],
         progress=GraphProgress(n_nodes=4, edges_seen=9, edges_kept=5, snapshot=3),

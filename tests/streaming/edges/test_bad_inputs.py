@@ -79,8 +79,8 @@ def damaged(table: pa.Table) -> bytes:
 
 
 def bad_weights(good: pa.Table) -> dict[str, Bad]:
-    rule = "column 'weight' must be finite and > 0"
-    values = {"nan": np.nan, "inf": np.inf, "minus-inf": -np.inf, "zero": 0.0, "negative": -1.5}
+    rule = "column 'weight' must be finite and >= 0"
+    values = {"nan": np.nan, "inf": np.inf, "minus-inf": -np.inf, "negative": -1.5}
     bad = {
         f"{name}-{width}": Bad(
             content=with_column(good, "weight", replaced(good["weight"], value, width)),
@@ -208,7 +208,7 @@ def graph_of(paths: GraphPaths, kind: NodeKind) -> tuple[Any, ...]:
     )
     return (
         meta.edges_seen,
-        meta.self_loops,
+        meta.left_out.self_loops,
         nodes.external_ids().to_pylist(),
         store.edges(latest).to_pydict(),
     )

@@ -15,11 +15,11 @@ from peewit.streaming.edges.blocks import (
     RawBlock,
     check_max_nodes,
     check_node_kind,
-    drop_self_loops,
+    edges_of,
 )
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.edges.node_kinds import NodeKind
-from tests.reference.columns import without_self_loops
 
 MAX_INT64 = 2**63 - 1
 
@@ -80,13 +80,13 @@ def test_more_rows_than_weights_are_shared_have_weights_too() -> None:
 
 
 def test_the_first_bad_row_of_the_first_bad_column_is_named() -> None:
-    columns = {"src": [1, 2, 3, 100], "dst": [1, 100, 3, 4], "weight": [0.0, 1.0, 1.0, 1.0]}
+    columns = {"src": [1, 2, 3, 100], "dst": [1, 100, 3, 4], "weight": [-1.0, 1.0, 1.0, 1.0]}
     for id_type in (pa.int64(), pa.int32(), pa.int16(), pa.uint32()):
         typed = {name: pa.array(columns[name], id_type) for name in ("src", "dst")}
         error = refused(typed | {"weight": columns["weight"]}, "dense", first_row=10)
         assert (error.row, error.value) == (13, "100")
         error = refused(typed | {"weight": columns["weight"]}, "dense", max_nodes=101)
-        assert (error.row, error.value) == (0, "0.0")
+        assert (error.row, error.value) == (0, "-1.0")
 
 
 @pytest.mark.parametrize("id_type", [pa.uint32(), pa.uint64(), pa.int64()])
@@ -283,25 +283,35 @@ def test_weights_of_every_width_become_float32(weight_type: pa.DataType) -> None
         (float("nan"), "nan"),
         (float("inf"), "inf"),
         (float("-inf"), "-inf"),
-        (0.0, "0.0"),
-        (-0.0, "-0.0"),
         (-1.5, "-1.5"),
     ],
 )
 @pytest.mark.parametrize("weight_type", [pa.float64(), pa.float32()], ids=str)
-def test_weights_that_are_not_finite_and_positive_are_refused(
+def test_weights_that_are_negative_or_not_finite_are_refused(
     bad: float, shown: str, weight_type: pa.DataType
 ) -> None:
     error = refused(with_weights(pa.array([1.0, 2.0, bad, bad], weight_type)), first_row=5)
     assert (error.row, error.value) == (7, shown)
-    assert error.reason == "column 'weight' must be finite and > 0"
+    assert error.reason == "column 'weight' must be finite and >= 0"
 
 
 @pytest.mark.parametrize("bad", [1e-60, 1e60])
 def test_weights_that_float32_cannot_hold_are_refused(bad: float) -> None:
     error = refused(with_weights([1.0, bad]))
     assert (error.row, error.value) == (1, str(bad))
-    assert error.reason == "column 'weight' must be finite and > 0 as a 32-bit float"
+    assert error.reason == "column 'weight' must be finite and >= 0 as a 32-bit float"
+
+
+@pytest.mark.parametrize("kind", ["dense", "int64"])
+@pytest.mark.parametrize(
+    "weights", [[1, 0, 2], [1.0, -0.0, 2.0], pa.array([1, 0, 2], pa.decimal128(5, 2))], ids=str
+)
+def test_weights_of_zero_are_no_edges_and_hide_no_bad_weight(
+    kind: NodeKind, weights: list[float]
+) -> None:
+    assert read(with_weights(weights), kind).has_zero_weights
+    assert not read(with_weights([1, 3, 2]), kind).has_zero_weights
+    assert refused(with_weights([0.0, 1.0, np.nan]), kind).row == 2
 
 
 def test_the_smallest_float32_is_a_weight() -> None:
@@ -340,26 +350,35 @@ def test_errors_show_long_values_cut() -> None:
 
 @given(
     edges=st.lists(
-        st.tuples(st.integers(0, 5), st.integers(0, 5), st.floats(1, 9, width=32)), max_size=40
-    )
+        st.tuples(st.integers(0, 5), st.integers(0, 5), st.just(0.0) | st.floats(1, 9, width=32)),
+        max_size=40,
+    ),
+    is_timed=st.booleans(),
 )
-def test_self_loops_are_dropped_and_counted(edges: list[tuple[int, int, float]]) -> None:
+def test_rows_without_an_edge_are_left_out_and_counted(
+    edges: list[tuple[int, int, float]], is_timed: bool
+) -> None:
     u, v, weight = (np.array(column) for column in zip(*edges, strict=True)) if edges else [[]] * 3
-    block = drop_self_loops(
+    block = edges_of(
         np.asarray(u, dtype=np.int32),
         np.asarray(v, dtype=np.int32),
         np.asarray(weight, dtype=np.float32),
+        has_zero_weights=any(weight == 0.0 for _, _, weight in edges),
+        time=np.arange(len(edges)) if is_timed else None,
     )
-    kept = without_self_loops(edges)
-    assert list(zip(block.u, block.v, block.weight, strict=True)) == kept
-    assert block.n_self_loops == len(edges) - len(kept)
+    weighted = [edge for edge in edges if edge[2]]
+    kept = [edge for edge in edges if edge[2] and edge[0] != edge[1]]
+    assert sorted(zip(block.u, block.v, block.weight, strict=True)) == sorted(kept)
+    assert block.left_out == LeftOut(len(weighted) - len(kept), len(edges) - len(weighted))
     assert block.n_rows == len(edges)
+    if block.time is not None:
+        assert [edges[row] for row in block.time] == kept
 
 
 def test_edges_without_self_loops_are_not_copied() -> None:
     u, v = np.array([0, 1], np.int32), np.array([1, 2], np.int32)
     weight = np.ones(2, np.float32)
-    block = drop_self_loops(u, v, weight)
+    block = edges_of(u, v, weight)
     assert (block.u is u, block.v is v, block.weight is weight) == (True, True, True)
 
 
@@ -373,7 +392,7 @@ def test_self_loops_are_dropped_in_place_only_where_that_is_allowed() -> None:
 
     fixed, taken = [frozen(array) for array in arrays()], arrays()
     for columns in (fixed, taken):
-        block = drop_self_loops(*columns, n_self_loops=1)
+        block = edges_of(*columns, n_self_loops=1)
         assert (block.u.tolist(), block.v.tolist(), len(block.weight)) == ([2, 1], [1, 2], 2)
     assert [array.tolist() for array in fixed] == [array.tolist() for array in arrays()]
     assert block.u.base is taken[0]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, drop_self_loops
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, edges_of
 from peewit.streaming.edges.operations import DELETE, INSERT
 from peewit.streaming.edges.passing import Passing
 from peewit.streaming.edges.time_units import NEVER, SECOND
@@ -122,10 +122,10 @@ def blocks_of(rows: list[Row], *, has_ops: bool, first_row: int = 0) -> tuple[Ed
     )
     adds = op != DELETE
     ends = (each[adds].astype(np.int32) for each in (u, v))
-    return drop_self_loops(*ends, weight[adds], time=time[adds]), raw
+    return edges_of(*ends, weight[adds], time=time[adds]), raw
 
 
-def edges_of(block: EdgeBlock) -> list[tuple[int, int, float]]:
+def listed(block: EdgeBlock) -> list[tuple[int, int, float]]:
     columns = (block.u.tolist(), block.v.tolist(), block.weight.tolist())
     return list(zip(*columns, strict=True))
 
@@ -161,12 +161,12 @@ def test_what_lives_of_a_file_is_what_a_loop_finds(
         twin.play(rows, list(range(1, len(rows) + 1)))
         block, raw = blocks_of(rows, has_ops=has_ops)
         passing, parts = passing.take(block, raw)
-        assert {part.bucket: edges_of(part) for part in parts if part.u.size} == twin.lives
+        assert {part.bucket: listed(part) for part in parts if part.u.size} == twin.lives
         assert [part.bucket for part in parts if part.u.size] == sorted(twin.lives)
         assert len(parts) == max(1, len(twin.lives))
         assert all(part.time is None for part in parts)
         assert sum(part.n_rows for part in parts) == block.n_rows
-        assert sum(part.n_self_loops for part in parts) == block.n_self_loops
+        assert sum(part.left_out.self_loops for part in parts) == block.left_out.self_loops
         assert (passing.n_late, passing.n_expired) == (twin.n_late, twin.n_expired)
         assert passing.reached == max(twin.reached, NEVER)
 
@@ -211,9 +211,9 @@ def test_edges_without_a_time_belong_to_the_arrival_of_their_file(by: str) -> No
     arrived = 7 * SECOND + 5
     passing = Passing(window=window, watermark=0, horizon=-3, arrived=arrived)
     passed, (part,) = passing.take(block, raw)
-    assert (part.bucket, edges_of(part), part.time) == (7, [(0, 1, 1.0)], None)
-    assert (part.n_rows, part.n_self_loops) == (2, 1)
+    assert (part.bucket, listed(part), part.time) == (7, [(0, 1, 1.0)], None)
+    assert (part.n_rows, part.left_out.self_loops) == (2, 1)
     assert (passed.reached, passed.n_late, passed.n_expired) == (arrived, 0, 0)
     late, (part,) = replace(passing, horizon=8).take(block, raw)
-    assert (edges_of(part), part.n_rows, part.n_self_loops) == ([], 2, 1)
+    assert (listed(part), part.n_rows, part.left_out.self_loops) == ([], 2, 1)
     assert (late.n_late, late.n_expired) == (1, 0)

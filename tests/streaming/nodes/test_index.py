@@ -672,7 +672,7 @@ def test_blocks_become_edges_without_self_loops(
     numbers = [nodes.lookup(pa.array(before[name], id_type)) for name in ("src", "dst")]
     kept = without_self_loops(list(zip(*numbers, weight, strict=True)))
     assert list(zip(edges.u, edges.v, edges.weight, strict=True)) == kept
-    assert (edges.n_rows, edges.n_self_loops) == (500, 500 - len(kept))
+    assert (edges.n_rows, edges.left_out.self_loops) == (500, 500 - len(kept))
     assert nodes.n_nodes == 40
     if not is_owned:
         assert table.to_pydict() == before

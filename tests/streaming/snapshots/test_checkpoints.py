@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.snapshots.checkpoints import (
     EMPTY,
     AbsorbedFile,
@@ -34,7 +35,9 @@ from peewit.streaming.sparsifier.strikes import strike
 from tests.streaming.graphs import random_graph, sparsified
 
 NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "torn")
-POSITION = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self_loops_before=2)
+POSITION = FilePosition(
+    path="b", digest="aa", part_rows=1024, next_part=3, left_out_before=LeftOut(2)
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +45,7 @@ def checkpoint() -> Checkpoint:
     edges = random_graph(80, 0.6, 0)
     settings = SparsifierSettings(epsilon=0.9, expected_nodes=80, buffer_edges=1_000)
     file = AbsorbedFile(
-        path="/data/a b.parquet", version="17", digest="00ff", n_rows=12, n_self_loops=1
+        path="/data/a b.parquet", version="17", digest="00ff", n_rows=12, left_out=LeftOut(1)
     )
     state = sparsified(edges, settings)
     state = replace(state, runs=Runs.of(["aa", "bb"], [1, state.n_records - 1]))
@@ -110,7 +113,9 @@ def test_checkpoint_inside_a_file_leaves_the_clean_one(
 ) -> None:
     store = CheckpointStore(tmp_path)
     store.save(checkpoint)
-    position = FilePosition(path="b", digest="aa", part_rows=1024, next_part=3, self_loops_before=2)
+    position = FilePosition(
+        path="b", digest="aa", part_rows=1024, next_part=3, left_out_before=LeftOut(2)
+    )
     inside = replace(checkpoint, n_nodes=90, position=position)
     store.save(inside)
     assert store.newest().position == position
@@ -135,7 +140,9 @@ def test_only_the_two_named_checkpoints_stay_on_disk(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
     store = CheckpointStore(tmp_path)
-    position = FilePosition(path="b", digest="aa", part_rows=1024, next_part=1, self_loops_before=2)
+    position = FilePosition(
+        path="b", digest="aa", part_rows=1024, next_part=1, left_out_before=LeftOut(2)
+    )
     for _ in range(3):
         store.save(checkpoint)
         store.save(replace(checkpoint, position=position))
@@ -159,7 +166,7 @@ def test_half_written_checkpoint_is_not_seen(tmp_path: Path, checkpoint: Checkpo
 
 def test_other_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current.json").write_text('{"format": 99, "newest": null, "clean": null}')
-    with pytest.raises(ValueError, match="format 99, this version reads 5"):
+    with pytest.raises(ValueError, match="format 99, this version reads 6"):
         CheckpointStore(tmp_path).newest()
 
 
@@ -174,7 +181,7 @@ def records(n_records: int, seed: int) -> Records:
 def absorbed(*numbers: int) -> tuple[AbsorbedFile, ...]:
     return tuple(
         AbsorbedFile(
-            path=f"/data/\u00e9 {n}", version="1", digest=f"{n:x}", n_rows=n, n_self_loops=0
+            path=f"/data/\u00e9 {n}", version="1", digest=f"{n:x}", n_rows=n, left_out=NO_ROWS
         )
         for n in numbers
     )

@@ -13,6 +13,7 @@ import pytest
 from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
+from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.snapshots.store import (
     WALKS,
     Snapshot,
@@ -33,7 +34,7 @@ META = SnapshotMeta(
     edges_seen=900,
     edges_kept=random_graph(40, 0.5, 0).n_edges,
     n_records=310,
-    self_loops=2,
+    left_out=LeftOut(2),
     epsilon_asked=0.7,
     epsilon_expected=0.6,
     sampling_constant=12.5,

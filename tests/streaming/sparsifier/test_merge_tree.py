@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import (
@@ -207,11 +208,11 @@ def test_counters_are_summed_and_constants_combined() -> None:
     edges = random_graph(200, 0.5, 0)
     settings = _settings(edges, 0.9)
     first, second = leaves_of(edges, settings, 2)
-    first = replace(first, n_self_loops=3, constant=9.0, smallest_constant=2.0)
-    second = replace(second, n_self_loops=4, n_failed_embeddings=1, smallest_constant=5.0)
+    first = replace(first, left_out=LeftOut(3), constant=9.0, smallest_constant=2.0)
+    second = replace(second, left_out=LeftOut(4), n_failed_embeddings=1, smallest_constant=5.0)
     merged = merge(first, second, settings)
     assert merged.n_edges == edges.n_edges
-    assert merged.n_self_loops == 7
+    assert merged.left_out.self_loops == 7
     assert merged.n_blocks == 2
     assert merged.constant == 9.0
     assert merged.smallest_constant == 2.0

@@ -23,6 +23,7 @@ from peewit.service.inbox.inbox_records import (
     RetractionRefused,
 )
 from peewit.service.inbox.manifest import Manifest
+from peewit.streaming.edges.left_out import NO_ROWS
 from tests.service.pushing import pushed
 
 PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
@@ -90,7 +91,7 @@ def book(manifest: Manifest, graph_id: str, source_id: str, lease: Lease) -> Boo
 
 def committed(file_id: int, digest: str = "d") -> FileOutcome:
     return FileOutcome.committed(
-        file_id, digest=digest, n_rows=5, n_self_loops=0, retractable="whole"
+        file_id, digest=digest, n_rows=5, left_out=NO_ROWS, retractable="whole"
     )
 
 
@@ -98,7 +99,7 @@ def outcomes(file_id: int) -> dict[str, FileOutcome]:
     return {
         "committed": committed(file_id),
         "kept": FileOutcome.committed(
-            file_id, digest="d", n_rows=5, n_self_loops=0, kept_as="it must"
+            file_id, digest="d", n_rows=5, left_out=NO_ROWS, kept_as="it must"
         ),
         "quarantined": FileOutcome.quarantined(file_id, "bad"),
         "duplicate": FileOutcome.duplicate(file_id, digest="d"),

@@ -1,0 +1,45 @@
+"""Rows that are read and make no edge, counted by reason.
+
+Bad rows are none of these: a file may have only so many as it allows, and the stream never sees
+them.
+"""
+
+from dataclasses import astuple, dataclass, fields
+from typing import Final
+
+_WORDS: Final = {"self_loops": "self-loops", "zero_weights": "rows of weight 0"}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Rows that made no edge, by reason; a self-loop of weight 0 counts as a row of weight 0."""
+
+    self_loops: int = 0
+    zero_weights: int = 0
+
+    def __add__(self, other: "LeftOut") -> "LeftOut":
+        """The rows of both."""
+        return LeftOut(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __sub__(self, other: "LeftOut") -> "LeftOut":
+        """The rows since ``other``."""
+        return LeftOut(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def total(self) -> int:
+        """Rows left out for any reason."""
+        return sum(astuple(self))
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Rows by what they are called: self-loops always, others where there are some."""
+        counts = {_WORDS[each.name]: getattr(self, each.name) for each in fields(self)}
+        return {
+            words: count
+            for words, count in counts.items()
+            if count or words == _WORDS["self_loops"]
+        }
+
+
+NO_ROWS: Final = LeftOut()
+"""None left out."""
