@@ -164,6 +164,26 @@ def test_text_without_a_header_line_is_read_by_places(pages: Api) -> None:
     assert "2 edges" in look(pages, f"{address}/look?{query}", headers=PIECE)
 
 
+def test_columns_keep_their_places_when_the_first_line_is_said_to_be_data(pages: Api) -> None:
+    bring_communities(pages)
+
+    def shown(address: str, query: dict[str, str]) -> tuple[list[str], str]:
+        page = look(pages, f"{address}?{urlencode(query)}")
+        (following,) = re.findall(r'hx-get="([^"]*/look[^"]*)"', page)
+        report = look(pages, following, headers=PIECE)
+        return sorted(re.findall(r'<option value="([^"]+)" selected>', page)), report
+
+    for holds, roles in (("edges", ("src", "dst")), ("labels", ("label", "node"))):
+        address = upload(pages, holds, "bare.csv", b"left,n1\nright,n2\n")
+        is_data = {"first_line_is_data": "1"}
+        columns, report = shown(address, dict(zip(roles, ("left", "n1"), strict=True)) | is_data)
+        assert columns == ["#1", "#2"]
+        assert f"2 {holds}" in report
+        columns, report = shown(address, dict(zip(roles, ("#1", "#2"), strict=True)))
+        assert columns == ["left", "n1"]
+        assert f"1 {holds}" in report
+
+
 @pytest.mark.parametrize(("kind", "write"), [("parquet", as_parquet), ("arrow", as_arrow)])
 def test_an_empty_graph_becomes_one_of_whole_numbers(pages: Api, kind: str, write: object) -> None:
     pages.create_graph("g", epsilon=0.4)
@@ -203,6 +223,27 @@ def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
     report = look(pages, f"{twice}/look?{chosen}", headers=PIECE)
     assert "must have one label" in report
     assert "<form" not in report
+
+
+def test_words_of_a_file_are_left_out_or_kept_as_labels(pages: Api) -> None:
+    bring_communities(pages)
+    rows = b"node,label\nn7,left\nn8,unsure\nn9,unknown\nn10,left\nn10,right\n"
+    address = upload(pages, "labels", "words.csv", rows)
+    asked = {"node": "node", "label": "label", "contradictions": "leave-out"}
+    report = look(pages, f"{address}/look?{urlencode(asked)}", headers=PIECE)
+    assert "3 rows are left out: 1 “unknown” " in report
+    assert "2 of nodes with several labels." in report
+    (query,) = re.findall(r'\?([^"]*no_label=unsure[^"]*)">means no label<', report)
+    (kept,) = re.findall(r'\?([^"]*keep_word=unknown[^"]*)">it is a label<', report)
+    page = look(pages, f"{address}?{query}&no_label=")
+    assert 'name="no_label" value="unsure" checked' in page
+    report = look(pages, f"{address}/look?{query}", headers=PIECE)
+    assert "1 labels of 1 class" in report
+    assert "1 “unsure”" in report
+    assert "3 labels of 3 classes" in look(pages, f"{address}/look?{kept}", headers=PIECE)
+    put = send(pages, f"{address}?{query}").headers["location"]
+    assert put == "/graphs/g/labels?put=1&left_out=4"
+    assert "4 rows were left out" in look(pages, put)
 
 
 def test_rows_of_a_file_say_where_their_labels_come_from(pages: Api) -> None:
