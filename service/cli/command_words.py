@@ -77,7 +77,7 @@ WORDS: Final = {
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
     "predictions": (
         "GRAPH -o= --output= --model=MODEL --label-column= --job=JOB --sort= --top= --reverse "
-        "--positive= --threshold= --coverage= --json"
+        "--unlabeled --positive= --threshold= --coverage= --safe-csv --json"
     ),
     "predict": (
         "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"

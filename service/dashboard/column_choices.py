@@ -150,7 +150,7 @@ def at_their_places(choice: Choice, head: TableHead, other: TableHead) -> Choice
     The two heads are of one table, with its first line as names and as data.
     """
     written = dict(zip(other.names, head.names, strict=False))
-    moved = {role: written.get(name, name) for role, name in choice.named.items()}
+    moved: dict[str, Any] = {role: written.get(name, name) for role, name in choice.named.items()}
     return replace(choice, **moved)
 
 

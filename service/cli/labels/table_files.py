@@ -148,9 +148,12 @@ def table_format(path: Path, option: str) -> Format:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def write_table(
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, safe_csv: bool = False
+) -> None:
     """Write a table whole, in the format of its suffix."""
-    write_bytes(path, encode(schema, batches, table_format(path, "--output")))
+    chosen = table_format(path, "--output")
+    write_bytes(path, encode(schema, batches, chosen, safe_csv=safe_csv))
 
 
 def write_bytes(path: Path, pieces: Iterable[bytes]) -> None:

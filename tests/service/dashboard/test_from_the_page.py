@@ -1,6 +1,7 @@
 """From an empty home to predictions by forms: graphs, files and their columns, next steps."""
 
 import gzip
+import io
 import os
 import re
 import time
@@ -431,6 +432,23 @@ def test_predictions_are_sorted_by_doubt_and_by_every_header(shown: Api) -> None
     text = look(shown, "/graphs/g/predictions?sort=margin")
     assert 'aria-sort="ascending"' in text
     look(shown, "/graphs/g/predictions?sort=secret", 422)
+
+
+def test_a_download_is_sorted_as_the_page_is_and_marks_labeled_nodes(shown: Api) -> None:
+    page = look(shown, "/graphs/g/predictions?sort=score:right")
+    assert '<option value="score:right" selected>' in page
+    assert "of right" in page
+    (address,) = re.findall(r'href="([^"]*format=csv)"', page)
+    assert "in this order" in page
+    table = pa.csv.read_csv(io.BytesIO(shown.client.get(address).content))
+    (score,) = [name for name in table.schema.names if name.endswith(":right")]
+    scores = table[score].to_pylist()
+    assert scores == sorted(scores, reverse=True)
+    graph = shown.home.catalog.get("g")
+    given = {str(each) for each in shown.home.labels.current(graph.id).nodes}
+    marked = table.filter(table["labeled"])["node"].to_pylist()
+    assert set(marked) == given
+    assert not any(name.startswith("p_value") for name in table.schema.names)
 
 
 def test_a_download_says_how_long_it_is(shown: Api) -> None:
