@@ -17,7 +17,7 @@ WORDS: Final = {
         "--no-replace --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
-    "erase": "GRAPH --node= --nodes= --wait --json",
+    "erase": "GRAPH --node= --nodes= --column= --wait --json",
     "retract": "GRAPH FILE... --inserts-only --json",
     "expire": "GRAPH --before= --json",
     "repair": "GRAPH --rebuild --json",
