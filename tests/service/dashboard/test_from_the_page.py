@@ -117,7 +117,9 @@ def test_bad_rows_are_shown_before_they_are_left_out(pages: Api) -> None:
     assert "2 bad rows stand in the way" in report
     assert "a row must have 3 fields, got 1" in report
     assert "/uploads/" not in report
-    assert "(rows count from 0)" in send(pages, f"{address}?{chosen}", 422).text
+    refused = send(pages, f"{address}?{chosen}", 422).text
+    assert "2 rows are bad, max_bad_rows 2 leaves them out; one of them" in refused
+    assert "(rows count from 0)" in refused
     assert len(waiting(pages)) == 1
     told = send(pages, f"{address}?{chosen}&max_bad_rows=2").headers["location"]
     assert "2 bad rows were left out" in look(pages, told)
@@ -146,7 +148,7 @@ def test_a_column_of_text_for_a_weight_is_told_soon(pages: Api) -> None:
     rows = "".join(f"a{each},b{each},text\n" for each in range(20_000))
     address = upload(pages, "edges", "text.csv", f"src,dst,kind\n1,2,3\n{rows}".encode())
     report = look(pages, f"{address}/look?src=src&dst=dst&weight=kind", headers=PIECE)
-    assert "more than 1000 rows are bad" in report
+    assert "more than 1,000 rows are bad" in report
     assert "choose other columns, or allow more bad rows above" in report
 
 
