@@ -17,7 +17,7 @@ WORDS: Final = {
         "--no-replace --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --json",
-    "erase": "GRAPH --node= --nodes= --wait --json",
+    "erase": "GRAPH --node= --nodes= --column= --wait --json",
     "retract": "GRAPH FILE... --inserts-only --json",
     "expire": "GRAPH --before= --json",
     "repair": "GRAPH --rebuild --json",
@@ -77,7 +77,7 @@ WORDS: Final = {
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
     "predictions": (
         "GRAPH -o= --output= --model=MODEL --label-column= --job=JOB --sort= --top= --reverse "
-        "--positive= --threshold= --coverage= --json"
+        "--unlabeled --positive= --threshold= --coverage= --safe-csv --json"
     ),
     "predict": (
         "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"

@@ -34,7 +34,6 @@ from peewit.solvers.late_modules import LateModule
 submission: Final = LateModule("peewit.service.cli.solving.submission")
 ingest_until: Final = LateModule("peewit.service.cli.edges.ingest_until")
 table_files: Final = LateModule("peewit.service.cli.labels.table_files")
-column_names: Final = LateModule("peewit.service.tables.column_names")
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _READ_BY_TYPER: Final = {int, float, bool, str, int | None, float | None, str | None}
@@ -99,8 +98,8 @@ def add_command(
             graph = home.graph(graph_name) if operation.has_graph else None
             for each in typed:
                 if each.mark.of_file is not None and graph is not None:
-                    file = asked.pop(_file_of(each))
-                    asked[each.name] = _listed(each, graph, asked[each.name], file)
+                    file, column = (asked.pop(one.name) for one in _asked_file(each))
+                    asked[each.name] = _listed(each, graph, asked[each.name], file, column)
             here = here_of(home)
             if (job := operation.job_before(here, graph, asked)) is not None:
                 submission.require_success(home, job, is_quiet=json)
@@ -125,7 +124,7 @@ def add_command(
     for each in typed:
         signature += _asked(each)
         if each.mark.of_file is not None:
-            signature.append(_asked_file(each))
+            signature += _asked_file(each)
     if waits is not None and not waits.always:
         signature.append(inspect.Parameter("wait", _KEYWORD, annotation=Wait, default=False))
     signature.append(inspect.Parameter("json", _KEYWORD, annotation=AsJson, default=False))
@@ -196,31 +195,40 @@ def _asked(each: Parameter) -> list[inspect.Parameter]:
     ]
 
 
-def _file_of(each: Parameter) -> str:
-    return f"{each.name}_file"
-
-
-def _asked_file(each: Parameter) -> inspect.Parameter:
-    """An option for a file of values, beside the one for a single value."""
-    doc = f"Table of them, with a column {each.mark.of_file}."
-    option = typer.Option(f"--{each.name}", metavar="FILE", help=doc)
-    kind = Annotated[Path | None, option]
-    return inspect.Parameter(_file_of(each), _KEYWORD, annotation=kind, default=None)
+def _asked_file(each: Parameter) -> list[inspect.Parameter]:
+    """Options for a file of values, in place of the one for a single value, and for its column."""
+    file = typer.Option(f"--{each.name}", metavar="FILE", help="A list or table of them.")
+    doc = f"Column of them there; its only one, or {each.mark.of_file}, by default; '#1' by place."
+    column = typer.Option("--column", metavar="NAME", help=doc)
+    kinds = {"file": Annotated[Path | None, file], "column": Annotated[str | None, column]}
+    return [
+        inspect.Parameter(f"{each.name}_{name}", _KEYWORD, annotation=kind, default=None)
+        for name, kind in kinds.items()
+    ]
 
 
 def _listed(
-    each: Parameter, graph: GraphRecord, values: list[str] | None, file: Path | None
+    each: Parameter,
+    graph: GraphRecord,
+    values: list[str] | None,
+    file: Path | None,
+    column: str | None,
 ) -> list[NodeId]:
-    """Nodes given one by one, and those of a file."""
+    """Nodes given one by one, or those of a file."""
     if not values and file is None:
         one = f"{each.mark.flag} {each.mark.metavar}"
         raise typer.BadParameter(f"give {each.name}, by {one}, or many, by --{each.name} FILE")
-    nodes: list[NodeId] = list(values or [])
-    if file is not None:
-        columns = column_names.label_columns(graph.settings.columns, {})
-        nodes += table_files.nodes_of_file(file, graph.settings.node_ids, node=columns.node)
-        if not nodes:
-            raise ValueError(f"{file} must name at least one node, it names none")
+    if file is None:
+        if column is not None:
+            raise typer.BadParameter(f"needs --{each.name} FILE", param_hint="--column")
+        return list(values or [])
+    if values:
+        raise typer.BadParameter(
+            f"must be left out beside --{each.name}", param_hint=each.mark.flag
+        )
+    nodes: list[NodeId] = table_files.nodes_of_file(file, graph.settings.node_ids, column=column)
+    if not nodes:
+        raise ValueError(f"{file} must name at least one node, it names none")
     return nodes
 
 

@@ -1,19 +1,26 @@
 """Column choices: the role of each column of a file, as the address of its page has it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query
+from pydantic import BeforeValidator, Field
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.labels.label_entry import UnknownNodes
 from peewit.service.tables.table_heads import TableHead
-from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
+from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES, Contradictions
+from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
 
 Name = Annotated[str, Query(max_length=1000)]
+Words = Annotated[
+    tuple[Annotated[str, Field(max_length=1000)], ...],
+    BeforeValidator(lambda words: tuple(filter(None, words))),  # browsers send empty fields, too
+    Query(max_length=100),
+]
 
 _NODE_NAMES = ("node", "id", "node_id", "name", "user", "account")
 _LABEL_NAMES = ("label", "class", "target", "y", "category")
@@ -73,7 +80,27 @@ class LabelChoice:
     label: Name = ""
     into: Annotated[str, Query(max_length=MAX_COLUMN_BYTES)] = ""  # the graph's column of labels
     unknown: Annotated[UnknownNodes, Query()] = "refuse"
+    no_label: Words = ()  # which mean none
+    keep_word: Words = ()  # which are labels, though they usually mean none
+    contradictions: Annotated[Contradictions, Query()] = "refuse"
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
+
+    @property
+    def words(self) -> LabelWords:
+        """Which words mean no label."""
+        return LabelWords(no_label=self.no_label, keep_word=self.keep_word)
+
+    def leaving_out(self, word: str) -> dict[str, Any]:
+        """Query parameters of the same choice where a word means no label."""
+        kept = tuple(each for each in self.keep_word if each.lower() != word.lower())
+        return replace(self, no_label=(*self.no_label, word), keep_word=kept).given
+
+    def keeping(self, word: str) -> dict[str, Any]:
+        """Query parameters of the same choice where a word is a label."""
+        left_out = tuple(each for each in self.no_label if each.lower() != word.lower())
+        if not replace(self, no_label=left_out).words.mean_nothing(word):
+            return replace(self, no_label=left_out).given
+        return replace(self, no_label=left_out, keep_word=(*self.keep_word, word)).given
 
     @property
     def named(self) -> dict[str, str]:
@@ -114,13 +141,24 @@ class LabelChoice:
 
 EdgesChosen = Annotated[EdgeChoice, Depends()]
 LabelsChosen = Annotated[LabelChoice, Depends()]
+Choice = TypeVar("Choice", EdgeChoice, LabelChoice)
+
+
+def at_their_places(choice: Choice, head: TableHead, other: TableHead) -> Choice:
+    """A choice whose columns are called as ``head`` calls them, if ``other`` does so now.
+
+    The two heads are of one table, with its first line as names and as data.
+    """
+    written = dict(zip(other.names, head.names, strict=False))
+    moved: dict[str, Any] = {role: written.get(name, name) for role, name in choice.named.items()}
+    return replace(choice, **moved)
 
 
 def _in_address(choice: EdgeChoice | LabelChoice) -> dict[str, Any]:
     values = {each.name: getattr(choice, each.name) for each in fields(choice)}
     if values.pop("is_data"):
         values["first_line_is_data"] = 1
-    return {name: value for name, value in values.items() if value not in {"", 0}}
+    return {name: value for name, value in values.items() if value not in ("", 0, ())}
 
 
 def _among(names: Sequence[str], name: str) -> str:

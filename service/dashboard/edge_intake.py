@@ -12,7 +12,7 @@ from typing import Final
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
-from peewit.service.dashboard.column_choices import EdgeChoice
+from peewit.service.dashboard.column_choices import EdgeChoice, at_their_places
 from peewit.service.dashboard.uploads import Upload
 from peewit.service.inbox.confinement import SourceRules, require_within
 from peewit.service.inbox.edge_reports import FileReport, file_report
@@ -105,6 +105,9 @@ def proposal(
 ) -> tuple[TableHead, EdgeChoice]:
     """Head of a file, and the choice of columns, proposed where none is made."""
     head = head_of(file, home, is_data=choice.is_data)
+    if set(choice.named.values()) - set(head.names):  # chosen before the first line was said to be
+        other = head_of(file, home, is_data=not choice.is_data)  # names, or data
+        choice = at_their_places(choice, head, other)
     if choice.named:
         return head, choice
     is_data = choice.is_data or not head.has_names

@@ -8,7 +8,7 @@ from typing import Final
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
-from peewit.service.dashboard.column_choices import LabelChoice
+from peewit.service.dashboard.column_choices import LabelChoice, at_their_places
 from peewit.service.dashboard.uploads import Upload
 from peewit.service.labels.row_givers import row_givers
 from peewit.service.labels.store import BadLabels, LabelReceipt
@@ -44,6 +44,7 @@ class LabelReport:
     unknown: Sequence[NodeId] = ()  # the first of these
     says_givers: bool = False  # rows have origin or annotator
     giver_fault: str = ""  # why these cannot be used
+    left_out: Mapping[str, int] | None = None  # rows by the word that means no label
     refusal: str | None = None  # why the file would not be taken
 
 
@@ -57,6 +58,9 @@ def proposal(
 ) -> tuple[TableHead, LabelChoice]:
     """Head of a file, and the choice of columns, proposed where none is made."""
     head = head_of(upload, home, is_data=choice.is_data)
+    if set(choice.named.values()) - {*head.names, ""}:  # see the same of edges
+        other = head_of(upload, home, is_data=not choice.is_data)
+        choice = at_their_places(choice, head, other)
     if choice.node or choice.label:
         return head, choice
     is_data = choice.is_data or not head.has_names
@@ -79,6 +83,8 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
         given = _read(upload, graph, home, choice, givers=GIVER_COLUMNS)[choice.into]
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
+    if not given.nodes and given.left_out:
+        return LabelReport(left_out=given.left_out, refusal="No row of it holds a label.")
     if not given.nodes:
         head = head_of(upload, home, is_data=choice.is_data)
         return LabelReport(refusal=head.without_rows(upload.name))
@@ -93,6 +99,7 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
         unknown=unknown[:_UNKNOWN_SHOWN],
         says_givers=says_givers,
         giver_fault=giver_fault,
+        left_out=given.left_out,
     )
 
 
@@ -148,7 +155,14 @@ def _read(
             raise BadArgument(
                 "into", f"must be printable text without blanks at its ends, got {choice.into!r}"
             )
-    columns = LabelColumns(node=choice.node, label=choice.label, into=choice.into, givers=givers)
+    columns = LabelColumns(
+        node=choice.node,
+        label=choice.label,
+        into=choice.into,
+        givers=givers,
+        words=choice.words,
+        contradictions=choice.contradictions,
+    )
     with upload.opened() as file:
         return home.labeling.read(
             graph, file, upload.table_format, columns, limits=home.upload_limits

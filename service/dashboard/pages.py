@@ -210,7 +210,8 @@ def _environment() -> Environment:
         "stamp": _stamp,
         "segment": lambda value: quote(str(value), safe=""),
         "query": lambda values: urlencode(
-            {name: value for name, value in values.items() if value not in {None, ""}}
+            {name: value for name, value in values.items() if value not in (None, "", ())},
+            doseq=True,
         ),
         "json": lambda value: orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode(),
     }

@@ -14,6 +14,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.file_times import FileTimes
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.conversion import too_many
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
 from peewit.streaming.edges.parts import BadRow, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_part
@@ -87,8 +88,7 @@ def _look(
     if any(changes.values()) and graph.settings.deletions == "off":
         refusal = DELETIONS_OFF
     if len(staged.bad_rows) > max_bad_rows:
-        n_bad = len(staged.bad_rows)
-        refusal = f"{n_bad:,} bad rows; max_bad_rows {n_bad} leaves them out"
+        refusal = str(too_many(staged.bad_rows, max_bad_rows))
     if times is not None and refusal is not None:
         times.forget_file()
     return FileReport(

@@ -1,6 +1,7 @@
 """Predictions: the whole table, one node, some nodes, new points."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from peewit.service.operations.here import Here
 from peewit.service.operations.jobs import JobId
 from peewit.service.operations.sources_and_files import MAX_ID
 from peewit.service.operations.tables import JsonUpload, Pieces, Rows, TableUpload
-from peewit.service.operations.which import OF_PREDICTIONS, Which, provenance
+from peewit.service.operations.which import OF_PREDICTIONS, Order, Which, provenance
 from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.filtered_rows import RowFilter, rows
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
@@ -58,6 +59,15 @@ Coverage = Annotated[
 ]
 
 
+SafeCsv = Annotated[
+    bool,
+    Query(
+        "In CSV, put an apostrophe before text that begins with =, +, -, @, a tab or a carriage "
+        "return, so that spreadsheets do not run it."
+    ),
+]
+
+
 class PointEdgeIn(BodyModel):
     """An edge from a point to a node."""
 
@@ -84,7 +94,8 @@ class PointsIn(BodyModel):
     "GET /predictions",
     "read",
     raises=(*OF_PREDICTIONS, SetsNotKept),
-    rows="Columns `node`, `label`, `score`, `margin`, `reachable`, `variance` and `stability` if "
+    rows="Columns `node`, `label`, `score`, `margin`, `reachable`, `labeled` (whether the node "
+    "carries a label), `variance` and `stability` if "
     "they were asked for and, unless there are many classes, `score:<class>`, which are called "
     "`probability` and `probability:<class>` where they are; `p_value:<class>` of jobs with "
     "`sets`, and with `coverage` also `labels` and `certain`; headers name job, snapshot and "
@@ -97,9 +108,11 @@ def get_predictions(
     here: Here,
     graph: GraphRecord,
     which: Which,
+    order: Order,
     positive: Positive = None,
     threshold: ThresholdValue = None,
     coverage: Coverage = None,
+    safe_csv: SafeCsv = False,
 ) -> Rows:
     """All predictions, as a table; the freshest unless a job is named.
 
@@ -110,6 +123,8 @@ def get_predictions(
     job = which.find(here, graph)
     decided = "" if positive is None else f"-{quote(positive)}-{threshold}"
     decided += "" if coverage is None else f"-{coverage}"
+    decided += "" if order == Order() else f"-{quote(repr(astuple(order)))}"
+    decided += "-safe" if safe_csv else ""
     erased = f"-{graph.erasures_seq}" if graph.erasures_seq else ""
 
     def opened(chosen: Format) -> tuple[Pieces, Mapping[str, str]]:
@@ -117,9 +132,14 @@ def get_predictions(
         if chosen is Format.ARROW and not decided and threshold is None and file.is_whole:
             return file.stream(), provenance_headers(file.meta)
         schema, batches = with_answers(
-            file, file.shown(), positive=positive, threshold=threshold, coverage=coverage
+            file,
+            order.rows(file, threshold=threshold),
+            positive=positive,
+            threshold=threshold,
+            coverage=coverage,
         )
-        return encode(schema, batches, chosen), provenance_headers(file.meta)
+        pieces = encode(schema, batches, chosen, safe_csv=safe_csv)
+        return pieces, provenance_headers(file.meta)
 
     return Rows(
         name=f"{graph.settings.name}-predictions",

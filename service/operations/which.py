@@ -1,19 +1,27 @@
-"""Whose predictions: those of a job, or the latest, and what they were made from."""
+"""Which predictions: of a job, or the latest; made from what; which rows, in what order."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from shlex import quote
 from typing import Annotated, Any, Final
+
+import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.operations.declaration import Group, Query
 from peewit.service.operations.here import Here
+from peewit.service.predictions.filtered_rows import RowFilter, ordered_rows
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.late_modules import LateModule
 
 OF_PREDICTIONS: Final = (UnknownJob, PredictionsNotFound)
 """Errors of whoever opens predictions."""
+
+_DECIDED: Final = ("label", "score", "probability", "margin")
+"""Columns that a threshold changes."""
 
 solve_options: Final = LateModule("peewit.service.tasks.solving.solve_options")
 
@@ -85,6 +93,37 @@ class Which(Group):
             command += f" --label-column {quote(self.label_column)}"
         name = graph.settings.name
         return f"{name} has no predictions{of_what} yet; make some with `{command}`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order(Group):
+    """Order of rows of predictions, and which of them."""
+
+    TOGETHER = "Order of the rows, the first of them alone, or those that carry no label."
+
+    sort: Annotated[
+        str | None,
+        Query(
+            "Order of the rows, by a column. By margin and stability the least certain nodes come "
+            "first, by node and label the least; by score, score:CLASS and variance the largest. "
+            "Nodes that no label reaches come last.",
+            metavar="COLUMN",
+        ),
+    ] = None
+    reverse: Annotated[bool, Query("The opposite of `sort`.")] = False
+    top: Annotated[int | None, Query("Only so many rows.", ge=1)] = None
+    unlabeled: Annotated[bool, Query("Only nodes that carry no label.")] = False
+
+    def rows(self, file: PredictionFile, *, threshold: float | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a file; raises BadArgument where they cannot be had so."""
+        if threshold is not None and self.sort in _DECIDED:
+            raise BadArgument(
+                "sort", f"must be node, reachable or score:CLASS beside threshold, got {self.sort}"
+            )
+        if self.reverse and self.sort is None:
+            raise BadArgument("reverse", "needs sort")
+        wanted = RowFilter(is_unlabeled=self.unlabeled)
+        return ordered_rows(file, wanted, sort=self.sort, is_reversed=self.reverse, top=self.top)
 
 
 def provenance(file: PredictionFile) -> dict[str, Any]:

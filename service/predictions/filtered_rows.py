@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from peewit.service.predictions.abstention import is_answered
 from peewit.service.predictions.label_sets import LabelSets
-from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.sorted_rows import sorted_numbers
+from peewit.service.predictions.prediction_files import LABELED, PredictionFile
+from peewit.service.predictions.sorted_rows import sorted_numbers, sorted_rows
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
 
@@ -30,6 +30,7 @@ class RowFilter:
     score_from: float | None = None  # only nodes that a label reaches
     sets: LabelSets | None = None
     is_certain: bool = True  # with ``sets``: nodes whose set is certain, else the others
+    is_unlabeled: bool = False  # only nodes that carry no label
 
     @classmethod
     def of_arguments(
@@ -64,6 +65,8 @@ class RowFilter:
             wanted &= is_answered(batch, self.score_from)
         if self.sets is not None:
             wanted &= (self.sets.sizes(batch) == 1) == self.is_certain
+        if self.is_unlabeled:
+            wanted &= ~batch.column(LABELED).to_numpy(zero_copy_only=False)
         return wanted
 
     def rows_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,6 +113,35 @@ def sorted_page(
     numbers = sorted_numbers(file, column, n_rows=n_rows, is_reversed=is_reversed, mask=wanted.mask)
     following = end if len(numbers) > end else None
     return numbers[first:end].astype(np.int64), following
+
+
+def ordered_rows(
+    file: PredictionFile,
+    wanted: RowFilter,
+    *,
+    sort: str | None = None,
+    is_reversed: bool = False,
+    top: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The wanted rows in batches, by a column or in the order of the file, or so many of them.
+
+    Raises BadArgument for a column that is missing or empty, and where the file does not say which
+    nodes carry a label.
+    """
+    if wanted.is_unlabeled and LABELED not in file.schema.names:
+        raise BadArgument("unlabeled", "needs predictions that mark labeled nodes; solve again")
+    if sort is None:
+        found = wanted.rows_of(file.shown())
+        return found if top is None else _first_of(found, top)
+    return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed, mask=wanted.mask)
+
+
+def _first_of(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if n_rows <= 0:
+            return
+        yield batch.slice(0, n_rows)
+        n_rows -= batch.num_rows
 
 
 def class_named(file: PredictionFile, text: str) -> str | int | None:

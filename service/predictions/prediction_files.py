@@ -34,6 +34,9 @@ MAX_SCORE_COLUMNS: Final = 32
 P_VALUE_PREFIX: Final = "p_value:"
 """Prefix of the columns with a p-value per class, from which sets are made."""
 
+LABELED: Final = "labeled"
+"""Column that marks nodes that carry a label."""
+
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
 LEFT_OUT_SUFFIX: Final = ".left-out"
@@ -144,6 +147,7 @@ def write_predictions(
     variance: Float32Array | None = None,
     p_values: Float32Array | None = None,
     stability: Float32Array | None = None,
+    labeled: IntArray | None = None,
 ) -> Path:
     """Path of the predictions of one attempt, written whole and flushed to the disk.
 
@@ -156,6 +160,8 @@ def write_predictions(
     Where ``meta.score`` is ``value``: ``node``; ``label``, the predicted number, float64, null
     where no label reaches; ``score``, the same number, and there the mean of the labels;
     ``margin``, null; ``reachable``.
+
+    With ``labeled`` a column of this name follows ``reachable``: whether the node carries a label.
 
     With ``p_values``, columns ``p_value:<class>`` follow at the end. With ``variance`` or
     ``stability``, columns of these names follow ``reachable``, null where no label reaches.
@@ -171,6 +177,8 @@ def write_predictions(
     p_values : (n_nodes, n_classes) float32, optional
     stability : (n_nodes,) float32, optional
         Share of the replicas of the sparsifier in which a node has the same class.
+    labeled : (n_labeled,) int, optional
+        Dense ids of the nodes that carry a label.
 
     Raises
     ------
@@ -196,11 +204,19 @@ def write_predictions(
     labels = None if is_value else label_values(meta.class_names)
     score = score_column(meta.score)
     schema = _schema(
-        nodes.type, labels, score, further=list(further), has_sets=p_values is not None
+        nodes.type,
+        labels,
+        score,
+        further=list(further),
+        has_sets=p_values is not None,
+        has_labeled=labeled is not None,
     ).with_metadata(meta.to_schema_metadata())
     if nodes.null_count:
         reachable = reachable & nodes.is_valid().to_numpy(zero_copy_only=False)
         schema = _with_nodes(schema, nullable=True)
+
+    is_labeled = np.zeros(n_nodes, bool)
+    is_labeled[[] if labeled is None else labeled] = True
 
     def write(path: Path) -> None:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -215,6 +231,8 @@ def write_predictions(
                     else list(class_columns(labels, some, reachable[rows], score).values())
                 )
                 columns = [_one_chunk(nodes[rows]), *of_scores]
+                if labeled is not None:
+                    columns.insert(schema.get_field_index(LABELED), pa.array(is_labeled[rows]))
                 for name, values in further.items():
                     column = pa.array(values[rows], pa.float32(), mask=~reachable[rows])
                     columns.insert(schema.get_field_index(name), column)
@@ -261,6 +279,7 @@ def _schema(
     *,
     further: Sequence[str],
     has_sets: bool,
+    has_labeled: bool,
 ) -> pa.Schema:
     """Schema of a file; ``labels`` are the classes, None where numbers are predicted."""
     label_type = pa.float64() if labels is None else labels.type
@@ -273,6 +292,8 @@ def _schema(
         pa.field("margin", pa.float32(), nullable=labels is None),
         pa.field("reachable", pa.bool_(), nullable=False),
     ]
+    if has_labeled:
+        fields.append(pa.field(LABELED, pa.bool_(), nullable=False))
     fields += [pa.field(name, pa.float32()) for name in further]
     if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [

@@ -19,6 +19,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobStatus
 from peewit.service.predictions.checked_points import Neighbors, PointBlock, PointEdges
 from peewit.service.predictions.prediction_files import (
+    LABELED,
     P_VALUE_PREFIX,
     PredictionFile,
     PredictionMeta,
@@ -48,7 +49,7 @@ from peewit.solvers.models.linear.filtered_ridge import (
 from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.problems import Conflict, Unprocessable
 
-_OF_NODES: Final = ("node", "reachable", "variance", "stability")
+_OF_NODES: Final = ("node", "reachable", LABELED, "variance", "stability")
 """Columns of predictions that new points lack, as they lack those of p-values."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.prediction_files import LABELED, PredictionFile
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, IntArray
 
@@ -25,15 +25,20 @@ _ASCENDING: Final = ("node", "label", "margin", "stability")
 
 
 def sorted_rows(
-    file: PredictionFile, column: str, *, n_rows: int | None = None, is_reversed: bool = False
+    file: PredictionFile,
+    column: str,
+    *,
+    n_rows: int | None = None,
+    is_reversed: bool = False,
+    mask: Callable[[pa.RecordBatch], BoolArray] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows sorted by a column; rows of equal value keep the order of the file.
+    """Rows sorted by a column, those that ``mask`` keeps; equal ones in the order of the file.
 
     ``node``, ``label``, ``margin`` and ``stability`` ascend, other columns descend, or the reverse
     if ``is_reversed``. Nodes that no label reaches come last, except when sorted by ``node``.
     Raises ValueError for a column that is missing or empty.
     """
-    numbers = sorted_numbers(file, column, n_rows=n_rows, is_reversed=is_reversed)
+    numbers = sorted_numbers(file, column, n_rows=n_rows, is_reversed=is_reversed, mask=mask)
     pieces = np.split(numbers, range(ROWS_PER_BATCH, len(numbers), ROWS_PER_BATCH))
     return (batch for piece in pieces for batch in file.take(piece).to_batches())
 
@@ -113,7 +118,7 @@ def _keys(table: pa.Table, column: str, first_row: int) -> pa.Table:
     key = table[column]
     if pa.types.is_dictionary(key.type):
         key = key.cast(key.type.value_type)  # select_k takes no dictionaries
-    if column not in {"node", "reachable"}:
+    if column not in {"node", "reachable", LABELED}:
         key = pc.if_else(table["reachable"], key, None)
     keys = pa.table({"key": key, "row": np.arange(first_row, first_row + len(table))})
     nodes = table["node"]

@@ -26,12 +26,17 @@ MAX_EXACT_INTEGER: Final = 2**53
 
 
 def encode(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], table_format: Format
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    table_format: Format,
+    *,
+    safe_csv: bool = False,
 ) -> Iterator[bytes]:
     """Bytes of a table, in pieces that are never empty.
 
-    Each batch is written before the next is asked for. Metadata of ``schema`` is kept where the
-    format has room for it.
+    With ``safe_csv`` text of CSV that spreadsheets would run has an apostrophe before it. Each
+    batch is written before the next is asked for. Metadata of ``schema`` is kept where the format
+    has room for it.
     """
     if table_format is Format.NDJSON:
         yield from _json_lines(batches)
@@ -40,7 +45,9 @@ def encode(
     with _writer(sink, schema, table_format) as writer:
         for batch in batches:
             for piece in _pieces(batch, table_format):
-                writer.write_batch(piece if table_format in _NESTING else _flat(piece))
+                flat = piece if table_format in _NESTING else _flat(piece)
+                is_quoted = safe_csv and table_format is Format.CSV
+                writer.write_batch(_without_formulas(flat) if is_quoted else flat)
                 yield from sink.drain()
     yield from sink.drain()
 
@@ -92,6 +99,26 @@ def _flat(rows: Any) -> Any:
             values = rows.column(place).cast(pa.list_(pa.string()))
             rows = rows.set_column(place, field.name, pc.binary_join(values, "|"))
     return rows
+
+
+def _without_formulas(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with an apostrophe before text that a spreadsheet would take for a formula."""
+    columns = []
+    for column in rows.columns:
+        if pa.types.is_dictionary(column.type):
+            words = _as_plain_text(column.dictionary)
+            columns.append(pa.DictionaryArray.from_arrays(column.indices, words))
+        else:
+            columns.append(_as_plain_text(column))
+    return pa.record_batch(columns, schema=rows.schema)
+
+
+def _as_plain_text(column: pa.Array) -> pa.Array:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    quote, nothing = (pa.scalar(each, column.type) for each in ("'", ""))
+    quoted = pc.binary_join_element_wise(quote, column, nothing)
+    return pc.if_else(pc.match_substring_regex(column, _FORMULA), quoted, column)
 
 
 def _pieces(batch: pa.RecordBatch, table_format: Format) -> Iterator[pa.RecordBatch]:
@@ -164,4 +191,5 @@ def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
 
 
 _QUOTE: Final = _text('"')
+_FORMULA: Final = r"^[=+\-@\t\r]"
 _ESCAPED: Final = r'["\\\x00-\x1f]'

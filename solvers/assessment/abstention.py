@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import betaincinv
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, RealArray
+from peewit.solvers.late_modules import LateModule
+
+special = LateModule("scipy.special")
 
 _STARTS: Final = (1.0, 2.0, 4.0)
 
@@ -42,7 +44,7 @@ class RiskCurve:
         rest = self.n_answered - self.n_wrong
         error = np.ones(rest.size)
         is_some = rest > 0
-        error[is_some] = betaincinv(self.n_wrong[is_some] + 1, rest[is_some], confidence)
+        error[is_some] = special.betaincinv(self.n_wrong[is_some] + 1, rest[is_some], confidence)
         return error
 
     def threshold_place(self, max_error: float, confidence: float) -> int | None:

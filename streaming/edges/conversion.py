@@ -6,7 +6,7 @@ as are allowed, and reported with their places in the original.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,43 +37,69 @@ ROWS_PER_GROUP: Final = 1 << 18
 """Rows of a row group of a copy."""
 
 _SLICE: Final = 1 << 10  # rows that are looked at together once one of many is bad
+_COUNTED: Final = 1_000  # bad rows of a file that is refused, where fewer are allowed
 _ARROW_MAGIC: Final = b"ARROW1"
 
 _Read: TypeAlias = Callable[[int, int], RawBlock]
 """Checked rows of a batch, from the first of some number; raises BadTable with the row."""
 
 
+def too_many(
+    rows: Sequence[BadRow], place: int, *, argument: str | None = None, are_all: bool = True
+) -> BadEdges:
+    """The refusal for more bad rows than allowed, which names that of a place among them.
+
+    Where ``rows`` are not all of them, there are so many at least.
+    """
+    told, n_bad = rows[place], len(rows)
+    if n_bad == 1:
+        how_many = "1 row is bad, max_bad_rows 1 leaves it out"
+    elif not are_all:
+        how_many = f"more than {n_bad - 1:,} rows are bad; one of them"
+    else:
+        how_many = f"{n_bad:,} rows are bad, max_bad_rows {n_bad} leaves them out; one of them"
+    reason = f"{how_many}: {told.reason}"
+    return BadEdges(reason, argument=argument, row=told.row, value=told.value)
+
+
 @dataclass(slots=True, kw_only=True)
 class _BadRows:
-    """Bad rows so far, and how many there may be."""
+    """Bad rows so far, and how many there may be; some more are counted, to be told."""
 
     allowed: int
+    argument: str | None = None
+    """Column of the first row beyond the allowed."""
     rows: list[BadRow] = field(default_factory=list)
     n_rows_before: list[int] = field(default_factory=list)
     """For each line that is no row of a table, how many lines before it are rows."""
 
     def add_damaged(self, row: int, reason: str, value: str) -> None:
-        """Leave out a line that cannot be read; `check_damaged` tells whether it may be."""
+        """Leave out a line that cannot be read; `check_number` tells whether it may be."""
         self.n_rows_before.append(row - len(self.n_rows_before))
         self.rows.append(BadRow(row=row, reason=reason, value=value))
 
-    def check_damaged(self) -> None:
-        """Raise BadEdges where more lines than allowed cannot be read."""
-        if len(self.rows) > self.allowed:
-            last = self.rows[self.allowed]
-            raise self._too_many(last.reason, None, last.row, last.value)
-
     def add(self, fault: BadTable, row: int) -> None:
-        """Leave out a row, numbered without damaged lines; raises BadEdges beyond the allowed."""
+        """Leave out a row, numbered without damaged lines; raises as `check_number`."""
         row += bisect_right(self.n_rows_before, row)
-        if len(self.rows) >= self.allowed:
-            raise self._too_many(fault.reason, fault.argument, row, fault.value)
+        if len(self.rows) == self.allowed:
+            self.argument = fault.argument
         self.rows.append(BadRow(row=row, reason=fault.reason, value=fault.value))
+        self.check_number()
 
-    def _too_many(self, reason: str, column: str | None, row: int, value: str | None) -> BadEdges:
-        if self.allowed:
-            reason = f"more than {self.allowed} rows are bad, one of them: {reason}"
-        return BadEdges(reason, argument=column, row=row, value=value)
+    @property
+    def are_too_many(self) -> bool:
+        """Whether the file is refused, and others are only counted."""
+        return len(self.rows) > self.allowed
+
+    def check_number(self) -> None:
+        """Raise BadEdges where there are more than are counted."""
+        if len(self.rows) > max(self.allowed, _COUNTED):
+            raise too_many(self.rows, self.allowed, argument=self.argument, are_all=False)
+
+    def check_all(self) -> None:
+        """Raise BadEdges where there are more than allowed, once all are counted."""
+        if self.are_too_many:
+            raise too_many(self.rows, self.allowed, argument=self.argument)
 
 
 def is_read_in_place(file: EdgeFile, local_path: str) -> bool:
@@ -133,6 +159,9 @@ def convert(
         for first, n_rows, read in original.batches():
             check()
             for block in _good_blocks(read, first, n_rows, bad):
+                n_good += block.n_rows
+                if bad.are_too_many:
+                    continue
                 columns = {"src": block.src, "dst": block.dst, "weight": block.weight}
                 if file.columns.op is not None:
                     op = np.zeros(block.n_rows, np.int8) if block.op is None else block.op
@@ -141,7 +170,6 @@ def convert(
                     columns["time"] = pa.array(block.time)
                 waiting.append(pa.table(columns).cast(schema))
                 n_waiting += block.n_rows
-                n_good += block.n_rows
             if n_waiting >= ROWS_PER_GROUP:
                 waiting = [_write_groups(writer, pa.concat_tables(waiting), ROWS_PER_GROUP)]
                 n_waiting = waiting[0].num_rows
@@ -151,7 +179,8 @@ def convert(
     if bad_rows and not n_good:  # another column was meant, or another file
         least = bad_rows[0]
         reason = f"no row is an edge; of the first: {least.reason}"
-        raise BadEdges(reason, row=least.row, value=least.value)
+        raise BadEdges(reason, argument=bad.argument, row=least.row, value=least.value)
+    bad.check_all()
     return bad_rows
 
 
@@ -183,7 +212,7 @@ def _good_blocks(read: _Read, first: int, n_rows: int, bad: _BadRows) -> Iterato
         try:
             block = read(first, end - first)
         except BadTable as fault:
-            if fault.row is None or (bad.allowed == 0 and end - first <= _SLICE):
+            if fault.row is None:
                 raise
             if end - first > _SLICE:
                 for start in range(first, end, _SLICE):
@@ -221,7 +250,7 @@ class _Original:
             return
         with open_table(self.local_path, compression) as content:
             if table_format is Format.NDJSON:
-                for rows in json_rows(content, keeps_damaged=self.bad.allowed > 0):
+                for rows in json_rows(content, keeps_damaged=True):
                     yield first, len(rows), partial(self._json_block, rows, first)
                     first += len(rows)
                 return
@@ -229,10 +258,10 @@ class _Original:
             batches = self._csv_batches(content) if is_text else self._ipc_batches(content)
             read = self._csv_block if is_text else self._block
             for batch in batches:
-                self.bad.check_damaged()
+                self.bad.check_number()
                 yield first, batch.num_rows, partial(read, batch, first)
                 first += batch.num_rows
-            self.bad.check_damaged()
+            self.bad.check_number()
 
     def _read(self, batch: pa.RecordBatch, first: int) -> RawBlock:
         return read_columns(
@@ -258,12 +287,11 @@ class _Original:
 
     def _csv_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
         columns = self.file.columns
-        on_damaged = self.bad.add_damaged if self.bad.allowed else None
         return csv_batches(
             content,
             (*columns, *CHANGE_COLUMNS),
             check=columns.check,
-            on_damaged=on_damaged,
+            on_damaged=self.bad.add_damaged,
             quote=columns.quote,
         )
 

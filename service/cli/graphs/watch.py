@@ -24,10 +24,12 @@ from peewit.service.cli.session import (
     print_json,
 )
 from peewit.service.graphs.ingest_history import IngestHistory, IngestPoint, edges_per_second
+from peewit.service.graphs.notes import kept_text
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.process_lifetime import StopSignal
 from peewit.service.wire.graphs import epsilon_text
+from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
 
@@ -111,12 +113,11 @@ def _ingest(
     progress, backlog = graph.progress, home.manifest.backlog(graph.id)
     files = home.manifest.counts(graph.id)
     speed = edges_per_second(points, moment)
-    part = f" ({progress.edges_kept / progress.edges_seen:.1%})" if progress.edges_seen else ""
     seen = points[-1].edges_seen if speed else progress.edges_seen
     rows = {
         "nodes": f"{progress.n_nodes:,}",
         "edges seen": f"{seen:,}",
-        "edges kept": f"{progress.edges_kept:,}{part}",
+        "edges kept": kept_text(graph, SnapshotStore(home.paths(graph).snapshots).newest()),
         "ingest": f"{speed:,.0f} edges/s" if speed else "idle",
         "growth": sparkline(_speeds(points)),
         "memory": f"{points[-1].memory_bytes / _MEBIBYTE:,.0f} MiB" if speed else "-",

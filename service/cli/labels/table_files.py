@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, ClassVar
+from typing import Annotated, Any, BinaryIO, ClassVar, Final
 
 import orjson
 import pyarrow as pa
@@ -17,6 +17,7 @@ from peewit.service.cli.session import printable
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.operations.here import Here
 from peewit.service.tables.formats import encode
+from peewit.service.tables.table_heads import TableHead, table_head
 from peewit.service.tables.uploads import (
     LabelColumns,
     NodeId,
@@ -140,6 +141,10 @@ ZeroBased = Annotated[
 ]
 
 
+_NAMES_OF_NODES: Final = ("node", "nodes", "node_id", "id")
+"""What the first line of a list may be where it is no node."""
+
+
 def table_format(path: Path, option: str) -> Format:
     """The format of a suffix; wrong usage if there is none."""
     try:
@@ -148,9 +153,12 @@ def table_format(path: Path, option: str) -> Format:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def write_table(
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, safe_csv: bool = False
+) -> None:
     """Write a table whole, in the format of its suffix."""
-    write_bytes(path, encode(schema, batches, table_format(path, "--output")))
+    chosen = table_format(path, "--output")
+    write_bytes(path, encode(schema, batches, chosen, safe_csv=safe_csv))
 
 
 def write_bytes(path: Path, pieces: Iterable[bytes]) -> None:
@@ -196,10 +204,25 @@ class LabelsOfFile:
             return here.home.labeling.read(graph, file, labels_format, columns)
 
 
-def nodes_of_file(path: Path, node_kind: NodeKind, *, node: str) -> list[NodeId]:
-    """External ids of a column of such a file."""
+def nodes_of_file(path: Path, node_kind: NodeKind, *, column: str | None) -> list[NodeId]:
+    """External ids of a column of such a file; else of its only one, or that called ``node``."""
     with _unpacked(path) as (file, nodes_format):
+        node = column or _column_of_nodes(table_head(file, nodes_format), nodes_format)
+        file.seek(0)
         return read_nodes(file, nodes_format, node_kind, node=node)
+
+
+def _column_of_nodes(head: TableHead, nodes_format: Format) -> str:
+    """The column of nodes; the first line of a list names it where it is a usual name."""
+    if len(head.names) == 1:
+        (name,) = head.names
+        is_named = nodes_format is not Format.CSV or name.lower() in _NAMES_OF_NODES
+        return name if is_named else "#1"
+    if "node" in head.names:
+        return "node"
+    raise typer.BadParameter(
+        f"must name the column of nodes, one of {', '.join(head.names)}", param_hint="--column"
+    )
 
 
 @contextmanager

@@ -24,12 +24,13 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
+from peewit.service.operations.declaration import doc_of
 from peewit.service.operations.here import Here
-from peewit.service.operations.which import Which
+from peewit.service.operations.which import Order, Which
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.predictions.thresholds import with_answers
 from peewit.service.tables.formats import encode
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.table_formats import Format
 
 app = command_group()
@@ -51,17 +52,12 @@ def predictions(
     model: ModelName = None,
     label_column: LabelColumnOption = None,
     job: JobOption = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Order of the rows. By margin and stability the least certain nodes come "
-            "first, by node and label the least; by score, score:CLASS and variance the largest. "
-            "Nodes that no label reaches come last.",
-        ),
-    ] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="Only so many rows.")] = None,
+    sort: Annotated[str | None, typer.Option(metavar="COLUMN", help=doc_of(Order, "sort"))] = None,
+    top: Annotated[int | None, typer.Option(min=1, help=doc_of(Order, "top"))] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="The opposite of --sort.")] = False,
+    unlabeled: Annotated[
+        bool, typer.Option("--unlabeled", help=doc_of(Order, "unlabeled"))
+    ] = False,
     positive: Positive = None,
     threshold: ThresholdValue = None,
     coverage: Annotated[
@@ -71,12 +67,21 @@ def predictions(
             "whether it holds one alone."
         ),
     ] = None,
+    safe_csv: Annotated[
+        bool,
+        typer.Option(
+            "--safe-csv",
+            help="In CSV, put an apostrophe before text that begins with =, +, -, @, a tab or a "
+            "carriage return, so that spreadsheets do not run it.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Write the latest predictions, or those of one job.
 
-    Columns node, label, score, margin, reachable and, unless there are many, a score per class;
-    variance, stability and p_value:CLASS where the job was asked for variance, replicas or sets.
+    Columns node, label, score, margin, reachable, labeled (whether the node carries a label) and,
+    unless there are many, a score per class; variance, stability and p_value:CLASS where the job
+    was asked for variance, replicas or sets.
     Where labels are real numbers, label and score hold the number predicted and margin nothing.
     With --positive CLASS --threshold T a node is CLASS where its score of CLASS is at least T, else
     the best of the other classes; `peewit threshold` chooses T. --coverage needs a solve with
@@ -84,29 +89,30 @@ def predictions(
     """
     if positive is not None and threshold is None:
         raise typer.BadParameter("needs --threshold", param_hint="--positive")
-    if threshold is not None and sort in {"label", "score", "margin"}:
-        raise typer.BadParameter(
-            f"must be node, reachable or score:CLASS beside --threshold, got {sort}",
-            param_hint="--sort",
-        )
-    if reverse and sort is None:
-        raise typer.BadParameter("needs --sort", param_hint="--reverse")
     if output is not None:
         table_format(output, "--output")
+    order = Order(sort=sort, reverse=reverse, top=top, unlabeled=unlabeled)
     with open_home() as home:
         which = Which(model=model, job=job, label_column=label_column)
         file = which.open(Here(home=home, is_local=True, note=say), home.graph(name))
-        rows = _rows(file, sort, top, is_reversed=reverse)
+        n_rows = 0
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal n_rows
+            for batch in rows:
+                n_rows += batch.num_rows
+                yield batch
+
+        rows = _rows(file, order, threshold)
         schema, batches = with_answers(
-            file, rows, positive=positive, threshold=threshold, coverage=coverage
+            file, counted(), positive=positive, threshold=threshold, coverage=coverage
         )
         if output is None:
             lines = Format.NDJSON if json else Format.CSV
-            print_bytes(encode(schema, batches, lines))
+            print_bytes(encode(schema, batches, lines, safe_csv=safe_csv))
             return
-        write_table(output, schema, batches)
+        write_table(output, schema, batches, safe_csv=safe_csv)
     meta = file.meta
-    n_rows = file.n_nodes if top is None else min(top, file.n_nodes)
     tell(
         f"wrote {n_rows:,} predictions of {meta.model} to {output} "
         f"(snapshot {meta.snapshot}, labels_seq {meta.labels_seq}, {meta.solver_status})",
@@ -115,21 +121,9 @@ def predictions(
     )
 
 
-def _first_rows(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if n_rows <= 0:
-            return
-        yield batch.slice(0, n_rows)
-        n_rows -= batch.num_rows
-
-
-def _rows(
-    file: PredictionFile, sort: str | None, top: int | None, *, is_reversed: bool
-) -> Iterator[pa.RecordBatch]:
-    """The requested rows; wrong usage if they cannot be sorted so."""
-    if sort is None:
-        return file.shown() if top is None else _first_rows(file.shown(), top)
+def _rows(file: PredictionFile, order: Order, threshold: float | None) -> Iterator[pa.RecordBatch]:
+    """The requested rows; wrong usage if they cannot be had so."""
     try:
-        return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--sort") from error
+        return order.rows(file, threshold=threshold)
+    except BadArgument as error:
+        raise typer.BadParameter(str(error), param_hint=f"--{error.argument}") from error

@@ -37,6 +37,10 @@ def predictions(
     positive: Label | None = None,
     threshold: float | None = None,
     coverage: float | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
+    top: int | None = None,
+    unlabeled: bool = False,
 ) -> Call[Predictions]:
     """All predictions in memory, with where they come from; the freshest unless a job is named.
 
@@ -55,6 +59,15 @@ def predictions(
         the others; see `threshold`.
     coverage : float, optional
         Add columns ``labels`` and ``certain``; see `sets`.
+    sort : str, optional
+        Order of the rows, by a column; the least certain nodes first by ``margin``, the largest by
+        ``score`` and ``score:CLASS``.
+    reverse : bool
+        The opposite.
+    top : int, optional
+        Only so many rows.
+    unlabeled : bool
+        Only nodes that carry no label.
 
     Returns
     -------
@@ -66,8 +79,16 @@ def predictions(
         Nothing has been predicted yet, or not by this model.
     """
     decided = {"positive": positive, "threshold": threshold, "coverage": coverage}
+    order = {"sort": sort, "reverse": reverse or None, "top": top, "unlabeled": unlabeled or None}
     request = get(
-        "graphs", graph, "predictions", model=model, job=job, label_column=label_column, **decided
+        "graphs",
+        graph,
+        "predictions",
+        model=model,
+        job=job,
+        label_column=label_column,
+        **decided,
+        **order,
     )
     return _predictions(*(yield from table_of(request)))
 
@@ -108,6 +129,10 @@ def download_predictions(
     job: str | None = None,
     label_column: str | None = None,
     coverage: float | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
+    top: int | None = None,
+    unlabeled: bool = False,
 ) -> Call[Path]:
     """All predictions in a file, which appears when it is whole.
 
@@ -119,7 +144,7 @@ def download_predictions(
         Where to write; what is there is replaced.
     table_format : {"arrow", "parquet", "csv", "ndjson"}, optional
         The suffix of the file says it when left out.
-    model, job, label_column, coverage : optional
+    model, job, label_column, coverage, sort, reverse, top, unlabeled : optional
         As in `predictions`.
     """
     request = get(
@@ -130,6 +155,10 @@ def download_predictions(
         job=job,
         label_column=label_column,
         coverage=coverage,
+        sort=sort,
+        reverse=reverse or None,
+        top=top,
+        unlabeled=unlabeled or None,
     )
     return (yield from download(request, target, table_format))
 

@@ -22,6 +22,7 @@ from peewit.service.dashboard.routes.edge_files import (
 )
 from peewit.service.dashboard.uploads import Upload
 from peewit.service.tables.uploads import TableTooLarge
+from peewit.service.tables.uploads.label_words import SEVERAL
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.table_formats import Format
 
@@ -82,6 +83,7 @@ async def look_through_labels(
         chosen=chosen,
         report=report,
         address=address,
+        several=SEVERAL,
     )
 
 
@@ -105,6 +107,8 @@ async def take_labels(
             take, upload, graph, home, chosen, origin=origin, annotator=caller.annotator
         )
     query = {"put": str(receipt.accepted)}
+    if receipt.left_out:
+        query["left_out"] = str(sum(receipt.left_out.values()))
     if chosen.into:
         query["label_column"] = chosen.into
     return back_to(f"/graphs/{graph.settings.name}/labels", **query)

@@ -56,9 +56,10 @@ def show_labels(
     home: HomeHere,
     search: Annotated[LabelSearch, Depends()],
     put: Annotated[int | None, Query(ge=0)] = None,
+    left_out: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """The labels of a graph, of one column."""
-    return _page(request, graph, home, search, n_put=put)
+    return _page(request, graph, home, search, n_put=put, n_left_out=left_out)
 
 
 def _page(
@@ -68,6 +69,7 @@ def _page(
     search: LabelSearch,
     *,
     n_put: int | None = None,
+    n_left_out: int = 0,
     typed: Mapping[str, str] = MappingProxyType({}),
     fault: str | None = None,
     is_unknown: bool = False,
@@ -106,6 +108,7 @@ def _page(
         graph=graph,
         column=column,
         n_put=n_put,
+        n_left_out=n_left_out,
         typed=typed,
         fault=fault,
         is_unknown=is_unknown,

@@ -38,7 +38,7 @@ class PredictionQuery:
     margin_below: Annotated[NonNegativeFloat | None, _EMPTY, Query()] = None
     score_from: Annotated[FiniteFloat | None, _EMPTY, Query()] = None
     certainty: Annotated[Literal["certain", "uncertain"] | None, _EMPTY, Query()] = None
-    sort: Annotated[Literal["", "node", "label", "score", "margin"], Query()] = ""
+    sort: Annotated[str, Query(max_length=1000)] = ""  # a column; ``score:CLASS`` of a class
     reverse: Annotated[Literal["", "1"], Query()] = ""
     coverage: Chance = None
     max_error: Chance = None
@@ -49,6 +49,12 @@ class PredictionQuery:
         """What is asked for, as query parameters."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if value not in {None, ""}}
+
+    @property
+    def scored_class(self) -> str:
+        """The class whose score the rows are sorted by; empty where it is none."""
+        name, _, of_class = self.sort.partition(":")
+        return of_class if name == "score" else ""
 
     @property
     def is_filtered(self) -> bool:

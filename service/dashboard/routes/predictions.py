@@ -30,11 +30,10 @@ from peewit.service.dashboard.routes.prediction_query import (
     predicting_job,
 )
 from peewit.service.dashboard.svg_geometry import SmallGraph
-from peewit.service.operations.here import Here
-from peewit.service.operations.predictions import get_predictions, provenance_headers
+from peewit.service.operations.predictions import provenance_headers
 from peewit.service.operations.tables import Rows
-from peewit.service.predictions.filtered_rows import rows, sorted_page
-from peewit.service.predictions.prediction_files import Prediction, PredictionFile
+from peewit.service.predictions.filtered_rows import ordered_rows, rows, sorted_page
+from peewit.service.predictions.prediction_files import P_VALUE_PREFIX, Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
 from peewit.service.predictions.store import PredictionsNotFound
@@ -146,7 +145,7 @@ def show_summary(
 async def download(
     graph: GraphHere, home: HomeHere, table_format: ChosenFormat, asked: Asked
 ) -> Response:
-    """The table as ``GET /v1/graphs/{g}/predictions`` sends it, or the rows that are asked for.
+    """The rows of the page, in its order.
 
     It is written to the disk first unless it is huge, so that browsers know how far they are.
     """
@@ -162,15 +161,8 @@ def _table(
     graph: GraphRecord, home: ServedHome, table_format: Format, asked: PredictionQuery
 ) -> tuple[Response, int]:
     """The answer to a download, and the number of nodes."""
-    job = predicting_job(graph, home, asked.job)
-    file = home.predictions.open(job)
-    if asked.is_filtered:
-        found = _some_rows(graph, file, asked)
-    else:
-        sets = asked.sets(file)
-        coverage = None if sets is None else sets.coverage
-        found = get_predictions(Here(home=home), graph, job=job.id, coverage=coverage)
-    return table_response(found, table_format, None), file.n_nodes
+    file = home.predictions.open(predicting_job(graph, home, asked.job))
+    return table_response(_rows(graph, file, asked), table_format, None), file.n_nodes
 
 
 async def _measure(answer: StreamingResponse, home: Path) -> None:
@@ -308,15 +300,24 @@ def class_colors(file: PredictionFile | None) -> dict[str, int]:
     return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
 
 
-def _some_rows(graph: GraphRecord, file: PredictionFile, asked: PredictionQuery) -> Rows:
-    """A table of the rows asked for, with their sets where these were kept."""
+def _rows(graph: GraphRecord, file: PredictionFile, asked: PredictionQuery) -> Rows:
+    """A table for people of the rows asked for, with sets in place of p-values."""
     sets, schema = asked.sets(file), file.schema
-    batches = asked.wanted(file).rows_of(file.shown())
+    with refusing():
+        batches = ordered_rows(
+            file, asked.wanted(file), sort=asked.sort or None, is_reversed=bool(asked.reverse)
+        )
     if sets is not None:
         batches, schema = sets.with_sets(batches), sets.schema
+    names = [name for name in schema.names if not name.startswith(P_VALUE_PREFIX)]
+    schema = pa.schema([schema.field(name) for name in names], schema.metadata)
+    shown = (batch.select(names) for batch in batches)
     return Rows(
         name=f"{graph.settings.name}-predictions",
-        open=lambda chosen: (encode(schema, batches, chosen), provenance_headers(file.meta)),
+        open=lambda chosen: (
+            encode(schema, shown, chosen, safe_csv=True),
+            provenance_headers(file.meta),
+        ),
     )
 
 

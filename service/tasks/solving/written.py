@@ -139,6 +139,7 @@ def _write(solving: Solving, shown: Solution, functions: Functions | None) -> st
         variance=assessment.variance,
         p_values=assessment.p_values,
         stability=assessment.stability,
+        labeled=labels.nodes,
     )
     return path.name
 

@@ -1,6 +1,7 @@
 """Predictions over HTTP: the table, one node, some nodes, and where they come from."""
 
 import io
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -13,7 +14,7 @@ from pydantic import TypeAdapter
 from peewit.service.wire.predictions import Lookup, NodePrediction, PredictionRows
 from tests.service.api.conftest import ARROW, CSV, NDJSON, PARQUET, Api, bring_communities
 
-COLUMNS = ["node", "label", "score", "margin", "reachable", "score:left", "score:right"]
+COLUMNS = ["node", "label", "score", "margin", "reachable", "labeled", "score:left", "score:right"]
 
 
 def read(content: bytes, media_type: str) -> pa.Table:
@@ -44,6 +45,31 @@ def test_all_predictions_come_in_any_format(solved: Api, media_type: str) -> Non
     assert found.headers["peewit-labels-seq"] == "2"
     assert found.headers["peewit-features-version"] == "0"
     assert found.headers["peewit-solver-status"] == "converged"
+
+
+def test_rows_come_sorted_some_of_them_and_those_without_a_label(solved: Api) -> None:
+    def rows(query: str) -> list[dict[str, Any]]:
+        found = solved.call("GET", f"/graphs/g/predictions?format=arrow{query}", 200)
+        return list(read(found.content, ARROW).to_pylist())
+
+    everything = rows("")
+    labeled = [row["node"] for row in everything if row["labeled"]]
+    assert len(labeled) == 2
+    by_right = sorted(everything, key=lambda row: -row["score:right"])
+    assert rows("&sort=score:right&top=7") == by_right[:7]
+    assert rows("&sort=score:right&reverse=true&unlabeled=true") == [
+        row for row in sorted(everything, key=lambda row: row["score:right"]) if not row["labeled"]
+    ]
+    assert [row["node"] for row in rows("&unlabeled=true&top=58")] == [
+        row["node"] for row in everything if row["node"] not in labeled
+    ]
+    tags = {
+        solved.call("GET", f"/graphs/g/predictions?format=csv{query}", 200).headers["etag"]
+        for query in ("", "&top=1", "&sort=node", "&unlabeled=true", "&safe_csv=true")
+    }
+    assert len(tags) == 5
+    for wrong in ("sort=size", "top=0", "reverse=true", "sort=margin&positive=left&threshold=0"):
+        solved.call("GET", f"/graphs/g/predictions?{wrong}", 422)
 
 
 def test_unchanged_predictions_are_not_sent_again(solved: Api) -> None:

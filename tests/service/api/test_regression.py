@@ -86,7 +86,15 @@ def test_numbers_are_predicted_and_read_by_node_and_as_a_table(graph: Api) -> No
 
     told = graph.call("GET", "/graphs/g/predictions?format=csv", 200).content
     table = pa.csv.read_csv(io.BytesIO(told))
-    assert table.schema.names == ["node", "label", "score", "margin", "reachable", "variance"]
+    assert table.schema.names == [
+        "node",
+        "label",
+        "score",
+        "margin",
+        "reachable",
+        "labeled",
+        "variance",
+    ]
     assert table["label"].null_count == table["variance"].null_count == 2
     lines = graph.call("GET", "/graphs/g/predictions?format=ndjson", 200).text.splitlines()
     assert any('"node":"n3","label":-0.5,"score":-0.5,"margin":null' in line for line in lines)

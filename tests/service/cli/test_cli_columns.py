@@ -153,6 +153,12 @@ def test_bad_rows_alone_make_no_file_and_columns_are_kept_when_read(
     looked = peewit("ingest", "g", table, "--dry-run")
     assert "no row is an edge" in looked.out
     assert "--skip-bad-rows" not in looked.out
+    some = tmp_path / "some.csv"
+    some.write_text("src,dst,weight\na,b,1\nb,c,-1\nc,d,0.5\nd,e,-2\n")
+    refused = (peewit("ingest", "g", some, *option) for option in (("--dry-run",), ()))
+    for said in (each.out + each.err for each in refused):
+        assert "got -1.0 in row 1 (rows count from 0)" in said
+        assert "2 rows are bad, --skip-bad-rows 2 leaves them out; one of them: " in said
     refused = peewit("ingest", "g", table, "--src", "from", "--dst", "to", "--skip-bad-rows", "9")
     assert refused.exit_code == 1
     assert "src=" not in peewit("graph", "show", "g").out

@@ -34,8 +34,8 @@ def test_waiting_tells_which_files_of_mine_still_hold_it(
     peewit: Peewit, home: Path, source: Path, tmp_path: Path
 ) -> None:
     listed = tmp_path / "who.csv"
-    listed.write_text(f"node\n{WHO}\nnobody\n")
-    done = peewit("erase", "g", "--nodes", listed, "--node", "cay", "--wait")
+    listed.write_text(f"node\n{WHO}\nnobody\ncay\n")
+    done = peewit("erase", "g", "--nodes", listed, "--wait")
     assert done.exit_code == 0, done.err
     assert done.out == "g: erased 3 nodes, of which the graph knew 2\n"
     assert f"still holds one of them, as it is yours: {source}" in done.err
@@ -53,8 +53,13 @@ def test_what_cannot_be_erased_is_told(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g", "--node-ids", "int64")
     empty = tmp_path / "empty.csv"
     empty.write_text("node\n")
+    two = tmp_path / "two.csv"
+    two.write_text("who,since\n1,2\n")
     for arguments, said in (
         ((), "give nodes"),
+        (("--nodes", two), "one of who, since"),
+        (("--nodes", two, "--node", "1"), "must be left out beside --nodes"),
+        (("--node", "1", "--column", "who"), "needs --nodes"),
         (("--node", "x"), "must be a 64-bit integer"),
         (("--nodes", empty), "must name at least one node"),
         (("--nodes", tmp_path / "none.csv"), "none.csv"),
@@ -62,6 +67,30 @@ def test_what_cannot_be_erased_is_told(peewit: Peewit, tmp_path: Path) -> None:
         refused = peewit("erase", "g", *arguments)
         assert refused.exit_code != 0
         assert said in refused.err
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (f"{WHO}\nnobody\n", ()),
+        (f"{WHO}\nnobody\n", ("--column", "#1")),
+        (f"who,since\n{WHO},1\nnobody,2\n", ("--column", "who")),
+        (f"id\n{WHO}\nnobody\n", ()),
+        (f"who,node\nann,{WHO}\nbob,nobody\n", ()),
+    ],
+)
+def test_a_list_says_itself_which_column_holds_the_nodes(
+    peewit: Peewit, source: Path, tmp_path: Path, content: str, options: tuple[str, ...]
+) -> None:
+    del source
+    labels = tmp_path / "labels.csv"
+    labels.write_text("who,label\nbob,y\n")
+    assert peewit("labels", "put", "g", labels, "--node", "who").exit_code == 0
+    listed = tmp_path / "list.csv"
+    listed.write_text(content)
+    done = peewit("erase", "g", "--nodes", listed, *options)
+    assert done.exit_code == 0, done.err
+    assert "2 nodes, of which the graph knew 1" in done.out
 
 
 def test_a_restored_backup_forgets_again(

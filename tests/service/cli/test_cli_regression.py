@@ -72,7 +72,7 @@ def test_numbers_are_put_predicted_written_and_judged(
     missed = np.array([by_node[node] for node in nodes]) - height(nodes) - 0.25
     assert np.sqrt(np.mean(missed**2)) <= judged["rmse"]
     first = peewit("predictions", "g").out.splitlines()
-    assert first[0] == '"node","label","score","margin","reachable","variance"'
+    assert first[0] == '"node","label","score","margin","reachable","labeled","variance"'
     assert table["variance"].null_count == 2
     exported = peewit("labels", "export", "g").out.splitlines()
     assert len(exported) == 41

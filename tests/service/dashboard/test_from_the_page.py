@@ -1,6 +1,7 @@
 """From an empty home to predictions by forms: graphs, files and their columns, next steps."""
 
 import gzip
+import io
 import os
 import re
 import time
@@ -171,7 +172,9 @@ def test_bad_rows_are_shown_before_they_are_left_out(pages: Api) -> None:
     assert "2 bad rows stand in the way" in report
     assert "a row must have 3 fields, got 1" in report
     assert "/uploads/" not in report
-    assert "(rows count from 0)" in send(pages, f"{address}?{chosen}", 422).text
+    refused = send(pages, f"{address}?{chosen}", 422).text
+    assert "2 rows are bad, max_bad_rows 2 leaves them out; one of them" in refused
+    assert "(rows count from 0)" in refused
     assert len(waiting(pages)) == 1
     told = send(pages, f"{address}?{chosen}&max_bad_rows=2").headers["location"]
     assert "2 bad rows were left out" in look(pages, told)
@@ -200,7 +203,7 @@ def test_a_column_of_text_for_a_weight_is_told_soon(pages: Api) -> None:
     rows = "".join(f"a{each},b{each},text\n" for each in range(20_000))
     address = upload(pages, "edges", "text.csv", f"src,dst,kind\n1,2,3\n{rows}".encode())
     report = look(pages, f"{address}/look?src=src&dst=dst&weight=kind", headers=PIECE)
-    assert "more than 1000 rows are bad" in report
+    assert "more than 1,000 rows are bad" in report
     assert "choose other columns, or allow more bad rows above" in report
 
 
@@ -217,6 +220,26 @@ def test_text_without_a_header_line_is_read_by_places(pages: Api) -> None:
     assert "#1" in look(pages, address)
     query = urlencode({"src": "#1", "dst": "#2", "first_line_is_data": "1"})
     assert "2 edges" in look(pages, f"{address}/look?{query}", headers=PIECE)
+
+
+def test_columns_keep_their_places_when_the_first_line_is_said_to_be_data(pages: Api) -> None:
+    bring_communities(pages)
+
+    def shown(address: str, query: dict[str, str]) -> tuple[list[str], str]:
+        page = look(pages, f"{address}?{urlencode(query)}")
+        (following,) = re.findall(r'hx-get="([^"]*/look[^"]*)"', page)
+        report = look(pages, following, headers=PIECE)
+        return sorted(re.findall(r'<option value="([^"]+)" selected>', page)), report
+
+    for holds, roles in (("edges", ("src", "dst")), ("labels", ("label", "node"))):
+        address = upload(pages, holds, "bare.csv", b"left,n1\nright,n2\n")
+        is_data = {"first_line_is_data": "1"}
+        columns, report = shown(address, dict(zip(roles, ("left", "n1"), strict=True)) | is_data)
+        assert columns == ["#1", "#2"]
+        assert f"2 {holds}" in report
+        columns, report = shown(address, dict(zip(roles, ("#1", "#2"), strict=True)))
+        assert columns == ["left", "n1"]
+        assert f"1 {holds}" in report
 
 
 @pytest.mark.parametrize(("kind", "write"), [("parquet", as_parquet), ("arrow", as_arrow)])
@@ -258,6 +281,27 @@ def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
     report = look(pages, f"{twice}/look?{chosen}", headers=PIECE)
     assert "must have one label" in report
     assert "<form" not in report
+
+
+def test_words_of_a_file_are_left_out_or_kept_as_labels(pages: Api) -> None:
+    bring_communities(pages)
+    rows = b"node,label\nn7,left\nn8,unsure\nn9,unknown\nn10,left\nn10,right\n"
+    address = upload(pages, "labels", "words.csv", rows)
+    asked = {"node": "node", "label": "label", "contradictions": "leave-out"}
+    report = look(pages, f"{address}/look?{urlencode(asked)}", headers=PIECE)
+    assert "3 rows are left out: 1 “unknown” " in report
+    assert "2 of nodes with several labels." in report
+    (query,) = re.findall(r'\?([^"]*no_label=unsure[^"]*)">means no label<', report)
+    (kept,) = re.findall(r'\?([^"]*keep_word=unknown[^"]*)">it is a label<', report)
+    page = look(pages, f"{address}?{query}&no_label=")
+    assert 'name="no_label" value="unsure" checked' in page
+    report = look(pages, f"{address}/look?{query}", headers=PIECE)
+    assert "1 labels of 1 class" in report
+    assert "1 “unsure”" in report
+    assert "3 labels of 3 classes" in look(pages, f"{address}/look?{kept}", headers=PIECE)
+    put = send(pages, f"{address}?{query}").headers["location"]
+    assert put == "/graphs/g/labels?put=1&left_out=4"
+    assert "4 rows were left out" in look(pages, put)
 
 
 def test_rows_of_a_file_say_where_their_labels_come_from(pages: Api) -> None:
@@ -445,6 +489,23 @@ def test_predictions_are_sorted_by_doubt_and_by_every_header(shown: Api) -> None
     text = look(shown, "/graphs/g/predictions?sort=margin")
     assert 'aria-sort="ascending"' in text
     look(shown, "/graphs/g/predictions?sort=secret", 422)
+
+
+def test_a_download_is_sorted_as_the_page_is_and_marks_labeled_nodes(shown: Api) -> None:
+    page = look(shown, "/graphs/g/predictions?sort=score:right")
+    assert '<option value="score:right" selected>' in page
+    assert "of right" in page
+    (address,) = re.findall(r'href="([^"]*format=csv)"', page)
+    assert "in this order" in page
+    table = pa.csv.read_csv(io.BytesIO(shown.client.get(address).content))
+    (score,) = [name for name in table.schema.names if name.endswith(":right")]
+    scores = table[score].to_pylist()
+    assert scores == sorted(scores, reverse=True)
+    graph = shown.home.catalog.get("g")
+    given = {str(each) for each in shown.home.labels.current(graph.id).nodes}
+    marked = table.filter(table["labeled"])["node"].to_pylist()
+    assert set(marked) == given
+    assert not any(name.startswith("p_value") for name in table.schema.names)
 
 
 def test_a_download_says_how_long_it_is(shown: Api) -> None:

@@ -69,6 +69,29 @@ def test_a_batch_leaves_before_the_next_is_made(table_format: Format) -> None:
     pieces.close()  # type: ignore[attr-defined]
 
 
+def test_text_of_csv_is_no_formula_where_that_is_asked_for() -> None:
+    words = ["=1+1", "+a", "-b", "@c", "\tx", "\rx", "plain", "a=b", None]
+    table = pa.table(
+        {"text": words, "class": pa.array(words).dictionary_encode(), "number": range(-4, 5)}
+    )
+
+    def rows(*, safe_csv: bool) -> list[dict[str, object]]:
+        content = b"".join(encode(table.schema, table.to_batches(), Format.CSV, safe_csv=safe_csv))
+        strings = {name: pa.string() for name in ("text", "class")}
+        options = pa.csv.ConvertOptions(
+            column_types=strings, strings_can_be_null=True, quoted_strings_can_be_null=False
+        )
+        return list(pa.csv.read_csv(io.BytesIO(content), convert_options=options).to_pylist())
+
+    assert [row["text"] for row in rows(safe_csv=False)] == words
+    for row, word in zip(rows(safe_csv=True), words, strict=True):
+        is_plain = word in {"plain", "a=b", None}
+        assert row["text"] == row["class"] == (word if is_plain else f"'{word}")
+    assert [row["number"] for row in rows(safe_csv=True)] == list(range(-4, 5))
+    lines = b"".join(encode(table.schema, table.to_batches(), Format.NDJSON, safe_csv=True))
+    assert b"'" not in lines
+
+
 def test_json_holds_large_integers_as_strings_and_short_floats() -> None:
     values = [MAX_EXACT_INTEGER, MAX_EXACT_INTEGER + 1, -(2**63), None]
     written = pa.table({"id": pa.array(values, pa.int64()), "x": pa.array([0.1] * 4, pa.float32())})

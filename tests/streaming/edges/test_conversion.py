@@ -199,9 +199,21 @@ def test_the_row_beyond_those_allowed_is_told_with_its_place(tmp_path: Path) -> 
         with pytest.raises(BadEdges) as caught:
             read(path, max_bad_rows=allowed)
         assert caught.value.row == row
-        assert caught.value.reason.startswith(
-            f"more than {allowed} rows are bad" if allowed else ""
-        )
+        said = "3 rows are bad, max_bad_rows 3 leaves them out; one of them: "
+        assert caught.value.reason.startswith(said)
+    path.write_text("src,dst\na,b\none\n")
+    with pytest.raises(BadEdges, match=r"1 row is bad, max_bad_rows 1 leaves it out: a row must"):
+        read(path)
+
+
+def test_a_column_that_is_bad_throughout_is_not_counted_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("src,dst,weight\n" + "a,b,text\n" * 2_000)
+    with pytest.raises(
+        BadEdges, match="more than 1,000 rows are bad; one of them: column 'weight'"
+    ) as caught:
+        read(path)
+    assert (caught.value.row, caught.value.argument) == (0, "weight")
 
 
 def test_bad_rows_of_json_and_parquet_are_left_out(tmp_path: Path) -> None:

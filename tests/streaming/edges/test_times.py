@@ -293,7 +293,7 @@ def test_json_has_text_and_numbers_and_nothing_else(tmp_path: Path) -> None:
         rows = [{"from": "a", "to": "b", "at": each} for each in (1, 2.5, bad)]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         with pytest.raises(BadEdges, match="text or numbers") as caught:
-            times_of(path)
+            times_of(path, replace(COLUMNS, time_unit="s"))
         assert caught.value.row == 2
         found, _ = times_of(path, replace(COLUMNS, time_unit="s"), max_bad_rows=1)
         assert found == [SECOND, 5 * SECOND // 2]

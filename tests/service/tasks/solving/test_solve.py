@@ -536,7 +536,7 @@ def test_variance_is_a_column_that_grows_away_from_the_labels(
     answer, table = asked_of(
         tmp_path / "g", solver, "hfs", nodes, variance=True, graph_penalty=0, **options
     )
-    assert table.schema.names[4:6] == ["reachable", "variance"]
+    assert table.schema.names[4:7] == ["reachable", "labeled", "variance"]
     assert table["variance"].type == pa.float32()
     found = dict(zip(table["node"].to_pylist(), table["variance"].to_pylist(), strict=True))
     assert (found["n0"], found["n1"], found["n40"]) == (0.0, 0.0, None)

@@ -62,7 +62,7 @@ def asked(
 @pytest.mark.slow
 def test_nodes_that_coins_decide_are_marked(directory: Path, solver: WarmGraphs) -> None:
     answer, table = asked(directory, solver, 2, replicas=12)
-    assert table.schema.names[4:6] == ["reachable", "stability"]
+    assert table.schema.names[4:7] == ["reachable", "labeled", "stability"]
     found = dict(zip(*(table[name].to_pylist() for name in ("node", "stability")), strict=True))
     wavering = found.pop(f"n{WAVERING}")
     assert 0.0 < wavering < 1.0
