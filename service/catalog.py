@@ -39,8 +39,8 @@ from peewit.service.graph_settings import (
     with_budget,
 )
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.windows import Window
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from peewit.streaming.problems import Conflict, NotFound
 
 GRAPH_ID: Final = re.compile(r"[0-9a-f]{32}")

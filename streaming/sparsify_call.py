@@ -30,12 +30,12 @@ from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import node_ids, read_columns
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
 from peewit.streaming.sparsifier.kelner_levin import (
     CopiesState,

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from docs.benchmarks.frame import alone, options, show
 from docs.benchmarks.peak_memory import peak_bytes, reset_peak
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.left_out import NO_ROWS
+from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.snapshots.checkpoints import EMPTY, Checkpoint, CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierState

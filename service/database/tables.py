@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 
 from peewit.service.database.timestamps import Timestamp, now
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 
 metadata = MetaData(
     naming_convention={

@@ -11,7 +11,7 @@ from peewit.service.jobs.job import require_key
 from peewit.service.live_sources.kinds import FILES
 from peewit.service.live_sources.node_columns import Holds
 from peewit.service.problems import RETRY_SECONDS
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from peewit.streaming.problems import Conflict, NotFound, Problem
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]

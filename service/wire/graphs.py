@@ -8,7 +8,7 @@ from peewit.service.wire.features import Features
 from peewit.service.wire.records import Settling, described, record
 from peewit.service.wire.sources_and_pushes import FileStatus
 from peewit.solvers.notebook_html import shown
-from peewit.streaming.edges.left_out import LeftOut
+from peewit.streaming.left_out import LeftOut
 
 NodeKind = Literal["string", "int64", "dense"]
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from peewit.service.wire.records import Settling, described, record
-from peewit.streaming.edges.left_out import LeftOut
+from peewit.streaming.left_out import LeftOut
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 

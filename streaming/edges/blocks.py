@@ -19,9 +19,9 @@ from peewit.solvers.arrays import (
     frozen,
 )
 from peewit.streaming.edges.bad_table import BadTable
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.kernels.block_columns import fill_self_loops
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 
 MAX_NODES = INT32_MAX
 """Dense ids are int32, so a graph has at most this many nodes."""

@@ -6,11 +6,11 @@ import numpy as np
 
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
-from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.operations import DELETE
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.edges.times import moment
 from peewit.streaming.edges.windows import Window, whole
+from peewit.streaming.left_out import NO_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

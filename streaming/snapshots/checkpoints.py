@@ -29,8 +29,8 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.time_units import NEVER
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from peewit.streaming.nodes.segments import (
     CorruptSegment,
     list_segments,

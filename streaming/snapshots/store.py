@@ -29,8 +29,8 @@ from peewit.streaming.durable_files import (
     remove_unfinished,
     write_json,
 )
-from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.left_out import LeftOut
 from peewit.streaming.problems import NotFound
 from peewit.streaming.snapshots.variances import VARIANCES, write_variances
 from peewit.streaming.sparsifier.degrees import Damage

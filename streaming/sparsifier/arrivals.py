@@ -23,8 +23,8 @@ from peewit.solvers.arrays import (
 )
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.kernels.coins import sample_independent, sample_leaning, take_arrivals
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from peewit.streaming.sparsifier.sample_size import present_constant
 from peewit.streaming.sparsifier.settings_and_state import (
     Records,

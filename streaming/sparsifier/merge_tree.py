@@ -11,7 +11,7 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, frozen
 from peewit.solvers.row_ranges import Parallel
-from peewit.streaming.edges.left_out import NO_ROWS
+from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.sparsifier.degrees import is_whole, known_degree, sum_degrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState

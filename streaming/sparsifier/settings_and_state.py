@@ -18,9 +18,9 @@ from peewit.solvers.arrays import (
     Int32Array,
     UInt32Array,
 )
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.kernels.coins import CARD_PROBES
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
 

@@ -16,10 +16,10 @@ from peewit.service.settings import Settings
 from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from tests.streaming.graphs import merged_edges

@@ -28,7 +28,7 @@ from peewit.service.inbox.inbox_records import NewPush
 from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.labels.store import LabelStore
-from peewit.streaming.edges.left_out import LeftOut
+from peewit.streaming.left_out import LeftOut
 from tests.fresh_databases import fresh
 from tests.service.pushing import pushed
 

@@ -13,13 +13,13 @@ import pytest
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
-from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, SET
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import NotRetractable, Stream
+from peewit.streaming.left_out import LeftOut
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore

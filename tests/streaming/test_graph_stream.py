@@ -12,12 +12,12 @@ import pytest
 
 import peewit.streaming.stream.commitment
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted, Stream
+from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.nodes.index import Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore

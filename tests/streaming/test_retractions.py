@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.streaming.edges.column_mapping import EdgeColumns
-from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.operations import INSERT, SET
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Quarantined, Retracted
 from peewit.streaming.events import Withheld as LeftOut
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import NotRetractable, Stream
+from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.passes.raw_edge_passes import (
     RawEdgesMovedOn,
     snapshot_edges,

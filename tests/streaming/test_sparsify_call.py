@@ -18,7 +18,7 @@ import peewit.streaming.sparsify_call
 from peewit.solvers.graph import Graph
 from peewit.streaming import Sparsified, sparsify
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.left_out import LeftOut
+from peewit.streaming.left_out import LeftOut
 from peewit.streaming.sparsify_call import METHODS
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, heavy_tailed, random_graph, two_communities

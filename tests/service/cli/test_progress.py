@@ -11,9 +11,9 @@ from rich.console import Console
 
 from peewit.service.cli.progress import CompileProgress, IngestProgress, shown_time
 from peewit.service.inbox.inbox_records import FileRecord
-from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Duplicate, Progress, Quarantined, StreamSummary
+from peewit.streaming.left_out import NO_ROWS
 
 
 class Clock:

@@ -25,7 +25,7 @@ from peewit.service.inbox.inbox_records import (
     SourceNotFound,
 )
 from peewit.service.inbox.manifest import Manifest
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from tests.service.pushing import pushed
 
 LISTING = [("edges/b", "1", 20), ("edges/a", "1", 10), ("edges/c", "1", 30)]

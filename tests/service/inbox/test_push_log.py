@@ -31,8 +31,8 @@ from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
 from peewit.service.inbox.push_log import WaitingPush
 from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
 from peewit.service.jobs.job import IdempotencyConflict
-from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.left_out import NO_ROWS
 from tests.service.lost_answers import commits_unanswered
 from tests.service.pushing import NO_LIMITS, pushed
 

@@ -26,9 +26,9 @@ from peewit.service.metrics.store_metrics import (
 )
 from peewit.service.settings import Settings
 from peewit.service.tasks.kind_list import KINDS
-from peewit.streaming.edges.left_out import NO_ROWS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.events import Committed, Progress, Quarantined, StreamSummary
+from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.sparsifier.degrees import Damage
 from tests.fresh_databases import fresh
 from tests.service.pushing import pushed

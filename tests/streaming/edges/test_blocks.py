@@ -18,8 +18,8 @@ from peewit.streaming.edges.blocks import (
     edges_of,
 )
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.edges.left_out import LeftOut
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.left_out import LeftOut
 
 MAX_INT64 = 2**63 - 1
 

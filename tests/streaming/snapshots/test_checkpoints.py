@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peewit.streaming.edges.left_out import NO_ROWS, LeftOut
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 from peewit.streaming.snapshots.checkpoints import (
     EMPTY,
     AbsorbedFile,

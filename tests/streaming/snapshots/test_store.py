@@ -13,7 +13,7 @@ import pytest
 from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
-from peewit.streaming.edges.left_out import LeftOut
+from peewit.streaming.left_out import LeftOut
 from peewit.streaming.snapshots.store import (
     WALKS,
     Snapshot,

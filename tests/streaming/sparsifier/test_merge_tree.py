@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from peewit.streaming.edges.left_out import LeftOut
+from peewit.streaming.left_out import LeftOut
 from peewit.streaming.sparsifier.merge_tree import fold_tree, leaf, merge, without_embedding
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import (

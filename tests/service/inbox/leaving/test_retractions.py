@@ -23,7 +23,7 @@ from peewit.service.inbox.inbox_records import (
     RetractionRefused,
 )
 from peewit.service.inbox.manifest import Manifest
-from peewit.streaming.edges.left_out import NO_ROWS
+from peewit.streaming.left_out import NO_ROWS
 from tests.service.pushing import pushed
 
 PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
