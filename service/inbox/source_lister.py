@@ -157,7 +157,8 @@ class SourceLister:
         )
         for watch in present.values():
             self._tell_if_slow(watch)
-        self._note_listed()
+        if self._listed:
+            self._note_listed()
         self._resting = frozenset(resting)
         while (due := self._take_due()) is not None:
             threading.Thread(target=self._list_all, args=(due,), name="list", daemon=True).start()
@@ -172,10 +173,7 @@ class SourceLister:
 
         What was due at the last `poll` and was not begun waits for a change.
         """
-        is_full = self._n_listed() >= _AT_ONCE
-        times = (
-            time for watch in self._watches.values() for time in self._times_of(watch, is_full)
-        )
+        times = (time for watch in self._watches.values() for time in self._times_of(watch))
         return min((time for time in times if time > self._polled_at), default=math.inf)
 
     def resting(self, graph_id: str) -> list[str]:
@@ -241,11 +239,15 @@ class SourceLister:
                 watch.registered = {}
 
     def _take_due(self) -> _Watch | None:
-        """The source to list next, if there is room, marked as under way."""
+        """The source to list next of those due at the last `poll`, marked as under way.
+
+        None where there is no room.
+        """
         with self._choosing:
-            if self._is_closed or self._n_listed() >= _AT_ONCE:
+            n_listing = sum(map(self._is_listed, self._watches.values()))
+            if self._is_closed or n_listing >= _AT_ONCE:
                 return None
-            now = self._clock()
+            now = self._polled_at
             waiting = [
                 watch
                 for watch in self._watches.values()
@@ -256,9 +258,6 @@ class SourceLister:
                 if self._is_due(watch, self._resting) and self._begin(watch):
                     return watch
         return None
-
-    def _n_listed(self) -> int:
-        return sum(self._is_listed(watch) for watch in self._watches.values())
 
     def _list_all(self, watch: _Watch) -> None:
         """List a source, then what is due in this thread, so that nothing waits for a round."""
@@ -280,11 +279,9 @@ class SourceLister:
             return False
         return watch.list_at <= now or not self._manifest.live.waiting_bytes(watch.source.id)
 
-    def _times_of(self, watch: _Watch, is_full: bool) -> tuple[float, ...]:
-        """When a source may be due, which threads look at while all are busy, or late."""
+    def _times_of(self, watch: _Watch) -> tuple[float, ...]:
+        """When a source may be due, or late."""
         if watch.listing_since is None:
-            if is_full:
-                return (watch.read_at,)
             return watch.list_at, watch.read_on_at, watch.read_at
         return () if watch.is_told_slow else (watch.listing_since + self._settings.stall_seconds,)
 
@@ -436,7 +433,7 @@ class SourceLister:
     def _note_listed(self) -> None:
         """Store successes that are no news, together: every change of the database wakes others."""
         now = self._clock()
-        if self._listed and now - self._listed_noted_at >= _NOTE_TOGETHER_SECONDS:
+        if now - self._listed_noted_at >= _NOTE_TOGETHER_SECONDS:
             self._listed_noted_at = now
             listed, self._listed = self._listed, set()
             self._manifest.sources.note_listed(listed)
