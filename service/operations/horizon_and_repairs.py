@@ -52,8 +52,8 @@ def move_horizon(
     what waits itself.
     """
     window = graph.settings.window
-    is_clock = window is not None and window.time_unit is not None  # which may begin at 0
-    if before.year < _EARLIEST_YEAR and not is_clock:
+    has_days = window is not None and window.time_unit is None  # a clock may begin at 0
+    if before.year < _EARLIEST_YEAR and has_days:
         raise BadArgument(
             "before",
             f"must be no time before {_EARLIEST_YEAR} where no unit of times is named, got "

@@ -16,7 +16,7 @@ from peewit.service.database.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-FIRST: Final = "0025"
+FIRST: Final = "0026"
 """The first step: databases of before it were never released, and none of them is read."""
 
 NEWEST: Final = "0026"

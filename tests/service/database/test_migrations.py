@@ -80,21 +80,6 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
     assert after.note is None
 
 
-def test_the_steps_since_the_first_lead_to_the_present_tables(
-    database: Database, database_url: str
-) -> None:
-    tables = inspect(database.engine).get_columns("graphs")
-    with database.write() as connection:
-        for name in ("arrivals_fault", "clock_right_at"):
-            connection.execute(text(f"ALTER TABLE graphs DROP COLUMN {name}"))
-    set_version(database, FIRST)
-    open_database(database_url).close()
-    stepped = inspect(database.engine).get_columns("graphs")
-    assert {each["name"]: repr(each["type"]) for each in stepped} == {
-        each["name"]: repr(each["type"]) for each in tables
-    }
-
-
 @pytest.mark.usefixtures("later")
 def test_a_new_database_takes_no_steps(empty_database_url: str) -> None:
     database = open_database(empty_database_url)
