@@ -53,7 +53,7 @@ class JobBody(Body):
     def _asked(self) -> tuple[str | None, dict[str, Any]]:
         """The model and the parameters that were given."""
         given = self.model_dump(exclude_unset=True)
-        return given.get("model"), given.get("parameters", {})
+        return getattr(self, "model", None), given.get("parameters", {})
 
 
 class Solve(Body):

@@ -46,7 +46,7 @@ def test_the_same_idempotency_key_is_the_same_job(graph: Api) -> None:
         ({"model": "hfs", "parameters": {"graph_penalty": -1}}, "graph_penalty"),
         ({"model": "hfs", "parameters": {"graph_penalty": True}}, "graph_penalty"),
         ({"model": "hfs", "parameters": {"penalty": 1}}, None),
-        ({"parameters": {}}, "model"),
+        ({"model": ""}, "model"),
         ({"model": "hfs", "priority": 101}, "priority"),
         ({"model": "hfs", "priority": 1.5}, "priority"),
     ],

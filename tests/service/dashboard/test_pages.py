@@ -132,7 +132,7 @@ def test_quarantined_files_are_offered_again(pages: Api, tmp_path: Path) -> None
     source = Manifest(pages.home.database).sources.add(graph_id, str(bad))
     pages.ingest()
     text = pages.client.get("/graphs/g").text
-    assert "must be finite and &gt; 0, row 0" in text
+    assert "must be finite and &gt;= 0, row 0" in text
     assert "bad&lt;b&gt;.parquet" in text
     assert "1 quarantined" in look(pages, "/")
     (file,) = pages.home.manifest.list_files(graph_id, status="quarantined")

@@ -127,7 +127,7 @@ POISON: list[tuple[Any, str]] = [
     ({"src": "a"}, "column 'dst' is missing"),
     (edge("", "b"), "at least one character"),
     ({"src": 5, "dst": "b"}, "'src' must be a string in this graph"),
-    (edge("a", "b", -1.0), "must be finite and > 0"),
+    (edge("a", "b", -1.0), "must be finite and >= 0"),
     (edge("a", "b", op="merge"), "must hold operations"),
     ({**edge("a", "b"), "weight": "x"}, "must hold numbers"),
     (b"a,b,heavy", "must hold numbers"),
