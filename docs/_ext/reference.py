@@ -22,9 +22,9 @@ from sphinx.pycode import ModuleAnalyzer
 
 import peewit
 from peewit.service.api.app import create_app
-from peewit.service.api.schemas.graphs import GraphCreate
 from peewit.service.cli import _app as commands_app
 from peewit.service.dashboard.routes.models import accepted
+from peewit.service.operations.graph_settings import GraphCreate
 from peewit.service.settings import Settings
 from peewit.service.tasks.solving.solve_options import SolveOptions, options_schema
 from peewit.solvers.hyperparameters import fields_schema
