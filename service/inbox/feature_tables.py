@@ -81,7 +81,7 @@ def _require_equal_headers(paths: Sequence[Path], node: str) -> None:
         if table_format is not Format.CSV:
             continue
         with content_faults(f"{path} is damaged"), open_table(str(path), compression) as file:
-            names, _, _ = csv_header(file, (node,))
+            names, _, _ = csv_header(file, (node,), quote="double")
         header = [name for name in names if name != node]
         if first is None:
             first = path, header

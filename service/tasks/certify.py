@@ -83,7 +83,7 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
         )  # first of all, so that ingest keeps the snapshot
         directory = home.directory(job.graph_id)
         kept = SnapshotStore(GraphPaths(root=directory).snapshots).numbers()
-        if snapshot not in kept:
+        if asked is not None and snapshot not in kept:  # a newest one that is gone is taken anew
             raise ValueError(
                 f"snapshot must be one that graph {graph.settings.name} keeps, got {snapshot}; "
                 f"it keeps {', '.join(map(str, kept)) or 'none'}"

@@ -315,8 +315,8 @@ def _check_words(
     if bad.size:
         raise BadEdges(
             f"column {name!r} must hold ids, not words for a missing value, in every row "
-            f"({bad.size} of the {len(ids)} rows looked at have one); leave these rows out with "
-            "max_bad_rows, or say missing_ids='keep' where they are ids",
+            f"({bad.size} of the {len(ids)} rows looked at have one); say missing_ids='keep' where "
+            "they are ids, or leave such rows of a file out with max_bad_rows",
             argument=name,
             row=first_row + int(bad[0]),
             value=repr(ids[int(bad[0])].as_py()),

@@ -118,7 +118,8 @@ def edge_format(path: str, local_path: str | None = None) -> tuple[Format, str |
     except ValueError as error:
         if local_path is None:
             return Format.PARQUET, None
-        found = format_of_content(local_path)
+        with _as_bad_edges():
+            found = format_of_content(local_path)
         if found is None:
             raise BadEdges(str(error)) from error
         return found

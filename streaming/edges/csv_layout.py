@@ -36,7 +36,7 @@ class Layout:
     names: list[str]  # columns, by position where there is no header line
     separator: str
     first_line: int  # line of the first row, from 1: after comments and header
-    has_comments: bool = False
+    has_comments: bool = False  # above the header; further ones are refused, as of joined files
     quotes: bool = True  # whether the first lines hold a quote; blanks count only where they do
 
 

@@ -19,24 +19,34 @@ MAX_FIELD_BYTES: Final = 1 << 24
 
 _BLANKS: Final = re.compile(rb"[ \t]+")
 _QUOTE, _NEW_LINE, _RETURN = b'"\n\r'
-_WAY_OUT: Final = "say quote='none' where quotes are plain text"
+_COMMENT: Final = re.compile(rb"\n[ \t]*[#%]")
 
 
 class CheckedText(io.RawIOBase):
     """A file from its beginning on, ``head`` of which was read already; raises `BadUpload`.
 
     With ``quote`` given, quoted lines may look like rows. Runs of blanks are one where they are
-    what separates.
+    what separates. Comments may stand before line ``comments_until``, None where there are none, as
+    then a name may begin with their mark.
     """
 
     def __init__(
-        self, head: bytes, rest: BinaryIO, *, separator: str, n_columns: int, quote: Quote | None
+        self,
+        head: bytes,
+        rest: BinaryIO,
+        *,
+        separator: str,
+        n_columns: int,
+        quote: Quote | None,
+        comments_until: int | None,
     ) -> None:
         self._head = head
         self._rest = rest
         self._watch: _Watch | None = None
         if quote != "none":
-            self._watch = _Watch(separator, 0 if quote else n_columns)
+            self._watch = _Watch(separator, n_columns, is_said=quote is not None)
+        self._comments_until = comments_until
+        self._line, self._last = 0, b"\n"  # lines so far, and the last byte
         self._joins_blanks = separator == " " and b'"' not in head
         self._blank = b"\n"  # what is held back of the piece before, or its last byte
 
@@ -56,11 +66,29 @@ class CheckedText(io.RawIOBase):
                 taken += self._rest.read(size - len(taken))
             if self._watch is not None and size != 0:
                 self._watch.look(taken)
+            if self._comments_until is not None:
+                self._look_for_comments(taken, self._comments_until)
             if not (self._joins_blanks and taken):
                 return taken
             taken = self._with_single_blanks(taken)
             if taken:
                 return taken
+
+    def _look_for_comments(self, piece: bytes, until: int) -> None:
+        """Refuse a comment among rows, which would be one of them."""
+        text = self._last + piece
+        for found in _COMMENT.finditer(text):
+            line = 1 + self._line + text.count(b"\n", 1, found.start() + 1)
+            if line >= until:
+                raise BadUpload(
+                    "comments must stand above the rows, where some do; take out those between "
+                    f"files that were joined, the first is in line {line}",
+                    value=excerpt(
+                        text[found.start() + 1 : found.start() + 81].decode(errors="replace")
+                    ),
+                )
+        self._line += piece.count(b"\n")
+        self._last = piece[-1:] or self._last
 
     def _with_single_blanks(self, piece: bytes) -> bytes:
         joined = _BLANKS.sub(b" ", self._blank + piece)
@@ -74,9 +102,10 @@ class CheckedText(io.RawIOBase):
 class _Watch:
     """Looks at the quotes of bytes that pass."""
 
-    def __init__(self, separator: str, n_columns: int) -> None:
+    def __init__(self, separator: str, n_columns: int, *, is_said: bool) -> None:
         self._separator = separator.encode()
         self._n_columns = n_columns
+        self._is_said = is_said
         self._ends = np.zeros(256, bool)
         self._ends[[*self._separator, _NEW_LINE, _RETURN]] = True
         self._tail = b"\n\n"  # bytes of which the last is not judged yet
@@ -164,7 +193,7 @@ class _Watch:
         was_inside: bool,
     ) -> None:
         """Refuse a quoted field all of whose lines, seen without quotes, have a row's fields."""
-        if self._n_columns < 2:
+        if self._is_said or self._n_columns < 2:
             return
         lines = np.flatnonzero(codes == _NEW_LINE)
         if not ((np.searchsorted(places, lines) + was_inside) % 2).any():
@@ -193,6 +222,11 @@ class _Watch:
     def _fault(self, line: int, what: str) -> BadUpload:
         rule = (
             "a field that begins with a double quote must end with one, before a separator or the "
-            f"end of its line; in line {line} {what}; {_WAY_OUT}"
+            f"end of its line; in line {line} {what}; "
+        )
+        rule += (
+            "quote the field whole, or take the quote out"
+            if self._is_said
+            else "say quote='none' where quotes are plain text"
         )
         return BadUpload(excerpt(rule, 400), argument="quote")

@@ -1,8 +1,9 @@
 """CSV tables: values as they stand there, or typed; a value of the wrong type has its row named."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import BinaryIO, Final, TypeAlias, cast
+from functools import cache
+from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -144,9 +145,15 @@ def _opened(
     file: BinaryIO, wanted: Sequence[str], on_damaged: OnDamaged | None, quote: Quote | None
 ) -> tuple[Layout, OpenCSV]:
     layout, head = layout_of(file, wanted, quote)
-    n_columns = len(layout.names)
-    text = CheckedText(head, file, separator=layout.separator, n_columns=n_columns, quote=quote)
-    leave_out = None if on_damaged is None else partial(_leave_out, layout, on_damaged)
+    text = CheckedText(
+        head,
+        file,
+        separator=layout.separator,
+        n_columns=len(layout.names),
+        quote=quote,
+        comments_until=layout.first_line if layout.has_comments else None,
+    )
+    leave_out = None if on_damaged is None else _LeaveOut(layout, on_damaged)
 
     def read(options: pa.csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
         return cast(
@@ -192,10 +199,36 @@ def _text_of(column: pa.Array) -> tuple[Int32Array, UInt8Array]:
     return offsets, np.frombuffer(b"" if data is None else data, np.uint8)
 
 
-def _leave_out(layout: Layout, on_damaged: OnDamaged, row: pa.csv.InvalidRow) -> str:
-    rule = f"a row must have {row.expected_columns} fields, got {row.actual_columns}"
-    on_damaged(row.number - layout.first_line, rule, excerpt(" ".join(row.text.split())))
-    return "skip"
+class _LeaveOut:
+    """Leaves lines out that have too few or too many fields, and passes them on.
+
+    Arrow calls it only for lines in UTF-8. It refuses the others, but prints a traceback first,
+    which is kept from the terminal.
+    """
+
+    def __init__(self, layout: Layout, on_damaged: OnDamaged) -> None:
+        self._layout = layout
+        self._on_damaged = on_damaged
+        _keep_from_terminal()
+
+    def __call__(self, row: pa.csv.InvalidRow) -> str:
+        """Arrow's word for a line that is left out."""
+        rule = f"a row must have {row.expected_columns} fields, got {row.actual_columns}"
+        text = excerpt(" ".join(row.text.split()))
+        self._on_damaged(row.number - self._layout.first_line, rule, text)
+        return "skip"
+
+
+@cache
+def _keep_from_terminal() -> None:
+    """Print no traceback of lines that are not UTF-8; once in a process."""
+    told = sys.unraisablehook
+
+    def tell(unraisable: Any) -> None:
+        if not isinstance(unraisable.object, _LeaveOut):
+            told(unraisable)
+
+    sys.unraisablehook = tell
 
 
 def converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) -> pa.Array:

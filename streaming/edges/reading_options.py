@@ -17,8 +17,3 @@ would join everything that lacks a value."""
 
 DOUBTFUL_WORDS: Final = frozenset({"-1", "?", "unknown"})
 """May be meant: as ids they are taken and told, as labels they mean nothing."""
-
-
-def is_missing(word: str) -> bool:
-    """Whether a word, in any case, stands for a missing value."""
-    return word.lower() in MISSING_WORDS

@@ -185,7 +185,10 @@ def format_of_content(path: str) -> tuple[Format, str | None] | None:
     if beginning.startswith(_BEGINS["zip"]):
         archive, member = _only_member(path)
         archive.close()
-        return format_of_file(member.filename)[0], "zip"
+        try:
+            return format_of_file(member.filename)[0], "zip"
+        except ValueError as error:
+            raise BadUpload(f"of the ZIP archive: {error}") from error
     for magic, kind in _MAGIC.items():
         if beginning.startswith(magic):
             return kind, None

@@ -1,7 +1,7 @@
 """Times of edges: timestamps, dates, numbers or text as microseconds since 1970 (UTC)."""
 
 import re
-import time
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,6 @@ _STRINGS: Final = (pa.string(), pa.large_string())
 _EARLIEST: Final = 631_152_000 * SECOND
 """1990 began. Numbers whose unit nobody has named lie after it, and before next year ends."""
 
-_YEAR: Final = 31_557_600 * SECOND
 _NUMERIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _FORMATS: Final = {8: "%Y%m%d", 14: "%Y%m%d%H%M%S", 6: "%Y%m", 4: "%Y"}
 """What numbers of so many digits may be."""
@@ -152,7 +151,8 @@ def _require_recent(numbers: AnyArray, name: str, first_row: int) -> None:
 def _are_recent(numbers: AnyArray, unit: TimeUnit) -> BoolArray:
     with np.errstate(over="ignore"):
         scaled = numbers.astype(np.float64) * _MICROSECONDS[unit]
-    return (scaled >= _EARLIEST) & (scaled <= time.time() * SECOND + 2 * _YEAR)
+    end = datetime(datetime.now(UTC).year + 2, 1, 1, tzinfo=UTC).timestamp() * SECOND
+    return (scaled >= _EARLIEST) & (scaled < end)
 
 
 def _of_text(column: pa.Array, name: str, unit: TimeUnit | None, first_row: int) -> Int64Array:

@@ -92,7 +92,7 @@ def _edges(sent: Sent) -> None:
         first_row += block.n_rows
         assert block.weight.dtype == np.float32
         assert np.isfinite(block.weight).all()
-        assert (block.weight > 0).all()
+        assert (block.weight >= 0).all()
         for ids in (block.src, block.dst):
             _check_nodes(ids, sent, block.n_rows)
 

@@ -12,7 +12,7 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, read_all
-from peewit.service.cli.labels.table_files import DstOption, SrcOption
+from peewit.service.cli.labels.table_files import DstOption, QuoteOption, SrcOption
 from peewit.service.cli.progress import fault_text
 from peewit.service.cli.session import (
     AsJson,
@@ -52,6 +52,7 @@ def delete(
     ] = None,
     src: SrcOption = None,
     dst: DstOption = None,
+    quote: QuoteOption = None,
     json: AsJson = False,
 ) -> None:
     """Delete all edges between some pairs of nodes.
@@ -72,7 +73,7 @@ def delete(
                 f"deletions of {name} must be exact, they are off; create another graph with "
                 "--deletions exact"
             )
-        rows = _deletes(graph, edges or (), pair or (), given(src=src, dst=dst))
+        rows = _deletes(graph, edges or (), pair or (), given(src=src, dst=dst, quote=quote))
         write_deletes(rows, file, graph.settings.node_ids)
         columns = replace(CHANGES, missing_ids="keep")
         push = home.pushes.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=columns)

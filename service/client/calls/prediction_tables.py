@@ -78,19 +78,26 @@ def predictions(
     PredictionsNotFound
         Nothing has been predicted yet, or not by this model.
     """
-    decided = {"positive": positive, "threshold": threshold, "coverage": coverage}
-    order = {"sort": sort, "reverse": reverse or None, "top": top, "unlabeled": unlabeled or None}
-    request = get(
-        "graphs",
+    request = _all_of(
         graph,
-        "predictions",
         model=model,
         job=job,
         label_column=label_column,
-        **decided,
-        **order,
+        positive=positive,
+        threshold=threshold,
+        coverage=coverage,
+        sort=sort,
+        reverse=reverse,
+        top=top,
+        unlabeled=unlabeled,
     )
     return _predictions(*(yield from table_of(request)))
+
+
+def _all_of(graph: str, **asked: Any) -> Request:
+    """What asks for all predictions; a flag that is not set is not said."""
+    said = {name: None if each is False else each for name, each in asked.items()}
+    return get("graphs", graph, "predictions", **said)
 
 
 def predictions_if_changed(
@@ -147,18 +154,16 @@ def download_predictions(
     model, job, label_column, coverage, sort, reverse, top, unlabeled : optional
         As in `predictions`.
     """
-    request = get(
-        "graphs",
+    request = _all_of(
         graph,
-        "predictions",
         model=model,
         job=job,
         label_column=label_column,
         coverage=coverage,
         sort=sort,
-        reverse=reverse or None,
+        reverse=reverse,
         top=top,
-        unlabeled=unlabeled or None,
+        unlabeled=unlabeled,
     )
     return (yield from download(request, target, table_format))
 

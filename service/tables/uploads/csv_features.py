@@ -22,7 +22,7 @@ def csv_features(
     check: Callable[[Sequence[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the node column, unless ``node_kind`` is None, and all others as one list."""
-    names, first_line, opened = csv_header(file, (node,))
+    names, first_line, opened = csv_header(file, (node,), quote="double")
     check(names)
     columns = [name for name in names if name != node]
     has_node = node_kind is None or node in names

@@ -131,7 +131,7 @@ def read_nodes(
         for rows in json_rows(file):
             nodes += [row.get(node) if isinstance(row, dict) else None for row in rows]
     else:
-        for batch in _batches(file, table_format, (node,), {node: "node"}, None):
+        for batch in _batches(*(file, table_format, (node,), {node: "node"}, None), quote="double"):
             nodes += _as_nodes(_valid_column(batch, node), node).to_pylist()
     return [node_id(value, node_kind, row=row) for row, value in enumerate(nodes)]
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -135,6 +136,35 @@ def test_matrix_market_has_its_sizes_and_comments_passed_over(tmp_path: Path) ->
         path.write_text(f"%%MatrixMarket matrix {bad}")
         with pytest.raises(BadTable, match="MatrixMarket"):
             edges_of(path)
+
+
+def test_comments_between_joined_files_are_refused_where_there_are_some(tmp_path: Path) -> None:
+    path = tmp_path / "e.txt"
+    joined = "# one\nsrc dst\na b\n# two c\nc d\n"
+    path.write_text(joined)
+    with pytest.raises(BadTable, match="the first is in line 4"):
+        edges_of(path)
+    path.write_text("src dst\n#a #b\n")  # names that begin so
+    assert edges_of(path) == [("#a", "#b", 1.0)]
+    path.write_text("# one\n" + "src dst\n" + "a b\n" * 300_000 + "%c d\n")
+    with pytest.raises(BadTable, match="in line 300003"):
+        edges_of(path)
+
+
+def test_a_zip_of_what_nobody_reads_harms_itself_alone(tmp_path: Path) -> None:
+    for member, content in (("e.gml", b"graph []"), ("e.csv", b"")):
+        with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+            archive.writestr(member, content)
+        with pytest.raises(BadEdges):
+            edges_of(tmp_path / "one.zip")
+    (tmp_path / "one.zip").write_bytes(b"PK\x03\x04 and nothing else")
+    with pytest.raises(BadEdges, match="ZIP archive is damaged"):
+        edges_of(tmp_path / "one.zip")
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+        archive.writestr("a.csv", TEXT)
+        archive.writestr("b.csv", TEXT)
+    with pytest.raises(BadEdges, match="must hold one file"):
+        edges_of(tmp_path / "one.zip")
 
 
 def test_a_header_between_joined_files_is_refused_or_left_out(tmp_path: Path) -> None:
