@@ -240,8 +240,10 @@ def converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) 
         _require_as_written(column, name, first_row)
     if _casts(column, wanted):
         return column.cast(wanted)
-    if is_whole and _casts(column, pa.float64()):  # 1.0, as pandas writes beside missing ones
-        return column.cast(pa.float64())
+    if is_whole:  # 1.0, as pandas writes beside missing ones
+        whole = pc.replace_substring_regex(column, pattern=r"\.0+$", replacement="")
+        if _casts(whole, wanted):
+            return whole.cast(wanted)
     first, n_rows = 0, len(column)  # bisect for the first bad row, never a loop over rows
     while n_rows > 1:
         half = n_rows // 2
