@@ -16,7 +16,7 @@ WORDS: Final = {
         "--time-format= --quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace "
         "--no-replace --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
     ),
-    "delete": "GRAPH NEW... --edges= --src= --dst= --json",
+    "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --json",
     "erase": "GRAPH --node= --nodes= --column= --wait --json",
     "retract": "GRAPH FILE... --inserts-only --json",
     "expire": "GRAPH --before= --json",
