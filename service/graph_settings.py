@@ -47,8 +47,8 @@ def setting_of(name: str) -> Field[Any]:
     """The field of a setting, or of its part, as in ``snapshot_every.edges``."""
     first, _, part = name.partition(".")
     owner: Any = SnapshotEvery if part else GraphSettings
-    found: Field[Any] = owner.__dataclass_fields__[part or first]
-    return found
+    declared: Field[Any] = owner.__dataclass_fields__[part or first]
+    return declared
 
 
 def doc_of(name: str) -> str:

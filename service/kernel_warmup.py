@@ -219,13 +219,13 @@ def _draw() -> None:
     ring = Graph.from_edges(node, np.roll(node, 1), np.ones(_N_NODES), n_nodes=_N_NODES)
     for graph in (ring, ring.with_weights(ring.adjacency.data.astype(np.float32))):
         points = layout(graph, seed=0)
-    found = in_order(points, snapshot=1, n_edges=_N_NODES, n_components=1, made_at=0.0)
+    drawn = in_order(points, snapshot=1, n_edges=_N_NODES, n_components=1, made_at=0.0)
     color, doubt = np.zeros(_N_NODES, np.int16), np.zeros(_N_NODES, np.uint8)
     count, winner = np.zeros(4, np.uint32), np.zeros(4, np.int16)
     share, cell_doubt, tally = np.zeros(4, np.uint8), np.zeros(4, np.uint8), np.zeros(3, np.int64)
-    first = found.cells(0, 0, 0, 1)
+    first = drawn.cells(0, 0, 0, 1)
     count_cells(first, color, doubt, 0, tally, count, winner, share, cell_doubt)
-    for code in (found.code, *frozen_all(found.code.copy())):
+    for code in (drawn.code, *frozen_all(drawn.code.copy())):
         places_of(code, np.zeros(_N_NODES, np.uint32), np.zeros(_N_NODES, np.uint32))
     most_doubtful(color, doubt, 0, np.zeros(1, np.int64))
 

@@ -116,11 +116,11 @@ class KeyStore:
 
     def valid(self, prefixes: Collection[str]) -> dict[str, datetime]:
         """When each of the keys was made, without those that are unknown or revoked."""
-        found = select(keys.c.prefix, keys.c.created_at).where(
+        chosen = select(keys.c.prefix, keys.c.created_at).where(
             keys.c.prefix.in_(prefixes), keys.c.revoked_at.is_(None)
         )
         with self._database.read() as connection:
-            return {row.prefix: row.created_at for row in connection.execute(found)}
+            return {row.prefix: row.created_at for row in connection.execute(chosen)}
 
     def revoke(self, prefix: str) -> None:
         """Refuse the key from now on; raises `KeyNotFound`."""
@@ -200,9 +200,9 @@ class KeyStore:
         return _record(stored)
 
     def _row(self, prefix: str) -> Row[Any] | None:
-        found = select(keys, _use_is_due().label("use_is_due")).where(keys.c.prefix == prefix)
+        chosen = select(keys, _use_is_due().label("use_is_due")).where(keys.c.prefix == prefix)
         with self._database.read() as connection:
-            return connection.execute(found).one_or_none()
+            return connection.execute(chosen).one_or_none()
 
     def _used(self, row: Row[Any]) -> KeyRecord | None:
         """The record of a key whose use is noted; None of one that was revoked."""

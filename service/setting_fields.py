@@ -21,8 +21,8 @@ def setting(
     """
     if is_fixed:
         doc = f"{doc} Fixed once the graph exists."
-    found = Rule(doc=doc, **rule) if rule else None
-    said = {"doc": doc, "rule": found, "is_fixed": is_fixed}
+    field_rule = Rule(doc=doc, **rule) if rule else None
+    said = {"doc": doc, "rule": field_rule, "is_fixed": is_fixed}
     return field(default=default, default_factory=factory, metadata=said)
 
 

@@ -296,5 +296,5 @@ def share_metrics(directory: Path) -> None:
 
 def metrics_directory() -> Path | None:
     """Where this process and its siblings keep their counters; None when it is alone."""
-    found = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    return Path(found) if found else None
+    directory = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    return Path(directory) if directory else None

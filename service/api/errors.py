@@ -170,8 +170,8 @@ def _respond(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     known = {"type": type_of(title), "title": title, "status": int(status)}
-    told = {"detail": details} if isinstance(details, str) else details
-    body = {**known, **told, "request_id": request.state.request_id}
+    fields = {"detail": details} if isinstance(details, str) else details
+    body = {**known, **fields, "request_id": request.state.request_id}
     return Response(
         # The standard library, since a value may be half of a surrogate pair, which orjson refuses.
         json.dumps({name: value for name, value in body.items() if value is not None}),

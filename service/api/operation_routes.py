@@ -110,14 +110,14 @@ def _dependencies(operation: Operation[Any]) -> list[Any]:
 
 def _responses(operation: Operation[Any]) -> dict[int | str, dict[str, Any]]:
     known: list[type[Problem]] = [GraphNotFound] if operation.has_graph else []
-    told: dict[int | str, dict[str, Any]] = {}
+    responses: dict[int | str, dict[str, Any]] = {}
     if operation.rows is not None:
         known.append(FormatNotOffered)
-        told = table_answer(operation.rows, operation.unchanged)
+        responses = table_answer(operation.rows, operation.unchanged)
     if operation.of(Table):
         known += [BodyTooLarge, BodyTypeUnknown, BadUpload, TableTooLarge]
     if operation.after is not None:
-        told = {
+        responses = {
             HTTPStatus.OK: {"model": operation.answer},
             HTTPStatus.ACCEPTED: {
                 "model": Job,
@@ -125,11 +125,11 @@ def _responses(operation: Operation[Any]) -> dict[int | str, dict[str, Any]]:
             },
         }
     if operation.waits and operation.method != "GET" and operation.status is None:
-        told = {
+        responses = {
             HTTPStatus.OK: {"description": "It is done."},
             HTTPStatus.ACCEPTED: {"model": operation.answer, "description": "It will be done."},
         }
-    return told | problems(*known, *operation.raises, InvalidArgument)
+    return responses | problems(*known, *operation.raises, InvalidArgument)
 
 
 def here_of(home: ServedHome, caller: Caller) -> Here:
@@ -149,14 +149,14 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
     in_request = operation.of(Path, Query, Header)
     names = {each.key: each.name for each in in_request}
 
-    def values_of(asked: dict[str, Any]) -> dict[str, Any]:
-        body = asked.pop("body", None)
-        values = {names[key]: value for key, value in asked.items()}
+    def values_of(arguments: dict[str, Any]) -> dict[str, Any]:
+        body = arguments.pop("body", None)
+        values = {names[key]: value for key, value in arguments.items()}
         values |= {each.name: getattr(body, each.key) for each in operation.of(Body)}
         return values | {each.name: body for each in operation.of(Whole, Table)}
 
-    def bound(here: Here, graph: Any, asked: dict[str, Any]) -> Callable[[], Any]:
-        return partial(operation, here, graph, **values_of(asked))
+    def bound(here: Here, graph: Any, arguments: dict[str, Any]) -> Callable[[], Any]:
+        return partial(operation, here, graph, **values_of(arguments))
 
     async def in_turn(home: ServedHome, run: Callable[[], Any], body: Any = None) -> Any:
         """What runs in a thread, once few others do and there is memory for the body."""
@@ -174,11 +174,11 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         response: Response,
         caller: Caller = NOBODY,
         of_graph: Any = None,
-        **asked: Any,
+        **arguments: Any,
     ) -> Any:
         here = here_of(home, caller)
         with refusing():
-            value = bound(here, of_graph, asked)()
+            value = bound(here, of_graph, arguments)()
         _locate(operation, response, here, of_graph, value)
         return json_response(value) if isinstance(value, Mapping) else value
 
@@ -188,14 +188,16 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         table_format: Format,
         of_graph: Any = None,
         if_none_match: str | None = None,
-        **asked: Any,
+        **arguments: Any,
     ) -> Any:
         with refusing():
-            found = bound(here_of(home, caller), of_graph, asked)()
-            return table_response(found, table_format, if_none_match)
+            table = bound(here_of(home, caller), of_graph, arguments)()
+            return table_response(table, table_format, if_none_match)
 
-    async def answer_at_hand(home: ServedHome, caller: Caller, of_graph: Any, **asked: Any) -> Any:
-        here, values = here_of(home, caller), values_of(asked)
+    async def answer_at_hand(
+        home: ServedHome, caller: Caller, of_graph: Any, **arguments: Any
+    ) -> Any:
+        here, values = here_of(home, caller), values_of(arguments)
         with refusing():
             value: Any = operation.at_hand(here, of_graph, values)
             if value is None:
@@ -203,10 +205,10 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         return json_response(value)
 
     async def answer_in_turn(
-        response: Response, home: ServedHome, caller: Caller, of_graph: Any = None, **asked: Any
+        response: Response, home: ServedHome, caller: Caller, of_graph: Any = None, **arguments: Any
     ) -> Any:
-        here, body = here_of(home, caller), asked.get("body")
-        value = await in_turn(home, bound(here, of_graph, asked), body)
+        here, body = here_of(home, caller), arguments.get("body")
+        value = await in_turn(home, bound(here, of_graph, arguments), body)
         _locate(operation, response, here, of_graph, value)
         return value
 
@@ -217,10 +219,10 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         caller: Caller,
         of_graph: Any = None,
         wait: float = 0.0,
-        **asked: Any,
+        **arguments: Any,
     ) -> Any:
-        here, body = here_of(home, caller), asked.get("body")
-        run = bound(here, of_graph, asked)
+        here, body = here_of(home, caller), arguments.get("body")
+        run = bound(here, of_graph, arguments)
         if operation.method == "GET":
             with refusing():
                 return await wait_until(request, run, _is_settled, seconds=wait)
@@ -240,10 +242,10 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
         caller: Caller,
         of_graph: Any,
         wait: float = 0.0,
-        **asked: Any,
+        **arguments: Any,
     ) -> Any:
         here = here_of(home, caller)
-        first = partial(operation.job_before, here, of_graph, dict(asked))
+        first = partial(operation.job_before, here, of_graph, dict(arguments))
         job = await run_in_threadpool(first)
         if job is not None and wait:
             look = partial(home.jobs.get, job.id)
@@ -255,7 +257,7 @@ def _endpoint(operation: Operation[Any]) -> Callable[..., Any]:
             response.headers["Location"] = f"/v1/jobs/{job.id}"
             response.headers["Retry-After"] = str(RETRY_SECONDS)
             return answer_of(Job, job)
-        return await in_turn(home, bound(here, of_graph, asked))
+        return await in_turn(home, bound(here, of_graph, arguments))
 
     signature = [_given("home", HomeHere)]
     if operation.scopes:
@@ -328,11 +330,11 @@ def _body_of(operation: Operation[Any]) -> Any:
         return TableOrJsonBody if operation.rows is None else HeldBody
     for whole in operation.of(Whole):
         return whole.kind
-    asked = operation.of(Body)
-    if not asked:
+    body = operation.of(Body)
+    if not body:
         return None
     of_fields: dict[str, Any] = {}
-    for each in asked:
+    for each in body:
         default = ... if each.is_required else each.default
         described = Field(default, description=each.mark.doc or None, **each.mark.rules)
         of_fields[each.key] = each.kind, described

@@ -81,11 +81,11 @@ class RequestMetrics:
             method if method in _METHODS else OTHER_METHOD,
             ABORTED if status is None else f"{status // 100}xx",
         )
-        found = self._counted.get(series)
-        if found is None:
-            found = self._requests.labels(*series), self._seconds.labels(*series[:2])
-            self._counted[series] = found
-        requests, latency = found
+        figures = self._counted.get(series)
+        if figures is None:
+            figures = self._requests.labels(*series), self._seconds.labels(*series[:2])
+            self._counted[series] = figures
+        requests, latency = figures
         requests.inc()
         latency.observe(seconds)
 

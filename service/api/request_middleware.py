@@ -187,10 +187,10 @@ def _route(scope: Scope) -> str:
 
 def _traced(scope: Scope) -> AbstractContextManager[Any]:
     """A span of the request; none for health and metrics."""
-    found = tracing()
-    if found is None or scope["path"] in _UNTRACED:
+    tracer = tracing()
+    if tracer is None or scope["path"] in _UNTRACED:
         return _NO_SPAN
-    return found.request(scope["method"], scope["headers"])
+    return tracer.request(scope["method"], scope["headers"])
 
 
 def _request_id(scope: Scope) -> str:

@@ -29,12 +29,12 @@ class FormatNotOffered(Problem, ValueError):
 
 
 async def _chosen(
-    asked: Annotated[
+    name: Annotated[
         Format | None, Query(alias="format", description="Wins over the header Accept.")
     ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "*/*",
 ) -> Format:
-    return accepted_format(accept) if asked is None else asked
+    return accepted_format(accept) if name is None else name
 
 
 ChosenFormat = Annotated[Format, Depends(_chosen)]
@@ -45,9 +45,9 @@ def accepted_format(accept: str) -> Format:
     """The format that an `Accept` header prefers, CSV by default; raises `FormatNotOffered`."""
     ranges = [_quality(each) for each in accept.split(",")]
     for _, media_range in sorted(ranges, key=lambda each: -each[0]):
-        found = Format.of_media_type(media_range) or _WILDCARDS.get(media_range)
-        if found is not None:
-            return found
+        table_format = Format.of_media_type(media_range) or _WILDCARDS.get(media_range)
+        if table_format is not None:
+            return table_format
     offered = ", ".join(each.media_type for each in Format)
     raise FormatNotOffered(f"Accept must name one of {offered}, got {accept}")
 
@@ -96,8 +96,10 @@ def table_answer(description: str, unchanged: str | None) -> dict[int | str, dic
     """OpenAPI of a table response, for ``responses``."""
     schema = {"schema": {"type": "string", "format": "binary"}}
     content = {each.media_type: schema for each in Format}
-    told: dict[int | str, dict[str, Any]] = {200: {"description": description, "content": content}}
-    return told if unchanged is None else told | {304: {"description": unchanged}}
+    responses: dict[int | str, dict[str, Any]] = {
+        200: {"description": description, "content": content}
+    }
+    return responses if unchanged is None else responses | {304: {"description": unchanged}}
 
 
 def _quality(media_range: str) -> tuple[float, str]:

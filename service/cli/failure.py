@@ -60,7 +60,7 @@ def broken_rules(error: Any) -> str:
 def _tell_json(error: Exception, text: str, exit_code: int) -> int:
     """One line of JSON in the form that the HTTP API has for errors."""
     title = _title_of(error)
-    told = {
+    body = {
         "type": type_of(title),
         "title": title,
         "exit_code": exit_code,
@@ -69,7 +69,7 @@ def _tell_json(error: Exception, text: str, exit_code: int) -> int:
     }
     if _wants_traceback():
         traceback.print_exception(error)
-    problem = {name: value for name, value in told.items() if value is not None}
+    problem = {name: value for name, value in body.items() if value is not None}
     sys.stderr.write(json.dumps({"error": problem}) + "\n")
     return exit_code
 

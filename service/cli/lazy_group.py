@@ -43,8 +43,10 @@ class LazyGroup(TyperGroup):
         if cmd_name not in self.members:
             return None
         module = import_module(f"peewit.service.cli.{self.members[cmd_name]}")
-        found = typer.main.get_command(module.app)
-        return found.commands.get(cmd_name, found) if isinstance(found, TyperGroup) else found
+        command = typer.main.get_command(module.app)
+        return (
+            command.commands.get(cmd_name, command) if isinstance(command, TyperGroup) else command
+        )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the names and their lines of help."""

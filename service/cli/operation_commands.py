@@ -81,29 +81,29 @@ def add_command(
     readers = dict(read or {})
     typed = [each for each in operation.parameters if not isinstance(each.mark, Header)]
 
-    def command(json: bool, wait: bool = True, **asked: Any) -> None:
-        graph_name = asked.pop("name", None)
+    def command(json: bool, wait: bool = True, **arguments: Any) -> None:
+        graph_name = arguments.pop("name", None)
         for each in typed:
-            if (option := asked.pop(_option_of(each), None)) is not None:
-                if asked[each.name] is not None:
+            if (option := arguments.pop(_option_of(each), None)) is not None:
+                if arguments[each.name] is not None:
                     raise typer.BadParameter("give it once", param_hint=each.mark.flag)
-                asked[each.name] = option
+                arguments[each.name] = option
             if isinstance(each.mark, Table):
-                asked[each.name] = table_files.LabelsOfFile(asked[each.name])
+                arguments[each.name] = table_files.LabelsOfFile(arguments[each.name])
             elif each.name in readers:
-                asked[each.name] = readers[each.name](asked[each.name])
+                arguments[each.name] = readers[each.name](arguments[each.name])
             elif not _is_read_by_typer(each.kind) and each.mark.of_file is None:
-                asked[each.name] = TypeAdapter(each.kind).validate_python(asked[each.name])
+                arguments[each.name] = TypeAdapter(each.kind).validate_python(arguments[each.name])
         with open_home() as home:
             graph = home.graph(graph_name) if operation.has_graph else None
             for each in typed:
                 if each.mark.of_file is not None and graph is not None:
-                    file, column = (asked.pop(one.name) for one in _asked_file(each))
-                    asked[each.name] = _listed(each, graph, asked[each.name], file, column)
+                    file, column = (arguments.pop(one.name) for one in _asked_file(each))
+                    arguments[each.name] = _listed(each, graph, arguments[each.name], file, column)
             here = here_of(home)
-            if (job := operation.job_before(here, graph, asked)) is not None:
+            if (job := operation.job_before(here, graph, arguments)) is not None:
                 submission.require_success(home, job, is_quiet=json)
-            answer = operation(here, *([graph] if graph else []), **asked)
+            answer = operation(here, *([graph] if graph else []), **arguments)
             if waits is not None and wait and graph is not None:
                 look = partial(operation.look, here, graph, answer)
                 answer = ingest_until.carry_out(
@@ -114,7 +114,7 @@ def add_command(
         elif show is None:
             show_record(answer)
         else:
-            show(answer, name=graph_name, **asked)
+            show(answer, name=graph_name, **arguments)
         if waits is not None and wait and not answer.is_done:
             raise typer.Exit(1)
 
@@ -143,8 +143,8 @@ def _as_typed(operation: Operation[Any]) -> str:
     """The description with parameters as options, and options of jobs as they are set."""
     own = {each.name for each in operation.parameters}
 
-    def typed(found: re.Match[str]) -> str:
-        name = found[1]
+    def typed(match: re.Match[str]) -> str:
+        name = match[1]
         if "=" in name:
             return f"--set {name}"
         return f"--{name.replace('_', '-')}" if name in own else name

@@ -20,9 +20,9 @@ def as_options(text: str) -> str:
     return _ARGUMENT.sub(_option, text)
 
 
-def _option(found: re.Match[str]) -> str:
-    value = found["value"]
+def _option(match: re.Match[str]) -> str:
+    value = match["value"]
     plain = value.strip("'")
     if re.fullmatch(r"[\w.-]+", plain):  # which no shell reads in another way
         value = plain
-    return f"{' ' if found['and'] else ''}--{found['name'].replace('_', '-')} {value}"
+    return f"{' ' if match['and'] else ''}--{match['name'].replace('_', '-')} {value}"

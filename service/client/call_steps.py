@@ -44,16 +44,16 @@ class Retries:
     first_pause_seconds: float = 0.25
     longest_pause_seconds: float = 60.0
 
-    def pause_seconds(self, n_failed: int, asked: float | None) -> float | None:
+    def pause_seconds(self, n_failed: int, wished: float | None) -> float | None:
         """How long to wait after so many failures; None to give up."""
         if n_failed > self.n_retries:
             return None
-        if asked is not None and asked > self.longest_pause_seconds:
+        if wished is not None and wished > self.longest_pause_seconds:
             return None
         longest = min(self.first_pause_seconds * 2 ** (n_failed - 1), self.longest_pause_seconds)
         # Half of it at random, so that clients that failed together do not come back together.
         drawn = random.uniform(longest / 2, longest)  # noqa: S311 (no secret)
-        return drawn if asked is None else max(asked, drawn)
+        return drawn if wished is None else max(wished, drawn)
 
 
 class Body:

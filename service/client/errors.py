@@ -231,9 +231,9 @@ def error_of(status: int, headers: Mapping[str, str], content: bytes) -> PeewitE
 
 def error_class(status: int, problem_type: str) -> type[PeewitError]:
     """The class for an HTTP status and the type of a problem."""
-    found = _OF_TYPE.get(problem_type.removeprefix(_TYPE_PREFIX)) or _OF_STATUS.get(status)
-    if found is not None:
-        return found
+    error = _OF_TYPE.get(problem_type.removeprefix(_TYPE_PREFIX)) or _OF_STATUS.get(status)
+    if error is not None:
+        return error
     return InvalidArgument if 400 <= status < 500 else ServerFault
 
 

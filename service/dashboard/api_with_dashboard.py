@@ -65,8 +65,8 @@ class _Assets(StaticFiles):
         scope["route"] = _ASSETS  # its name in logs and metrics
         answer = await super().get_response(path, scope)
         is_exact = bool(Request(scope).url.query)
-        kept = "public, max-age=31536000, immutable" if is_exact else "no-cache"
-        answer.headers["Cache-Control"] = kept
+        cache_control = "public, max-age=31536000, immutable" if is_exact else "no-cache"
+        answer.headers["Cache-Control"] = cache_control
         answer.headers["X-Content-Type-Options"] = "nosniff"
         return answer
 

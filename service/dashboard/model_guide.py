@@ -95,13 +95,13 @@ QUESTIONS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
 
 def advice(answers: Answers) -> Advice:
     """The model to begin with, and the parameters to set."""
-    found = _model(answers)
-    if not answers.needs_probabilities or answers.predicts == "numbers" or found.model == "auto":
-        return found
+    advised = _model(answers)
+    if not answers.needs_probabilities or answers.predicts == "numbers" or advised.model == "auto":
+        return advised
     return replace(
-        found,
-        parameters={**found.parameters, "probabilities": "true"},
-        why=f"{found.why} Its scores become probabilities by labels left out.",
+        advised,
+        parameters={**advised.parameters, "probabilities": "true"},
+        why=f"{advised.why} Its scores become probabilities by labels left out.",
     )
 
 

@@ -74,9 +74,9 @@ def next_node(
     queue = next((each for each in QUEUES if each == choice), None)
     if queue is not None:
         return _second_opinion(graph, home, queue, skipped, caller, column)
-    asked = next(each for each in STRATEGIES if each == choice)
-    strategy = rounds.strategy_now(graph, asked, column)
-    shown = _shown_before(graph, home, {asked, strategy, _BETWEEN}, skipped, caller, column)
+    chosen = next(each for each in STRATEGIES if each == choice)
+    strategy = rounds.strategy_now(graph, chosen, column)
+    shown = _shown_before(graph, home, {chosen, strategy, _BETWEEN}, skipped, caller, column)
     if shown is not None:
         return shown
     if caller.annotator is not None and home.questions.is_due(
@@ -202,7 +202,7 @@ def _second_opinion(
     if queue == "doubtful" and (file is None or file.meta.score == "value"):
         raise NoNode("not-doubted")
     try:
-        found = home.questions.second_opinions(
+        questions = home.questions.second_opinions(
             graph,
             queue,
             1,
@@ -214,9 +214,9 @@ def _second_opinion(
         )
     except NotCrossValidated:
         raise NoNode("not-doubted") from None
-    if not found.nodes:
+    if not questions.nodes:
         raise NoNode("no-second")
-    return Question(found.nodes[0], "given", is_second=True)
+    return Question(questions.nodes[0], "given", is_second=True)
 
 
 def _newest_file(graph: GraphRecord, home: ServedHome, column: str) -> PredictionFile | None:

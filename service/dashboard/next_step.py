@@ -69,14 +69,14 @@ def next_step(graph: GraphRecord, home: ServedHome) -> NextStep:
         files = home.manifest.counts(graph.id)
         return NextStep(kind="refused" if files["quarantined"] else "edges")
     for status in (JobStatus.RUNNING, JobStatus.QUEUED):
-        found = home.jobs.list(graph_id=graph.id, status=status, limit=1).jobs
-        if found:
-            alive = bool(WorkerRegistry(home.database).alive(found[0].lane))
-            return NextStep(kind="job", job=found[0], has_worker=alive)
-    kept = home.predictions.store.kept(graph.id)
-    column = _column(graph, home, kept)
+        jobs = home.jobs.list(graph_id=graph.id, status=status, limit=1).jobs
+        if jobs:
+            alive = bool(WorkerRegistry(home.database).alive(jobs[0].lane))
+            return NextStep(kind="job", job=jobs[0], has_worker=alive)
+    with_predictions = home.predictions.store.kept(graph.id)
+    column = _column(graph, home, with_predictions)
     n_classes = home.labels.count_to_two(graph.id, column=column)
-    freshest = kept[0] if kept else None
+    freshest = with_predictions[0] if with_predictions else None
     if n_classes < 2 and freshest is None:
         return NextStep(kind="class" if n_classes else "labels", column=column)
     if freshest is None:
@@ -88,10 +88,10 @@ def next_step(graph: GraphRecord, home: ServedHome) -> NextStep:
     return NextStep(kind="again" if is_old else "done", column=column, job=freshest)
 
 
-def _column(graph: GraphRecord, home: ServedHome, kept: Sequence[Job]) -> str:
+def _column(graph: GraphRecord, home: ServedHome, with_predictions: Sequence[Job]) -> str:
     """The column of labels in use: of the freshest predictions, or one with labels."""
-    if kept:
-        return str(kept[0].parameters.get(LABEL_COLUMN, ""))
+    if with_predictions:
+        return str(with_predictions[0].parameters.get(LABEL_COLUMN, ""))
     columns = home.labels.columns(graph.id)
     return "" if "" in columns or not columns else columns[0]
 

@@ -146,8 +146,8 @@ def _count_labels(column: pa.Array) -> dict[_Label, int]:
         if most - least < _MAX_COUNTERS:
             counts = np.bincount(numbers - least)
             return {least + place: int(counts[place]) for place in np.flatnonzero(counts).tolist()}
-    found = pc.value_counts(values)
-    return {each["values"]: each["counts"] for each in found.to_pylist()}
+    counted = pc.value_counts(values)
+    return {each["values"]: each["counts"] for each in counted.to_pylist()}
 
 
 def _compare(earlier: PredictionFile, later: PredictionFile) -> PredictionChange:

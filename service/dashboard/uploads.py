@@ -113,14 +113,14 @@ class Uploads:
     def get(self, graph_id: str, holds: Holds, upload_id: str) -> Upload:
         """A file that waits; raises `UploadNotFound`."""
         if _ID.fullmatch(upload_id):
-            found = [
+            uploads = [
                 path
                 for path in _files(self._directory(graph_id, holds) / upload_id)
                 if not _is_old(path)
             ]
-            if found:
-                table_format, _ = format_of_file(found[0].name)
-                return Upload(id=upload_id, path=found[0], table_format=table_format)
+            if uploads:
+                table_format, _ = format_of_file(uploads[0].name)
+                return Upload(id=upload_id, path=uploads[0], table_format=table_format)
         minutes = round(KEPT_SECONDS / 60)
         raise UploadNotFound(
             f"the file is not here any more: it was taken, given up, or waited for {minutes} "

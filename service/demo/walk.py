@@ -150,8 +150,8 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
 def _take_directory(directory: Path) -> None:
     """Make the directory, or make sure that an earlier demo did."""
     marker = directory / _MARKER
-    found = {each.name for each in directory.iterdir()} if directory.exists() else set()
-    if not marker.exists() and found - {COMPILED}:
+    names = {each.name for each in directory.iterdir()} if directory.exists() else set()
+    if not marker.exists() and names - {COMPILED}:
         raise FileExistsError(
             f"the demo's directory must be new, empty or an earlier demo's, got {directory}; "
             "choose another --dir"
@@ -250,9 +250,9 @@ def _put_labels(
     by_hand = LabelStore(database).current(graph.id).nodes
     missing = drawn.filter(pc.invert(pc.is_in(drawn["node"], by_hand.cast(pa.string()))))
     receipt = _labeling(database, settings).put(graph, {"": _labels(missing)})
-    kept = f", {len(by_hand)} by hand kept" if len(by_hand) else ""
+    by_hand_text = f", {len(by_hand)} by hand kept" if len(by_hand) else ""
     tell(
-        f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit{kept}, "
+        f"labels    {receipt.accepted} put, {LABELS_PER_CLASS} of each digit{by_hand_text}, "
         f"labels_seq {receipt.labels_seq}"
     )
     tell(f"          {_relative_path(files.labels)}")

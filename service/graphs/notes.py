@@ -43,10 +43,10 @@ def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
     """That some new nodes are called as if they stood for a missing value; empty where none is."""
     if graph.settings.node_ids == "string":
         words = pa.array(sorted(DOUBTFUL_WORDS), ids.type)
-        found = ids.filter(pc.is_in(pc.utf8_lower(ids), value_set=words))
+        doubtful = ids.filter(pc.is_in(pc.utf8_lower(ids), value_set=words))
     else:
-        found = ids.filter(pc.equal(ids, -1))
-    names = [str(each) for each in found.to_pylist()]
+        doubtful = ids.filter(pc.equal(ids, -1))
+    names = [str(each) for each in doubtful.to_pylist()]
     if not names:
         return ""
     name = graph.settings.name

@@ -138,10 +138,10 @@ def agreed(answers: Iterable[Answer]) -> tuple[list[Agreed], list[RefusedTask]]:
     for each in answers:
         of_node[each.node].append(each)
     labels, ties = [], []
-    for node, given in of_node.items():
-        latest = {each.annotator: each for each in sorted(given, key=_age)}
+    for node, labels_of_node in of_node.items():
+        latest = {each.annotator: each for each in sorted(labels_of_node, key=_age)}
         votes = Counter(each.choice for each in latest.values()).most_common(2)
-        task = given[-1].task
+        task = labels_of_node[-1].task
         if len(votes) == 2 and votes[0][1] == votes[1][1]:
             split = " and ".join(repr(choice) for choice, _ in votes)
             reason = f"annotators must agree on one class more than on others, got {split} alike"
@@ -225,23 +225,23 @@ def _choice(annotation: Mapping[str, Any], control: str) -> str:
 
 def _annotator(annotation: Mapping[str, Any], task: str) -> str:
     """An e-mail address or id of who answered, made up where the export has none."""
-    found = annotation.get("completed_by")
-    if isinstance(found, dict):
-        found = found.get("email") or found.get("id")
-    return str(found) if found is not None else f"task {task}, {annotation.get('id')}"
+    person = annotation.get("completed_by")
+    if isinstance(person, dict):
+        person = person.get("email") or person.get("id")
+    return str(person) if person is not None else f"task {task}, {annotation.get('id')}"
 
 
 def _time(annotation: Mapping[str, Any]) -> datetime | None:
     name = "updated_at" if annotation.get("updated_at") else "created_at"
-    told = annotation.get(name)
-    if told is None:
+    text = annotation.get(name)
+    if text is None:
         return None
     try:
-        at = datetime.fromisoformat(str(told))
+        at = datetime.fromisoformat(str(text))
         at.timestamp()  # by which answers are put in order
         return at
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} must be a time as of ISO 8601, got {told!r}") from None
+        raise ValueError(f"{name} must be a time as of ISO 8601, got {text!r}") from None
 
 
 def _age(answer: Answer) -> float:

@@ -271,12 +271,12 @@ class Explanation(Answer):
         cls,
         made_from: Provenance,
         prediction: Prediction,
-        found: PredictionReasons | None,
+        why: PredictionReasons | None,
         refusal: str | None,
     ) -> Self:
         """The explanation of a node's prediction."""
         scores = sorted((prediction.scores or {}).items(), key=lambda each: -each[1])
-        reasons = None if found is None else found.reasons
+        reasons = None if why is None else why.reasons
         return cls(
             made_from=Source.of(made_from),
             prediction=Row.of(prediction),
@@ -296,14 +296,16 @@ class Suggested(Answer):
     predictions: list[Row] = Field(description="Of those of them that are predicted.")
 
     @classmethod
-    def of(cls, found: Suggestions) -> Self:
+    def of(cls, suggestions: Suggestions) -> Self:
         """The answer for suggestions."""
         return cls(
-            strategy=found.strategy,
-            origin=found.origin,
-            nodes=found.nodes,
+            strategy=suggestions.strategy,
+            origin=suggestions.origin,
+            nodes=suggestions.nodes,
             predictions=[
-                Row.of(each.prediction) for each in found.suggestions if each.prediction is not None
+                Row.of(each.prediction)
+                for each in suggestions.suggestions
+                if each.prediction is not None
             ],
         )
 

@@ -28,8 +28,8 @@ def _tool(client: AsyncClient, operation: Operation[Any]) -> Tool:
     call = getattr(client, operation.client)
     adapter: TypeAdapter[Any] = TypeAdapter(operation.answer)
 
-    async def tool(graph: str, **asked: Any) -> CallToolResult:
-        answer = adapter.dump_python(await call(graph, **asked), mode="json")
+    async def tool(graph: str, **arguments: Any) -> CallToolResult:
+        answer = adapter.dump_python(await call(graph, **arguments), mode="json")
         text = adapter.dump_json(answer).decode()
         return CallToolResult(
             content=[TextContent(type="text", text=text)], structured_content=answer

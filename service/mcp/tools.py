@@ -73,12 +73,12 @@ class Tools:
         self, graph: GraphName, label_column: Column = None
     ) -> Annotated[CallToolResult, GraphState]:
         """Show one graph: nodes, edges, label columns, and its last solve with its accuracy."""
-        found = await self.client.graph(graph)
+        record = await self.client.graph(graph)
         columns = await self.client.label_columns(graph)
         solve = await self._last_solve(graph, label_column)
-        state = GraphState.made(found, columns, solve)
+        state = GraphState.made(record, columns, solve)
         solved = "never solved" if solve is None else "solved"
-        return told(f"{found.nodes} nodes, {found.edges_seen} edges, {solved}.", state)
+        return told(f"{record.nodes} nodes, {record.edges_seen} edges, {solved}.", state)
 
     async def explain_node(
         self,
@@ -91,12 +91,12 @@ class Tools:
     ) -> Annotated[CallToolResult, Explanation]:
         """Tell what is predicted of one node, and which labels speak for and against it."""
         one = await self.client.prediction(graph, node, label_column=label_column)
-        found, refusal = None, None
+        reasons, refusal = None, None
         try:
-            found = await self.client.reasons(graph, node, k=k, job=one.job)
+            reasons = await self.client.reasons(graph, node, k=k, job=one.job)
         except Conflict as error:  # the job kept nothing to tell reasons from
             refusal = error.detail
-        answer = Explanation.made(one, one.prediction, found, refusal)
+        answer = Explanation.made(one, one.prediction, reasons, refusal)
         return told("The prediction of one node, and why.", answer)
 
     async def list_predictions(
@@ -149,7 +149,7 @@ class Tools:
         """Suggest unlabeled nodes whose label would help most; ask a person for their labels."""
         for seconds in (0.0, float(MAX_WAIT_SECONDS)):
             try:
-                found = await self.client.suggestions(
+                suggestions = await self.client.suggestions(
                     graph, strategy, k, label_column=label_column, timeout=seconds
                 )
                 break
@@ -157,11 +157,11 @@ class Tools:
                 if seconds:
                     raise
                 await self._run_queued(graph)
-        for each in found.nodes:
-            self._suggested[graph, label_column, str(each)] = found.origin
+        for each in suggestions.nodes:
+            self._suggested[graph, label_column, str(each)] = suggestions.origin
         while len(self._suggested) > _MAX_REMEMBERED:
             self._suggested.popitem(last=False)
-        return told(f"{len(found.nodes)} nodes to label.", Suggested.of(found))
+        return told(f"{len(suggestions.nodes)} nodes to label.", Suggested.of(suggestions))
 
     async def put_label(
         self,

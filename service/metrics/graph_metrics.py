@@ -25,8 +25,8 @@ _Figures = Mapping[str, Mapping[str, Any]]
 
 def _of(table: Table, figure: ColumnElement[Any], *which: ColumnElement[bool]) -> Any:
     """A figure of rows of a graph; zero where there are none."""
-    found = select(figure).select_from(table).where(table.c.graph_id == graphs.c.id, *which)
-    return func.coalesce(found.scalar_subquery(), 0)
+    chosen = select(figure).select_from(table).where(table.c.graph_id == graphs.c.id, *which)
+    return func.coalesce(chosen.scalar_subquery(), 0)
 
 
 def _files(status: str) -> Any:

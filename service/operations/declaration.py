@@ -252,10 +252,10 @@ class Operation(Generic[T]):
         return answer
 
     def job_before(
-        self, here: Here, graph: GraphRecord | None, asked: Mapping[str, Any]
+        self, here: Here, graph: GraphRecord | None, arguments: Mapping[str, Any]
     ) -> Job | None:
         """The job that must have ended first."""
-        return None if self.after is None or graph is None else self.after(here, graph, asked)
+        return None if self.after is None or graph is None else self.after(here, graph, arguments)
 
     @property
     def doc(self) -> str:
@@ -313,9 +313,9 @@ def operation(
                 parameters.append(_parameter(each.name, hint, each.default, is_shared=False))
         parameters.sort(key=lambda one: (one.is_shared, not one.is_required))
         is_whole = any(isinstance(each.mark, (Whole, Table)) for each in parameters)
-        given = {"client": call.__name__, "is_call_written": is_whole, **options}
-        if given.get("is_paged"):
-            given["hidden"] = "page", "limit"
+        declared = {"client": call.__name__, "is_call_written": is_whole, **options}
+        if declared.get("is_paged"):
+            declared["hidden"] = "page", "limit"
         return Operation(
             call=call,
             method=method,
@@ -325,7 +325,7 @@ def operation(
             parameters=parameters,
             has_graph=has_graph,
             groups=groups,
-            **given,
+            **declared,
         )
 
     return declare
@@ -333,8 +333,8 @@ def operation(
 
 def doc_of(group: type[Group], name: str) -> str:
     """What a field of a group means, for a door that is written by hand."""
-    (found,) = (each for each in _fields_of(group) if each.name == name)
-    return found.mark.doc
+    (declared,) = (each for each in _fields_of(group) if each.name == name)
+    return declared.mark.doc
 
 
 def _fields_of(group: type[Group]) -> list[Parameter]:

@@ -98,13 +98,13 @@ def get_filtered_features(
     made_by = files.find(graph, job)
 
     def opened(chosen: Format) -> tuple[Pieces, dict[str, str]]:
-        found = files.read(graph, made_by, here.home.nodes)
+        features = files.read(graph, made_by, here.home.nodes)
         is_flat = chosen in (Format.CSV, Format.NDJSON)
-        schema, batches = found.schema(is_flat=is_flat), found.batches(is_flat=is_flat)
+        schema, batches = features.schema(is_flat=is_flat), features.batches(is_flat=is_flat)
         return encode(schema, batches, chosen), {
             "Peewit-Job": made_by.id,
-            "Peewit-Snapshot": str(found.snapshot),
-            "Peewit-Features-Version": str(found.features_version),
+            "Peewit-Snapshot": str(features.snapshot),
+            "Peewit-Features-Version": str(features.features_version),
         }
 
     return Rows(name=f"{graph.settings.name}-filtered-features", open=opened, tag=made_by.id)

@@ -98,12 +98,12 @@ class _GraphFields(Body):
 
     def _given_fields(self) -> dict[str, Any]:
         """The fields that the body holds, as records of the catalog."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        if isinstance(each := given.get("snapshot_every"), SnapshotEveryIn):
-            given["snapshot_every"] = each.to_record()
-        if isinstance(each := given.get("auto_solve"), Solve):
-            given["auto_solve"] = AutoSolve(model=each.model, parameters=each.parameters)
-        return given
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        if isinstance(each := values.get("snapshot_every"), SnapshotEveryIn):
+            values["snapshot_every"] = each.to_record()
+        if isinstance(each := values.get("auto_solve"), Solve):
+            values["auto_solve"] = AutoSolve(model=each.model, parameters=each.parameters)
+        return values
 
 
 class GraphCreate(_GraphFields):
@@ -118,10 +118,10 @@ class GraphCreate(_GraphFields):
 
     def to_settings(self) -> GraphSettings:
         """The settings for the catalog; raises ValueError."""
-        given = self._given_fields()
-        if isinstance(each := given.get("window"), WindowIn):
-            given = {"deletions": "exact", **given, "window": each.changed()}
-        return GraphSettings(**given)
+        values = self._given_fields()
+        if isinstance(each := values.get("window"), WindowIn):
+            values = {"deletions": "exact", **values, "window": each.changed()}
+        return GraphSettings(**values)
 
 
 class GraphPatch(_GraphFields):
@@ -131,10 +131,10 @@ class GraphPatch(_GraphFields):
 
     def changed(self, settings: GraphSettings) -> GraphSettings:
         """The settings with these changes; raises ValueError."""
-        given = self._given_fields()
-        if isinstance(each := given.get("window"), WindowIn):
-            given["window"] = each.changed(settings.window)
-        return replace(settings, **given)
+        values = self._given_fields()
+        if isinstance(each := values.get("window"), WindowIn):
+            values["window"] = each.changed(settings.window)
+        return replace(settings, **values)
 
 
 @operation(

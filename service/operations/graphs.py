@@ -89,8 +89,10 @@ def delete_graph(
 def list_snapshots(here: Here, graph: GraphRecord) -> SnapshotList:
     """The snapshots that are kept, newest first, with the spectral error of each."""
     certificates = _certificates(here, graph).list()
-    kept = reversed(here.home.snapshots(graph).list())
-    return SnapshotList(snapshots=[_snapshot(each, certificates.get(each.number)) for each in kept])
+    newest_first = reversed(here.home.snapshots(graph).list())
+    return SnapshotList(
+        snapshots=[_snapshot(each, certificates.get(each.number)) for each in newest_first]
+    )
 
 
 def _listed(here: Here, graph: GraphRecord) -> Graph:

@@ -52,8 +52,8 @@ class JobBody(Body):
 
     def _asked(self) -> tuple[str | None, dict[str, Any]]:
         """The model and the parameters that were given."""
-        given = self.model_dump(exclude_unset=True)
-        return getattr(self, "model", None), given.get("parameters", {})
+        values = self.model_dump(exclude_unset=True)
+        return getattr(self, "model", None), values.get("parameters", {})
 
 
 class Solve(Body):

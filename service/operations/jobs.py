@@ -36,7 +36,7 @@ def list_jobs(
     page: Annotated[str | None, Query("The `next_page` of the page before.")] = None,
 ) -> JobList:
     """Jobs, newest first; a key that must not read sees its own."""
-    found = here.home.jobs.list(
+    listed = here.home.jobs.list(
         graph_id=None if graph is None else here.home.graph(graph).id,
         status=status,
         kind=kind,
@@ -44,7 +44,7 @@ def list_jobs(
         limit=limit,
         page=page,
     )
-    return JobList(jobs=[answer_of(Job, job) for job in found.jobs], next_page=found.next_page)
+    return JobList(jobs=[answer_of(Job, job) for job in listed.jobs], next_page=listed.next_page)
 
 
 @operation("GET /jobs/{job_id}", "read", "label", raises=(UnknownJob,), client="job")

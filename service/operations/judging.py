@@ -90,17 +90,19 @@ def evaluate_predictions(
     file = which.open(here, graph)
     column, labels = file.meta.label_column, here.home.labels
     reading = replace(reading, label=reading.label or column or None)
-    given = truth.labels(here, graph, reading.columns(graph, into=column))[column]
+    true_labels = truth.labels(here, graph, reading.columns(graph, into=column))[column]
     known = labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)
     chosen = asked_threshold(file, positive=positive, threshold=threshold, **vars(goal))
     table = file.table()
     if file.meta.score == "value":
-        of_numbers = evaluate_numbers(table, given, known)
-        judged: dict[str, Any] = {"of_classes": None, "of_numbers": of_numbers}
+        of_numbers = evaluate_numbers(table, true_labels, known)
+        evaluation: dict[str, Any] = {"of_classes": None, "of_numbers": of_numbers}
     else:
-        of_classes = evaluate(table, given, known, top_k=top_k, threshold=chosen)
-        judged = {"of_classes": of_classes, "of_numbers": None}
-    return PredictionEvaluation(**provenance(file), **judged, left_out=dict(given.left_out))
+        of_classes = evaluate(table, true_labels, known, top_k=top_k, threshold=chosen)
+        evaluation = {"of_classes": of_classes, "of_numbers": None}
+    return PredictionEvaluation(
+        **provenance(file), **evaluation, left_out=dict(true_labels.left_out)
+    )
 
 
 @operation(
@@ -144,8 +146,8 @@ def get_abstention(
     `auto`, `probabilities=true` with any other model.
     """
     file = which.judged(here, graph)
-    found = abstention(file, max_error=max_error, confidence=confidence)
-    return PredictionAbstention(**provenance(file), abstention=found)
+    abstaining = abstention(file, max_error=max_error, confidence=confidence)
+    return PredictionAbstention(**provenance(file), abstention=abstaining)
 
 
 @operation(
@@ -200,11 +202,11 @@ def get_reasons(
     Of jobs with `label_shares=true` what labels add to the model's own scores is told. The first
     question after a snapshot reads it whole; further ones take a moment.
     """
-    asked = node_id(node, graph.settings.node_ids, name="NODE" if here.is_local else "id")
+    its_id = node_id(node, graph.settings.node_ids, name="NODE" if here.is_local else "id")
     file = which.judged(here, graph)
     reader, snapshots = here.home.predictions, here.home.snapshots(graph)
-    found = node_reasons(reader, snapshots, graph, file, asked, k=k)
-    return PredictionReasons(**provenance(file), reasons=found)
+    reasons = node_reasons(reader, snapshots, graph, file, its_id, k=k)
+    return PredictionReasons(**provenance(file), reasons=reasons)
 
 
 @operation(

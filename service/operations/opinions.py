@@ -87,7 +87,7 @@ def get_second_opinions(
             "annotator",
             "must have a name to be asked for a second opinion; call with a key, or name one",
         )
-    found = here.home.questions.second_opinions(
+    questions = here.home.questions.second_opinions(
         graph,
         by,
         k,
@@ -98,10 +98,10 @@ def get_second_opinions(
         file=file,
         is_reserving=reserve,
     )
-    ids = [node_id(each, graph.settings.node_ids) for each in found.nodes]
+    ids = [node_id(each, graph.settings.node_ids) for each in questions.nodes]
     return SecondOpinionNodes(
         nodes=[json_integer(each) if isinstance(each, int) else each for each in ids],
-        reserved_until=found.until,
+        reserved_until=questions.until,
     )
 
 
@@ -161,9 +161,9 @@ def put_opinions(
     withdraws the answer before; of one call each node has one answer.
     """
     rows = [each.model_dump() for each in opinions]
-    given = json_labels(rows, graph.settings.node_ids, LabelColumns(words=AS_SAID))[""]
+    labels = json_labels(rows, graph.settings.node_ids, LabelColumns(words=AS_SAID))[""]
     receipt = here.home.second_opinions.answer(
-        graph, given, annotator=here.given_by(annotator), column=label_column or ""
+        graph, labels, annotator=here.given_by(annotator), column=label_column or ""
     )
     return answer_of(LabelReceipt, receipt)
 
@@ -220,16 +220,16 @@ def list_disagreements(
     label_column: LabelColumn = None,
 ) -> DisagreementList:
     """Nodes that people have labeled differently, and which label stands until somebody decides."""
-    found = here.home.opinions.disagreements(graph.id, column=label_column or "")
+    disagreements = here.home.opinions.disagreements(graph.id, column=label_column or "")
     return DisagreementList(
-        n_disagreements=len(found),
+        n_disagreements=len(disagreements),
         disagreements=tuple(
             answer_of(
                 Disagreement,
                 each,
                 opinions=tuple(answer_of(OpinionOfNode, said) for said in each.opinions),
             )
-            for each in found[:k]
+            for each in disagreements[:k]
         ),
     )
 

@@ -152,11 +152,11 @@ def _remembered(
     here: Here, graph: GraphRecord, which: Which, node: str, coverage: float | None
 ) -> dict[str, Any] | None:
     """The prediction of a node of a table that is open."""
-    asked = node_id(node, graph.settings.node_ids, name="id")
-    told = here.home.predictions.cached(
-        graph, asked, model=which.model, job_id=which.job, column=which.label_column
+    its_id = node_id(node, graph.settings.node_ids, name="id")
+    remembered = here.home.predictions.cached(
+        graph, its_id, model=which.model, job_id=which.job, column=which.label_column
     )
-    return None if told is None else _of_one(*told, coverage)
+    return None if remembered is None else _of_one(*remembered, coverage)
 
 
 @operation(
@@ -175,9 +175,9 @@ def get_prediction(
     coverage: Coverage = None,
 ) -> Annotated[Mapping[str, Any], NodePrediction]:
     """The prediction of one node."""
-    asked = node_id(node, graph.settings.node_ids, name="id")
+    its_id = node_id(node, graph.settings.node_ids, name="id")
     file = which.open(here, graph)
-    return _of_one(file, here.home.predictions.one(graph, file, asked), coverage)
+    return _of_one(file, here.home.predictions.one(graph, file, its_id), coverage)
 
 
 @operation("GET /predictions/rows", "read", raises=OF_PREDICTIONS, client="prediction_rows")
@@ -203,8 +203,8 @@ def get_prediction_rows(
     wanted = RowFilter.of_arguments(
         file, label=label, margin_below=margin_below, score_from=score_from
     )
-    found, next_row = rows(file, wanted, first=first, limit=limit)
-    return {**provenance(file), "predictions": file.lookup(found), "next_row": next_row}
+    page_rows, next_row = rows(file, wanted, first=first, limit=limit)
+    return {**provenance(file), "predictions": file.lookup(page_rows), "next_row": next_row}
 
 
 @operation(
@@ -222,17 +222,17 @@ def look_up_predictions(
     coverage: Coverage = None,
 ) -> Annotated[Mapping[str, Any], Lookup]:
     """The predictions of some nodes; those that have none are named."""
-    asked = [
+    ids = [
         node_id(node, graph.settings.node_ids, name="nodes", row=row)
         for row, node in enumerate(nodes)
     ]
     file = which.open(here, graph)
-    found = here.home.predictions.lookup(graph, file, asked)
+    lookup = here.home.predictions.lookup(graph, file, ids)
     return {
         **provenance(file),
-        "predictions": _with_sets(file, found.predictions, coverage),
-        "newer": found.newer,
-        "unknown": found.unknown,
+        "predictions": _with_sets(file, lookup.predictions, coverage),
+        "newer": lookup.newer,
+        "unknown": lookup.unknown,
     }
 
 

@@ -23,9 +23,9 @@ from peewit.service.wire.predictions import Suggestions
 from peewit.solvers.arguments import BadArgument
 
 
-def _locate(here: Here, graph: GraphRecord, asked: Mapping[str, Any]) -> Job | None:
+def _locate(here: Here, graph: GraphRecord, arguments: Mapping[str, Any]) -> Job | None:
     """The job that finds where the nodes lie, where that is to be known first."""
-    if asked["strategy"] not in LOCATING:
+    if arguments["strategy"] not in LOCATING:
         return None
     return here.home.suggester.request_embedding(graph, owner=here.owner)
 
@@ -77,23 +77,23 @@ def get_suggestions(
         raise BadArgument("annotator", "must stand beside reserve; give both, or neither")
     suggester, until = here.home.suggester, None
     job_id = None if which.job is None else here.job_id(which.job)
-    asked = {"model": which.model, "job_id": job_id, "column": which.label_column}
+    chosen = {"model": which.model, "job_id": job_id, "column": which.label_column}
     if reserve:
-        found, reserved = here.home.questions.suggest(
-            suggester, graph, strategy, k, holder=here.holder_for(annotator), **asked
+        suggestions, reserved = here.home.questions.suggest(
+            suggester, graph, strategy, k, holder=here.holder_for(annotator), **chosen
         )
         until = reserved.until
     else:
-        found = suggester.suggest(graph, strategy, k, **asked)
-    return _suggestions(found, until)
+        suggestions = suggester.suggest(graph, strategy, k, **chosen)
+    return _suggestions(suggestions, until)
 
 
-def _suggestions(found: FoundSuggestions, reserved_until: datetime | None) -> Suggestions:
+def _suggestions(suggestions: FoundSuggestions, reserved_until: datetime | None) -> Suggestions:
     """What was found, and what the predictions were made from."""
-    meta = None if found.file is None else found.file.meta
+    meta = None if suggestions.file is None else suggestions.file.meta
     return answer_of(
         Suggestions,
-        found,
+        suggestions,
         reserved_until=reserved_until,
         job=None if meta is None else meta.job_id,
         model=None if meta is None else meta.model,
@@ -101,6 +101,6 @@ def _suggestions(found: FoundSuggestions, reserved_until: datetime | None) -> Su
         predicted_labels_seq=None if meta is None else meta.labels_seq,
         suggestions=[
             {"node": node, "prediction": prediction}
-            for node, prediction in zip(found.nodes, found.predictions, strict=True)
+            for node, prediction in zip(suggestions.nodes, suggestions.predictions, strict=True)
         ],
     )

@@ -80,16 +80,16 @@ def evaluate(
     k = _top_k(top_k, names)
     classes = _Classes.of(known, labels, predictions)
     matched = _Match.of(predictions, known.nodes, labels)
-    true = known.codes_in(classes)[matched.judged]
-    predicted = np.full(len(matched.judged), -1, np.int64)
-    scores = np.full((len(matched.judged), len(names)), -np.inf, np.float32)
+    true = known.codes_in(classes)[matched.has_truth]
+    predicted = np.full(len(matched.has_truth), -1, np.int64)
+    scores = np.full((len(matched.has_truth), len(names)), -np.inf, np.float32)
     for match in matched.batches:
         label = match.batch.column("label").cast(pa.string())
         code = pc.index_in(label, value_set=classes.texts).fill_null(-1).to_numpy()
         predicted[match.places] = code
         for column, name in enumerate(names):
             scores[match.places, column] = match.batch.column(f"{prefix}{name}").to_numpy()
-    predicted, scores = predicted[matched.judged], scores[matched.judged]
+    predicted, scores = predicted[matched.has_truth], scores[matched.has_truth]
     scores[predicted < 0] = -np.inf
     columns = pc.index_in(pa.array(names, pa.string()), value_set=classes.texts).to_numpy()
     return _Judgments(
@@ -112,15 +112,15 @@ def evaluate_numbers(
     _refuse(truth, str, "true labels must be numbers, as the predictions are")
     known = _Truth.of(truth)
     matched = _Match.of(predictions, known.nodes, labels)
-    true = np.array(known.labels, dtype=np.float64)[matched.judged]
-    predicted = np.empty(len(matched.judged))
+    true = np.array(known.labels, dtype=np.float64)[matched.has_truth]
+    predicted = np.empty(len(matched.has_truth))
     n_unreachable = 0
     for match in matched.batches:
         label = match.batch.column("label")
         mean = match.batch.column("score").cast(pa.float64())
         predicted[match.places] = pc.coalesce(label, mean).to_numpy(zero_copy_only=False)
-        n_unreachable += int(label.filter(pa.array(matched.judged[match.places])).null_count)
-    missed = predicted[matched.judged] - true
+        n_unreachable += int(label.filter(pa.array(matched.has_truth[match.places])).null_count)
+    missed = predicted[matched.has_truth] - true
     is_any = true.size > 0
     squares = float(np.square(true - true.mean()).sum()) if is_any else 0.0
     return RealEvaluation(
@@ -185,7 +185,7 @@ class _MatchedBatch:
 class _Match:
     """Which nodes of the truth are judged, and the predictions found for them."""
 
-    judged: BoolArray
+    has_truth: BoolArray
     batches: tuple[_MatchedBatch, ...]
     n_labeled: int
     n_absent: int
@@ -203,7 +203,7 @@ class _Match:
                 is_absent[places] = False
                 batches.append(_MatchedBatch(batch=batch.filter(rows), places=places))
         return cls(
-            judged=~is_labeled & ~is_absent,
+            has_truth=~is_labeled & ~is_absent,
             batches=tuple(batches),
             n_labeled=int(is_labeled.sum()),
             n_absent=int((is_absent & ~is_labeled).sum()),

@@ -131,8 +131,8 @@ def ordered_rows(
     if wanted.is_unlabeled and LABELED not in file.schema.names:
         raise BadArgument("unlabeled", "needs predictions that mark labeled nodes; solve again")
     if sort is None:
-        found = wanted.rows_of(file.shown())
-        return found if top is None else _first_of(found, top)
+        row_numbers = wanted.rows_of(file.shown())
+        return row_numbers if top is None else _first_of(row_numbers, top)
     return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed, mask=wanted.mask)
 
 

@@ -145,15 +145,15 @@ def _tables(table: Table, slot: int) -> Iterator[Table]:
 
 def _fields(message: Table, most: int) -> list[Table]:
     """Fields of a schema with nested ones, until there are too many."""
-    found: list[Table] = []
+    tables: list[Table] = []
     parents = [(_header(message), _FIELDS_OF_SCHEMA)] if _kind(message) == _SCHEMA else []
     while parents:
         for field in _tables(*parents.pop()):
-            found.append(field)
-            if len(found) > most:
-                return found
+            tables.append(field)
+            if len(tables) > most:
+                return tables
             parents.append((field, _FIELDS_OF_FIELD))
-    return found
+    return tables
 
 
 def _entries(message: Table, fields: list[Table]) -> Iterator[Table]:

@@ -13,7 +13,7 @@ from peewit.streaming.edges.column_mapping import (
 from peewit.streaming.edges.reading_options import READING_OPTIONS
 
 
-def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = None) -> EdgeColumns:
+def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = None) -> EdgeColumns:
     """Names of the columns of edges: those given, else the graph's, else the usual ones.
 
     A weight column named by the call must exist. One named by the graph may be missing and counts
@@ -21,27 +21,27 @@ def edge_columns(graph: Mapping[str, str], given: Mapping[str, str] | None = Non
     operations, without which every row inserts.
     """
     known = *COLUMN_NAMES, *READING_OPTIONS
-    for name in given or ():
+    for name in chosen or ():
         if name not in known:
             raise BadArgument("columns", f"must name {', '.join(known)} alone, got {name!r}")
-    if "time" in (given or {}) and "time" not in graph:
+    if "time" in (chosen or {}) and "time" not in graph:
         raise BadArgument("columns.time", "must be left out of a graph without a window by time")
-    named = {**graph, **(given or {})}
+    named = {**graph, **(chosen or {})}
     return EdgeColumns(
         src=named.get("src", "src"),
         dst=named.get("dst", "dst"),
         weight=named.get("weight", "weight"),
-        needs_weight="weight" in (given or {}),
+        needs_weight="weight" in (chosen or {}),
         op=NO_COLUMN if named.get("op") == "" else named.get("op"),
-        needs_op=bool((given or {}).get("op")),
+        needs_op=bool((chosen or {}).get("op")),
         time=named.get("time"),
         **{name: cast("Any", named[name]) for name in READING_OPTIONS if name in named},
     )
 
 
 def label_columns(
-    graph: Mapping[str, str], given: Mapping[str, str], **others: Any
+    graph: Mapping[str, str], chosen: Mapping[str, str], **others: Any
 ) -> LabelColumns:
     """Names of the columns of labels: those given, else the graph's, else the usual ones."""
-    named = {**graph, **given}
+    named = {**graph, **chosen}
     return LabelColumns(node=named.get("node", "node"), label=named.get("label", "label"), **others)

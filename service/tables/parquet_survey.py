@@ -225,13 +225,13 @@ class _Compact:
     def struct(self, depth: int = 0) -> Struct:
         """The structure at the current position."""
         self._count()
-        found: Struct = {}
+        fields: Struct = {}
         number = 0
         while kind_and_step := self._byte():
             step, kind = kind_and_step >> 4, kind_and_step & 15
             number = number + step if step else self._zigzag()
-            found[number] = self._field(kind, depth)
-        return found
+            fields[number] = self._field(kind, depth)
+        return fields
 
     def _field(self, kind: int, depth: int) -> Any:
         if kind in {1, 2}:  # the kind is the boolean itself

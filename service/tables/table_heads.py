@@ -134,9 +134,9 @@ def _is_number(text: str) -> bool:
 
 def _begins_with(file: BinaryIO, magic: bytes) -> bool:
     start = file.tell()
-    found = file.read(len(magic))
+    head = file.read(len(magic))
     file.seek(start)
-    return found == magic
+    return head == magic
 
 
 def _columns_as_rows(columns: Sequence[pa.Array]) -> list[list[str]]:

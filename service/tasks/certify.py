@@ -68,25 +68,26 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
 
     def admit(self, spec: JobSpec, graph: GraphRecord, home: Home) -> None:
         """Raise `RawEdgesMovedOn` for a snapshot whose raw edges are no longer known."""
-        asked = self.read(spec.parameters).snapshot or graph.progress.snapshot
+        number = self.read(spec.parameters).snapshot or graph.progress.snapshot
         paths = GraphPaths(root=home.directory(graph.id))
         with suppress(SnapshotNotFound):  # the job says so
-            if asked is not None:
-                require_raw_edges(paths, SnapshotStore(paths.snapshots).meta(asked))
+            if number is not None:
+                require_raw_edges(paths, SnapshotStore(paths.snapshots).meta(number))
 
     def capture(self, job: Job, graph: GraphRecord, home: Home) -> CertifyTask:
         """Task for the named snapshot, or the newest."""
-        asked = self.read(job.parameters).snapshot
-        snapshot = newest_snapshot(graph) if asked is None else asked
+        number = self.read(job.parameters).snapshot
+        snapshot = newest_snapshot(graph) if number is None else number
         capture_inputs(
             home, job, graph, snapshot
         )  # first of all, so that ingest keeps the snapshot
         directory = home.directory(job.graph_id)
-        kept = SnapshotStore(GraphPaths(root=directory).snapshots).numbers()
-        if asked is not None and snapshot not in kept:  # a newest one that is gone is taken anew
+        numbers = SnapshotStore(GraphPaths(root=directory).snapshots).numbers()
+        # a newest one that is gone is taken anew
+        if number is not None and snapshot not in numbers:
             raise ValueError(
                 f"snapshot must be one that graph {graph.settings.name} keeps, got {snapshot}; "
-                f"it keeps {', '.join(map(str, kept)) or 'none'}"
+                f"it keeps {', '.join(map(str, numbers)) or 'none'}"
             )
         return CertifyTask(
             job_id=job.id,

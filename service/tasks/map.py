@@ -59,8 +59,8 @@ class MapKind(SnapshotKind[MapTask]):
                 ):
                     points = snapshot_layout(snapshot, watch=watch, parallel=pool.map)
                 with phases.phase("writing"):
-                    found = map_of(points, snapshot, made_at=time())
-                    MapStore(paths).publish(found)
+                    drawn = map_of(points, snapshot, made_at=time())
+                    MapStore(paths).publish(drawn)
         except (StoppedEarly, IterationStopped):
             return Stopped()
-        return Done(result={**asdict(found.meta), "seconds": phases.seconds})
+        return Done(result={**asdict(drawn.meta), "seconds": phases.seconds})

@@ -151,11 +151,11 @@ def _require_few(grid: Grid) -> None:
 def _warning(tuning: Tuning, labels: Labels, graph: Graph) -> str | None:
     """What makes the choice doubtful, by the labels and those left out."""
     best = _best(tuning)
-    told = [
+    sentences = [
         *left_out_warnings(labels, best.accuracy, best.n_left_out),
         *label_warnings(labels, graph),
     ]
-    return ". ".join(told) or None
+    return ". ".join(sentences) or None
 
 
 def _best(tuning: Tuning) -> Trial:
@@ -166,11 +166,11 @@ def _shown(request: TuneRequest, tuning: Tuning) -> dict[str, Any]:
     """Result of the job: the best values, parameters to solve with, and every trial."""
     best = _best(tuning)
     values = asdict(tuning.best)
-    asked = asdict(type(request.model)())
+    parameters = asdict(type(request.model)())
     return {
         "best": dict(best.parameters),
         "accuracy": best.accuracy,
-        "parameters": {name: value for name, value in values.items() if value != asked[name]},
+        "parameters": {name: value for name, value in values.items() if value != parameters[name]},
         "n_folds": tuning.n_folds,
         "n_left_out": best.n_left_out,
         "trials": [

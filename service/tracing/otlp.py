@@ -29,9 +29,11 @@ class Tracing:
     """
 
     def __init__(self, role: str) -> None:
-        asked = next((os.environ[name] for name in _PROTOCOLS if os.environ.get(name)), _PROTOCOL)
-        if asked != _PROTOCOL:
-            raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL must be {_PROTOCOL}, got {asked!r}")
+        protocol = next(
+            (os.environ[name] for name in _PROTOCOLS if os.environ.get(name)), _PROTOCOL
+        )
+        if protocol != _PROTOCOL:
+            raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL must be {_PROTOCOL}, got {protocol!r}")
         provider = TracerProvider(resource=_resource(role))
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         trace.set_tracer_provider(provider)  # for libraries that make spans, such as that of agents
@@ -49,8 +51,8 @@ class Tracing:
 
     def trace_id(self) -> str | None:
         """Id of the present trace in hexadecimal digits."""
-        found = trace.get_current_span().get_span_context()
-        return trace.format_trace_id(found.trace_id) if found.is_valid else None
+        context = trace.get_current_span().get_span_context()
+        return trace.format_trace_id(context.trace_id) if context.is_valid else None
 
     def begin(self, name: str, place: Context | None) -> Span:
         """A span below a place; the caller ends it."""
@@ -76,8 +78,8 @@ class Tracing:
             start_time=None if since is None else _nanoseconds(since),
             record_exception=False,  # its text may hold labels and addresses
             set_status_on_exception=False,
-        ) as found:
-            opened = OpenSpan(found)
+        ) as span:
+            opened = OpenSpan(span)
             opened.set(**attributes)
             try:
                 yield opened
@@ -99,8 +101,8 @@ class Tracing:
             kind=SpanKind.SERVER,
             record_exception=False,
             set_status_on_exception=False,
-        ) as found:
-            yield OpenSpan(found)
+        ) as span:
+            yield OpenSpan(span)
 
 
 class OpenSpan:

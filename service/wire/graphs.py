@@ -34,10 +34,10 @@ def edges_text(
     if n_live is not None:
         n_edges = n_live
     if expected == 0.0:
-        told = f"all {n_kept:,} edges kept"
+        text = f"all {n_kept:,} edges kept"
         if n_edges != n_kept:
-            told = f"{n_edges:,} rows, {n_kept:,} different pairs, all kept"
-        return told
+            text = f"{n_edges:,} rows, {n_kept:,} different pairs, all kept"
+        return text
     bound = ""
     if max_edges is not None:
         rule = ", whatever comes"
@@ -53,10 +53,10 @@ def epsilon_text(asked: float | None, expected: float | None) -> str:
     """The spectral error that is asked and the one to expect, in words."""
     if expected == 0.0:
         return "every edge is kept"
-    told = "no error is known yet" if expected is None else f"epsilon {expected:.2f} expected"
+    text = "no error is known yet" if expected is None else f"epsilon {expected:.2f} expected"
     if expected is not None and expected >= 1.0:
-        told = "so few that no spectral error is promised"
-    return told if asked is None else f"{told}, {asked:g} asked"
+        text = "so few that no spectral error is promised"
+    return text if asked is None else f"{text}, {asked:g} asked"
 
 
 @record

@@ -103,18 +103,18 @@ def solve_lines(
     whom the labels speak for, if that is not all nodes. ``graph`` and ``label_column`` stand in the
     advice.
     """
-    judged, thinning = result.get("judged"), result.get("thinning")
+    judgement, thinning = result.get("judged"), result.get("thinning")
     lines = []
-    if judged is not None:
+    if judgement is not None:
         lines.append(
-            _accuracy_line(judged, result, _to_do("label more", graph, label_column, door))
+            _accuracy_line(judgement, result, _to_do("label more", graph, label_column, door))
         )
     if thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
-    if judged is not None and judged["sample"] != "random" and _says_more(judged):
+    if judgement is not None and judgement["sample"] != "random" and _says_more(judgement):
         n_others = int(result["n_nodes"]) - int(result["n_labels"])
         if n_others:
-            lines.append(_sample_line(judged, n_others, graph, label_column, door))
+            lines.append(_sample_line(judgement, n_others, graph, label_column, door))
     return lines
 
 
@@ -184,16 +184,16 @@ def _of_column(label_column: str, door: Door) -> str:
     return by_door.get(door, "")
 
 
-def _says_more(judged: Mapping[str, Any]) -> bool:
+def _says_more(judgement: Mapping[str, Any]) -> bool:
     """Whether there is a figure to be qualified, or labels that are no random sample."""
-    if judged["sample"] == "untested" and judged["only_random"]:
+    if judgement["sample"] == "untested" and judgement["only_random"]:
         return False  # the line on thinning says why nothing is promised, and what to do
-    return judged["accuracy"] is not None or judged["sample"] == "biased"
+    return judgement["accuracy"] is not None or judgement["sample"] == "biased"
 
 
-def _accuracy_line(judged: Mapping[str, Any], result: Mapping[str, Any], to_label: str) -> str:
-    if judged["accuracy"] is None:
-        if not judged["is_measured"]:
+def _accuracy_line(judgement: Mapping[str, Any], result: Mapping[str, Any], to_label: str) -> str:
+    if judgement["accuracy"] is None:
+        if not judgement["is_measured"]:
             return (
                 "how often it is right was not measured, as nobody asked for this solve; solve "
                 "again to see"
@@ -202,27 +202,28 @@ def _accuracy_line(judged: Mapping[str, Any], result: Mapping[str, Any], to_labe
             "how often it is right is not known: no label could be left out to see; label two "
             f"nodes or more of each class: {to_label}"
         )
-    drawn = "random labels" if judged["sample"] == "random" else "labels"
-    told = (
-        f"right at {judged['accuracy']:.0%} of {judged['n_left_out']:,} {drawn} left out to test it"
+    drawn = "random labels" if judgement["sample"] == "random" else "labels"
+    line = (
+        f"right at {judgement['accuracy']:.0%} of {judgement['n_left_out']:,} {drawn} "
+        "left out to test it"
     )
-    if judged["low"] is not None:
-        told += f" (likely {judged['low']:.0%} to {judged['high']:.0%} at all nodes)"
-    share, commonest = judged["commonest_share"], judged["commonest"]
-    told += f"; always saying {commonest!r} would be right at {share:.0%}"
+    if judgement["low"] is not None:
+        line += f" (likely {judgement['low']:.0%} to {judgement['high']:.0%} at all nodes)"
+    share, commonest = judgement["commonest_share"], judgement["commonest"]
+    line += f"; always saying {commonest!r} would be right at {share:.0%}"
     unreached = result["n_unreachable"] / max(1, result["n_nodes"])
     if unreached >= _MANY_UNREACHED:
-        told += f"; {unreached:.0%} of the nodes are reached by no label and have no prediction"
-    n_others = round((1.0 - share) * judged["n_left_out"])
+        line += f"; {unreached:.0%} of the nodes are reached by no label and have no prediction"
+    n_others = round((1.0 - share) * judgement["n_left_out"])
     if n_others >= _FEW_OTHERS or share < _MOSTLY:
-        return told
+        return line
     of_it = [each for each in result["class_shares"] or () if each["label"] == commonest]
     where = f"at some nodes that are not predicted as {commonest!r}"
     if of_it and of_it[0]["predicted"] == 1.0:  # there are none
         where = "at the nodes whose score of another class is highest"
     few = "none of these is" if not n_others else f"only {n_others} of these {_are(n_others)}"
     return (
-        f"{told}, as {few} of another class: that says little of how well other classes are found; "
+        f"{line}, as {few} of another class: that says little of how well other classes are found; "
         f"look up the truth {where}"
     )
 
@@ -263,19 +264,19 @@ def _thinning_line(
     thinning: Mapping[str, Any], result: Mapping[str, Any], graph: str, door: Door
 ) -> str:
     stats, correction = result["stats"], thinning["correction"]
-    told = _share_text(thinning)
+    line = _share_text(thinning)
     if correction is not None:
-        told += f"; all were read, {stats['passes']} times"
+        line += f"; all were read, {stats['passes']} times"
     if correction == "settled":
         changed = stats.get("n_changed")
-        told += "" if changed is None else f", and {changed:,} predictions changed"
-        return f"{told}; dropped edges do no harm now"
+        line += "" if changed is None else f", and {changed:,} predictions changed"
+        return f"{line}; dropped edges do no harm now"
     if correction == "unfinished":
-        told += ", which is not enough here"
+        line += ", which is not enough here"
     elif correction == "part":
-        told += ", but a part of auto follows the edges that are kept"
+        line += ", but a part of auto follows the edges that are kept"
     elif thinning["share"] is not None and not thinning["is_much"]:
-        return told
+        return line
     way_out = None if correction == "part" else thinning["way_out"]
     if correction == "unfinished" and result["status"] != "converged":  # which says what to raise
         way_out = None
@@ -285,7 +286,7 @@ def _thinning_line(
     named = {"graph": graph, "n_edges": thinning["n_edges"]} | dict.fromkeys(_NO_EPSILON, "")
     if thinning["is_asked"]:
         named |= _NO_EPSILON
-    return f"{told}: {'; or '.join(way.format(**named) for way in ways if way)}"
+    return f"{line}: {'; or '.join(way.format(**named) for way in ways if way)}"
 
 
 def _share_text(thinning: Mapping[str, Any]) -> str:
@@ -336,24 +337,24 @@ _MARK_ANEW = {
 
 
 def _sample_line(
-    judged: Mapping[str, Any], n_others: int, graph: str, label_column: str, door: Door
+    judgement: Mapping[str, Any], n_others: int, graph: str, label_column: str, door: Door
 ) -> str:
     """Whom the labels speak for, and how to know about all nodes."""
-    n_random = judged["n_random"]
-    is_wrong = judged["sample"] == "biased" and judged["only_random"]
+    n_random = judgement["n_random"]
+    is_wrong = judgement["sample"] == "biased" and judgement["only_random"]
     more = _ENOUGH_RANDOM if is_wrong else max(_ENOUGH_RANDOM - n_random, _LEAST_MORE)
     more = min(more, n_others)
     named = {"more": more, "graph": graph, "column": _of_column(label_column, door)}
     named["column_too"] = f" and label_column={label_column!r}" if label_column else ""
     advice = f"to know, {_LABEL_RANDOM[door].format(**named)}"
-    if judged["sample"] == "biased":
-        *others, last = (_BIASES[each] for each in judged["biases"])
+    if judgement["sample"] == "biased":
+        *others, last = (_BIASES[each] for each in judgement["biases"])
         what = f"{', '.join(others)} and {last}" if others else last
         why = f"the labels are no random sample ({what})"
         if is_wrong:
             why = f"the {n_random:,} labels marked as random do not look drawn at random ({what})"
             advice = f"{_MARK_ANEW[door].format(**named)}; {advice}"
-    elif judged["are_all_random"] and n_random:
+    elif judgement["are_all_random"] and n_random:
         why = f"{n_random:,} random labels are too few to hold back enough of them"
     elif n_random:
         why = f"only {n_random:,} of the labels are marked as drawn at random"

@@ -235,9 +235,9 @@ def left_out_warnings(
 
     The commonest class is that of ``may_leave_out``, (n_labeled,) bool, or of all labels.
     """
-    judged = labels.classes if may_leave_out is None else labels.classes[may_leave_out]
-    counts = np.bincount(judged)
-    majority = float(counts.max()) / judged.size
+    classes = labels.classes if may_leave_out is None else labels.classes[may_leave_out]
+    counts = np.bincount(classes)
+    majority = float(counts.max()) / classes.size
     needed = majority + 2 * np.sqrt(majority * (1 - majority) / max(1, n_left_out))
     if n_left_out < _LEAST_LEFT_OUT or accuracy > needed:
         return

@@ -257,12 +257,12 @@ class Classifier(ClassifierMixin, ModelEstimator):
         if not known.any():
             raise ValueError(f"y must hold a label to score by, got {self.unlabeled!r} alone")
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        found = np.asarray(self.predict(X))[known]
-        if truth.dtype.kind == "O" or found.dtype.kind == "O":
-            truth, found = truth.astype(object), found.astype(object)
-            hits = (truth[known] == found).reshape(found.shape[0], -1).all(axis=1)
+        predicted = np.asarray(self.predict(X))[known]
+        if truth.dtype.kind == "O" or predicted.dtype.kind == "O":
+            truth, predicted = truth.astype(object), predicted.astype(object)
+            hits = (truth[known] == predicted).reshape(predicted.shape[0], -1).all(axis=1)
             return float(np.average(hits, weights=weights))
-        return float(accuracy_score(truth[known], found, sample_weight=weights))
+        return float(accuracy_score(truth[known], predicted, sample_weight=weights))
 
     def _with_nulls(self, y: Any) -> Any:
         return without_nulls(y) if self.unlabeled is None else y

@@ -104,8 +104,8 @@ def not_kept(names: Iterable[str]) -> set[str]:
     """Names of kernels of which nothing is kept; imports their modules."""
     for module in {name.rpartition(".")[0] for name in names}:
         import_module(_PACKAGE + module)
-    kept = n_kept()
-    return {name for name in names if not kept.get(name)}
+    n_before = n_kept()
+    return {name for name in names if not n_before.get(name)}
 
 
 @contextmanager

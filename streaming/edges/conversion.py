@@ -51,15 +51,15 @@ def too_many(
 
     Where ``rows`` are not all of them, there are so many at least.
     """
-    told, n_bad = rows[place], len(rows)
+    named, n_bad = rows[place], len(rows)
     if n_bad == 1:
         how_many = "1 row is bad, max_bad_rows 1 leaves it out"
     elif not are_all:
         how_many = f"more than {n_bad - 1:,} rows are bad; one of them"
     else:
         how_many = f"{n_bad:,} rows are bad, max_bad_rows {n_bad} leaves them out; one of them"
-    reason = f"{how_many}: {told.reason}"
-    return BadEdges(reason, argument=argument, row=told.row, value=told.value)
+    reason = f"{how_many}: {named.reason}"
+    return BadEdges(reason, argument=argument, row=named.row, value=named.value)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,10 +119,10 @@ def edge_format(path: str, local_path: str | None = None) -> tuple[Format, str |
         if local_path is None:
             return Format.PARQUET, None
         with _as_bad_edges():
-            found = format_of_content(local_path)
-        if found is None:
+            of_content = format_of_content(local_path)
+        if of_content is None:
             raise BadEdges(str(error)) from error
-        return found
+        return of_content
 
 
 def convert(

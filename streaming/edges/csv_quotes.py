@@ -77,14 +77,14 @@ class CheckedText(io.RawIOBase):
     def _look_for_comments(self, piece: bytes, until: int) -> None:
         """Refuse a comment among rows, which would be one of them."""
         text = self._last + piece
-        for found in _COMMENT.finditer(text):
-            line = 1 + self._line + text.count(b"\n", 1, found.start() + 1)
+        for match in _COMMENT.finditer(text):
+            line = 1 + self._line + text.count(b"\n", 1, match.start() + 1)
             if line >= until:
                 raise BadUpload(
                     "comments must stand above the rows, where some do; take out those between "
                     f"files that were joined, the first is in line {line}",
                     value=excerpt(
-                        text[found.start() + 1 : found.start() + 81].decode(errors="replace")
+                        text[match.start() + 1 : match.start() + 81].decode(errors="replace")
                     ),
                 )
         self._line += piece.count(b"\n")

@@ -222,11 +222,11 @@ class _LeaveOut:
 @cache
 def _keep_from_terminal() -> None:
     """Print no traceback of lines that are not UTF-8; once in a process."""
-    told = sys.unraisablehook
+    hook = sys.unraisablehook
 
     def tell(unraisable: Any) -> None:
         if not isinstance(unraisable.object, _LeaveOut):
-            told(unraisable)
+            hook(unraisable)
 
     sys.unraisablehook = tell
 

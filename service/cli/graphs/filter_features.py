@@ -63,17 +63,17 @@ def filter_features(
             print_failure(job)
             raise typer.Exit(1)
         nodes = home.nodes
-        found = files_of(home).read(graph, job, nodes)
-        write_table(output, found.schema(is_flat=is_flat), found.batches(is_flat=is_flat))
-    n_nodes, n_columns = found.values.shape
+        features = files_of(home).read(graph, job, nodes)
+        write_table(output, features.schema(is_flat=is_flat), features.batches(is_flat=is_flat))
+    n_nodes, n_columns = features.values.shape
     text = (
-        f"wrote {n_columns:,} features of {n_nodes:,} nodes, version {found.features_version}, "
-        f"smoothed along snapshot {found.snapshot}, to {output}"
+        f"wrote {n_columns:,} features of {n_nodes:,} nodes, version {features.features_version}, "
+        f"smoothed along snapshot {features.snapshot}, to {output}"
     )
     value = {
         "path": output,
-        "snapshot": found.snapshot,
-        "features_version": found.features_version,
+        "snapshot": features.snapshot,
+        "features_version": features.features_version,
         "n_nodes": n_nodes,
         "n_features": n_columns,
     }

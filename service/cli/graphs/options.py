@@ -84,15 +84,15 @@ class SettingOptions:
             if settings.window is None:
                 changes.setdefault("deletions", "exact")
         for column in self.columns or ():
-            name, equals, given = column.partition("=")
+            name, equals, name_in_table = column.partition("=")
             if not equals:
                 raise typer.BadParameter(
                     f"must read NAME=COLUMN, got {column!r}", param_hint="--column"
                 )
-            kept = changes.setdefault("columns", dict(settings.columns))
-            kept.pop(name, None)
-            if given:
-                kept[name] = given
+            columns = changes.setdefault("columns", dict(settings.columns))
+            columns.pop(name, None)
+            if name_in_table:
+                columns[name] = name_in_table
         return replace(settings, **changes)
 
     def _window(self, present: Window | None) -> Window | None:

@@ -240,29 +240,29 @@ def _rows_text(
 
 def _deletes(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:
     """Figures of deletions in words, as far as there are any."""
-    told: dict[str, object] = {}
+    facts: dict[str, object] = {}
     if settings.deletions == "off":
-        return told
+        return facts
     if meta.n_deletes:
-        told["rows that delete"] = meta.n_deletes
-    told["live edges"] = meta.n_live
-    told["deleted edges"] = meta.n_deleted
+        facts["rows that delete"] = meta.n_deletes
+    facts["live edges"] = meta.n_live
+    facts["deleted edges"] = meta.n_deleted
     if meta.n_unmatched:
-        told["deleted pairs without edges"] = meta.n_unmatched
+        facts["deleted pairs without edges"] = meta.n_unmatched
     if meta.damage is not None and meta.damage.n_nodes:
-        told["damage"] = (
+        facts["damage"] = (
             f"{meta.damage.largest:.0%} of a node's weight at most; {meta.damage.n_nodes:,} nodes "
             f"that hold {meta.damage.weight_share:.1%} of all weight lost some"
         )
     if meta.n_repairs or meta.n_rebuilds:
-        told["sampled anew"] = f"{meta.n_repairs:,} times in part, {meta.n_rebuilds:,} times whole"
+        facts["sampled anew"] = f"{meta.n_repairs:,} times in part, {meta.n_rebuilds:,} times whole"
     if (last := meta.last_repair) is not None:
-        told["last repair"] = (
+        facts["last repair"] = (
             f"{last.kind} of the edges before snapshot {last.snapshot}: "
             f"{last.n_edges:,} in {last.seconds:.1f} s"
         )
-    told["log"] = f"{as_text(meta.log_bytes)} bytes"
-    return told
+    facts["log"] = f"{as_text(meta.log_bytes)} bytes"
+    return facts
 
 
 def _passed(settings: GraphSettings, meta: SnapshotMeta) -> dict[str, object]:

@@ -79,8 +79,8 @@ def _tell_more(settings: Settings, users: Settings, *, serve: bool) -> None:
 def demo_command(home: Path, users: Settings) -> str:
     """Shell command that runs this program on the demo's home, from any directory."""
     own = Path(sys.executable).with_name("peewit")
-    found = shutil.which("peewit")
-    if found is not None and own.exists() and Path(found).samefile(own):
+    installed = shutil.which("peewit")
+    if installed is not None and own.exists() and Path(installed).samefile(own):
         program = "peewit"
     else:
         program = quote(str(own)) if own.exists() else f"{quote(sys.executable)} -m peewit"

@@ -44,9 +44,9 @@ def create(
 def list_keys(json: AsJson = False) -> None:
     """List keys without their secrets."""
     with open_home() as home:
-        found = home.keys.list()
+        keys = home.keys.list()
     if json:
-        print_json(found)
+        print_json(keys)
         return
     print_rows(
         ("prefix", "name", "scopes", "created", "last used", "revoked"),
@@ -59,7 +59,7 @@ def list_keys(json: AsJson = False) -> None:
                 each.last_used_at,
                 each.revoked_at,
             )
-            for each in found
+            for each in keys
         ),
     )
 

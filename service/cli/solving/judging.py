@@ -63,7 +63,7 @@ def show_evaluation(answer: PredictionEvaluation, **_: object) -> None:
 
 def show_sets(answer: PredictionSets, *, coverage: float, **_: object) -> None:
     """What sets promise to which classes, then their sizes."""
-    found = answer.sets
+    sets = answer.sets
     print_rows(
         ("sets hold the true label of", "by labels", "asked", "guaranteed"),
         (
@@ -73,32 +73,32 @@ def show_sets(answer: PredictionSets, *, coverage: float, **_: object) -> None:
                 f"{100 * coverage:.4g}%",
                 f"{each.guaranteed:.1%}" if each.excludes else "too few labels: in every set",
             )
-            for each in found.groups
+            for each in sets.groups
         ),
     )
     echo("about what was asked is to be expected, and never less than what is guaranteed")
-    if any(len(each.labels) > 1 for each in found.groups):
+    if any(len(each.labels) > 1 for each in sets.groups):
         echo(
             "for the nodes of several classes together: of one of them more sets may miss, or "
             "fewer; --set sets=by-class promises it for each"
         )
     echo()
-    if found.unpromised:
-        one = ", ".join(map(str, found.unpromised))
+    if sets.unpromised:
+        one = ", ".join(map(str, sets.unpromised))
         say(f"nothing is promised to nodes of classes of which no label could be left out: {one}")
-    if found.mean_size is not None and found.certain_share is not None:
+    if sets.mean_size is not None and sets.certain_share is not None:
         echo(
-            f"of {found.n_nodes:,} nodes that labels reach a set holds {found.mean_size:.2f} "
-            f"labels in the mean, and one alone at {found.certain_share:.1%}"
+            f"of {sets.n_nodes:,} nodes that labels reach a set holds {sets.mean_size:.2f} "
+            f"labels in the mean, and one alone at {sets.certain_share:.1%}"
         )
-    _warn(found.warning)
+    _warn(sets.warning)
 
 
 def show_abstention(
     answer: PredictionAbstention, *, max_error: float, confidence: float, **_: object
 ) -> None:
     """The curve of errors, then the score to answer from."""
-    found = answer.abstention
+    abstention = answer.abstention
     print_rows(
         ("answer from score", "labels answered", "wrong", f"at most, by {confidence:.0%}"),
         (
@@ -108,21 +108,21 @@ def show_abstention(
                 f"{each.error:.1%}",
                 f"{each.greatest_error:.1%}",
             )
-            for each in found.curve[:: max(1, len(found.curve) // _CURVE_SHOWN)]
+            for each in abstention.curve[:: max(1, len(abstention.curve) // _CURVE_SHOWN)]
         ),
     )
     echo()
-    if found.chosen is None or found.answered_nodes is None:
+    if abstention.chosen is None or abstention.answered_nodes is None:
         echo(
-            f"{found.n_left_out:,} labels left out are too few, or too often wrong, to know of any "
-            f"score from which on at most {max_error:.1%} are wrong"
+            f"{abstention.n_left_out:,} labels left out are too few, or too often wrong, to know "
+            f"of any score from which on at most {max_error:.1%} are wrong"
         )
     else:
         echo(
-            f"from score {found.chosen.score:.9g} on at most {max_error:.1%} are wrong, by "
-            f"{confidence:.0%}: {found.answered_nodes:.1%} of the nodes"
+            f"from score {abstention.chosen.score:.9g} on at most {max_error:.1%} are wrong, by "
+            f"{confidence:.0%}: {abstention.answered_nodes:.1%} of the nodes"
         )
-    _warn(found.warning)
+    _warn(abstention.warning)
 
 
 def show_threshold(
@@ -147,31 +147,31 @@ def show_threshold(
 
 def show_reasons(answer: PredictionReasons, *, node: str, **_: object) -> None:
     """What speaks for the prediction of a node, and what against it."""
-    found = answer.reasons
-    predicted = found.label
+    reasons = answer.reasons
+    predicted = reasons.label
     if predicted is None:
         echo(f"{node}: no label reaches it")
         return
-    echo(f"{node}: {predicted} ({answer.score} {found.score:.4f})")
-    support = ", ".join(f"{each.label} {each.support:.4g}" for each in found.classes)
+    echo(f"{node}: {predicted} ({answer.score} {reasons.score:.4f})")
+    support = ", ".join(f"{each.label} {each.support:.4g}" for each in reasons.classes)
     by = {"walks": "walks find, for what those from anywhere do", "shares": "labels add up to"}
-    echo(f"{by[found.by]}: {support}")
+    echo(f"{by[reasons.by]}: {support}")
     echo()
-    _print_labels(f"for {predicted}", found.labels)
-    if found.labels:
-        echo(f"these carry {found.carried:.1%} of what speaks for {predicted}")
-    if found.against:
+    _print_labels(f"for {predicted}", reasons.labels)
+    if reasons.labels:
+        echo(f"these carry {reasons.carried:.1%} of what speaks for {predicted}")
+    if reasons.against:
         echo()
-        _print_labels("against it", found.against)
-    if not found.is_whole and found.followed < 1.0 - MAX_LEFT:
-        say(f"walks were followed as far as {found.followed:.1%}; there may be more labels")
-    if found.note is not None:
-        say(found.note)
+        _print_labels("against it", reasons.against)
+    if not reasons.is_whole and reasons.followed < 1.0 - MAX_LEFT:
+        say(f"walks were followed as far as {reasons.followed:.1%}; there may be more labels")
+    if reasons.note is not None:
+        say(reasons.note)
 
 
 def show_doubtful(answer: DoubtfulLabels, **_: object) -> None:
     """The labels, the most doubtful first, and how many are contradicted."""
-    found = answer.doubtful
+    doubtful = answer.doubtful
     print_rows(
         ("node", "label", "the others say", "probability of the label", "behind", "dropped"),
         (
@@ -183,10 +183,13 @@ def show_doubtful(answer: DoubtfulLabels, **_: object) -> None:
                 f"{each.behind:.3g}",
                 each.dropped,
             )
-            for each in found.labels
+            for each in doubtful.labels
         ),
     )
-    say(f"of {found.n_left_out:,} labels left out the others contradict {found.n_contradicted:,}")
+    say(
+        f"of {doubtful.n_left_out:,} labels left out the others contradict "
+        f"{doubtful.n_contradicted:,}"
+    )
 
 
 add_command(app, evaluate_predictions, "evaluate", show=show_evaluation)
@@ -251,18 +254,18 @@ def _print_classes(result: Evaluation) -> None:
         )
 
 
-def _print_threshold(found: ThresholdEvaluation) -> None:
+def _print_threshold(evaluation: ThresholdEvaluation) -> None:
     """What a threshold finds, beside the largest score."""
     print_fields(
         {
-            "class": str(found.positive),
-            "threshold": f"{found.threshold:.9g}",
-            "judged by": f"{found.n_nodes:,} nodes, {found.n_positive:,} of the class",
-            "share of the class": f"{found.positive_share:.4f}",
+            "class": str(evaluation.positive),
+            "threshold": f"{evaluation.threshold:.9g}",
+            "judged by": f"{evaluation.n_nodes:,} nodes, {evaluation.n_positive:,} of the class",
+            "share of the class": f"{evaluation.positive_share:.4f}",
         }
     )
     echo()
-    decisions = {"threshold": found.by_threshold, "largest score": found.by_largest_score}
+    decisions = {"threshold": evaluation.by_threshold, "largest score": evaluation.by_largest_score}
     print_rows(
         ("decided by", "found", "precision", "recall", "F1", "cost"),
         ((name, each.n_found, *_decision(each)) for name, each in decisions.items()),
@@ -280,7 +283,7 @@ def _decimals(value: float | None) -> str | None:
 def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
     """What people are told first."""
     if isinstance(result, Evaluation):
-        told: dict[str, object] = {
+        figures: dict[str, object] = {
             "accuracy": _decimals(result.accuracy),
             "always the commonest class": _decimals(result.majority_accuracy),
             "mean recall (balanced)": _decimals(result.balanced_accuracy),
@@ -289,16 +292,16 @@ def _figures(result: Evaluation | RealEvaluation) -> dict[str, object]:
             "macro ROC AUC": _decimals(result.macro_roc_auc),
         }
         if result.top_k is not None:
-            told[f"among the {result.top_k} best"] = _decimals(result.top_k_accuracy)
-        told |= {"nodes judged": result.n_judged, "right": result.n_right}
+            figures[f"among the {result.top_k} best"] = _decimals(result.top_k_accuracy)
+        figures |= {"nodes judged": result.n_judged, "right": result.n_right}
     else:
-        told = {
+        figures = {
             "RMSE": None if result.rmse is None else f"{result.rmse:.6g}",
             "MAE": None if result.mae is None else f"{result.mae:.6g}",
             "R^2": None if result.r2 is None else f"{result.r2:.4f}",
             "nodes judged": result.n_judged,
         }
-    return told | {
+    return figures | {
         "left out, labeled": result.n_labeled,
         "left out, not in the graph": result.n_absent,
         "not reached by any label": result.n_unreachable,

@@ -95,13 +95,13 @@ def predict(
             points_format, kind = table_format(points, "FILE"), graph.settings.node_ids
             with points.open("rb") as file:
                 blocks = check(point_batches(file, points_format, kind))
-    told = predictor.batches(blocks)
+    batches = predictor.batches(blocks)
     meta = predictor.meta
     if output is None:
         say(f"predicted by {meta.model} (job {meta.job_id})")
-        print_bytes(encode(predictor.schema, told, Format.NDJSON if json else Format.CSV))
+        print_bytes(encode(predictor.schema, batches, Format.NDJSON if json else Format.CSV))
         return
-    write_table(output, predictor.schema, told)
+    write_table(output, predictor.schema, batches)
     n_points = sum(block.features.shape[0] for block in blocks)
     tell(
         f"wrote {n_points:,} predictions of {meta.model} to {output} (job {meta.job_id}, "

@@ -102,13 +102,13 @@ def estimate(
     values = _check_parameters(model, parameters, label_column)
     with open_home() as home:
         graph = home.graph(name)
-        found = Estimator.of(home).estimate(graph, model, values)
+        needs = Estimator.of(home).estimate(graph, model, values)
         cost = DeletionsCost.of(graph, home.settings)
     if json:
-        print_json({**asdict(found), "exact_deletions": cost})
+        print_json({**asdict(needs), "exact_deletions": cost})
     else:
-        _tell_estimate(found, cost)
-    if not found.fits:
+        _tell_estimate(needs, cost)
+    if not needs.fits:
         raise typer.Exit(1)
 
 
@@ -121,26 +121,28 @@ def _check_parameters(
     return values
 
 
-def _tell_estimate(found: Estimate, cost: DeletionsCost) -> None:
-    told: dict[str, object] = {
-        "model": found.model,
-        "input": found.input,
-        "nodes, edges": f"{found.n_nodes:,}, {found.n_edges:,}",
+def _tell_estimate(estimate: Estimate, cost: DeletionsCost) -> None:
+    facts: dict[str, object] = {
+        "model": estimate.model,
+        "input": estimate.input,
+        "nodes, edges": f"{estimate.n_nodes:,}, {estimate.n_edges:,}",
     }
-    if found.n_points is not None:
-        told["points, numbers each"] = f"{found.n_points:,}, {found.n_features:,}"
-    if found.gram_bytes is not None:
-        told["Gram matrix"] = f"{found.gram}, {found.precision}, {_size(found.gram_bytes)}"
-    needed = "-" if found.n_bytes is None else _size(found.n_bytes)
-    told["memory"] = f"{needed} of {_size(found.limit_bytes)}"
-    told["seconds"] = found.seconds
-    told["exact deletions"] = f"{'add' if cost.are_on else 'would add'} {cost}"
-    print_fields(told)
-    if found.seconds is None:
+    if estimate.n_points is not None:
+        facts["points, numbers each"] = f"{estimate.n_points:,}, {estimate.n_features:,}"
+    if estimate.gram_bytes is not None:
+        facts["Gram matrix"] = (
+            f"{estimate.gram}, {estimate.precision}, {_size(estimate.gram_bytes)}"
+        )
+    needed = "-" if estimate.n_bytes is None else _size(estimate.n_bytes)
+    facts["memory"] = f"{needed} of {_size(estimate.limit_bytes)}"
+    facts["seconds"] = estimate.seconds
+    facts["exact deletions"] = f"{'add' if cost.are_on else 'would add'} {cost}"
+    print_fields(facts)
+    if estimate.seconds is None:
         say("no equal solve tells how long it takes")
-    if found.message is not None:
-        verdict = "it may not fit" if found.fits else "it does not fit"
-        say(f"peewit: {verdict}: {found.message}")
+    if estimate.message is not None:
+        verdict = "it may not fit" if estimate.fits else "it does not fit"
+        say(f"peewit: {verdict}: {estimate.message}")
 
 
 def _size(n_bytes: int) -> str:
@@ -206,9 +208,9 @@ def _tell_details(result: Mapping[str, Any]) -> None:
 def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:
     """Predicted shares of classes, with their shares of the labels in brackets."""
     most = sorted(listed, key=lambda each: -each["predicted"])[:_SHARES_SHOWN]
-    told = [f"{each['label']} {each['predicted']:.1%} ({each['labels']:.1%})" for each in most]
+    shares = [f"{each['label']} {each['predicted']:.1%} ({each['labels']:.1%})" for each in most]
     more = f", and {n_classes - len(most)} classes more" if n_classes > len(most) else ""
-    return ", ".join(told) + more
+    return ", ".join(shares) + more
 
 
 def _worth(stats: Mapping[str, Any], *, details: bool) -> Iterator[str]:
@@ -221,8 +223,8 @@ def _worth(stats: Mapping[str, Any], *, details: bool) -> Iterator[str]:
             f"labels in {len(folds['folds'])} folds{before}"
         )
         if folds["always_kept"]:
-            kept = ", ".join(map(str, folds["always_kept"]))
-            yield f"of these classes no label was left out, as of one alone or suggested: {kept}"
+            names = ", ".join(map(str, folds["always_kept"]))
+            yield f"of these classes no label was left out, as of one alone or suggested: {names}"
     if (n_dropped := stats.get("n_labels_dropped")) is not None:
         yield (
             f"dropped {n_dropped:,} labels that the others contradict; `peewit labels doubtful` "

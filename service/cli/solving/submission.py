@@ -160,8 +160,8 @@ class _StatePrinter(LiveLine):
 
 def _how_far(job: Job) -> str:
     """Part of the job that is done, and the time left."""
-    told = [] if job.progress is None else [f"{job.progress:.0%} done"]
+    parts = [] if job.progress is None else [f"{job.progress:.0%} done"]
     if job.expected_end_at is not None:
         seconds = (job.expected_end_at - datetime.now(UTC)).total_seconds()
-        told.append(f"about {max(seconds, 0.0):.0f} s left")
-    return ", ".join(told)
+        parts.append(f"about {max(seconds, 0.0):.0f} s left")
+    return ", ".join(parts)

@@ -94,9 +94,9 @@ def predictions(
     return _predictions(*(yield from table_of(request)))
 
 
-def _all_of(graph: str, **asked: Any) -> Request:
+def _all_of(graph: str, **parameters: Any) -> Request:
     """What asks for all predictions; a flag that is not set is not said."""
-    said = {name: None if each is False else each for name, each in asked.items()}
+    said = {name: None if each is False else each for name, each in parameters.items()}
     return get("graphs", graph, "predictions", **said)
 
 
@@ -197,8 +197,8 @@ def prediction(
         label_column=label_column,
         coverage=coverage,
     )
-    found = yield from read(NodePrediction, request)
-    return replace(found, prediction=replace(found.prediction, node=node))
+    answer = yield from read(NodePrediction, request)
+    return replace(answer, prediction=replace(answer.prediction, node=node))
 
 
 def look_up(
@@ -217,7 +217,7 @@ def look_up(
     Every answer says which job it is of: name one where a new one may come in between.
     """
     for first in range(0, len(nodes), _NODES_PER_REQUEST):
-        asked = [plain(node) for node in nodes[first : first + _NODES_PER_REQUEST]]
+        part = [plain(node) for node in nodes[first : first + _NODES_PER_REQUEST]]
         request = Request(
             method="POST",
             path=path("graphs", graph, "predictions", verb="lookup"),
@@ -227,10 +227,10 @@ def look_up(
                 "label_column": label_column,
                 "coverage": coverage,
             },
-            json={"nodes": asked},
+            json={"nodes": part},
             is_repeatable=True,
         )
-        yield Item(_with_given_ids((yield from read(Lookup, request)), asked))
+        yield Item(_with_given_ids((yield from read(Lookup, request)), part))
 
 
 def predict(job: str, points: Sequence[Mapping[str, Any]] | TableLike) -> Call[Predictions]:
@@ -277,22 +277,22 @@ def sparsifier(graph: str, number: int | None = None) -> Call[Sparsifier]:
         The graph has no snapshot.
     """
     if number is None:
-        kept = yield from snapshots(graph)
-        if not kept:
+        all_snapshots = yield from snapshots(graph)
+        if not all_snapshots:
             raise NotYet(Refusal(title="No snapshot yet", detail=f"{graph!r} has no snapshot yet"))
-        number = kept[0].number
+        number = all_snapshots[0].number
     table = yield from snapshot_edges(graph, number)
     return Sparsifier(table=table, graph=graph, snapshot=number)
 
 
-def _with_given_ids(found: Lookup, asked: Sequence[NodeId]) -> Lookup:
+def _with_given_ids(lookup: Lookup, nodes: Sequence[NodeId]) -> Lookup:
     """The same with the caller's ids: JSON has integers above 2^53 as strings."""
-    named = {str(node): node for node in asked}
+    named = {str(node): node for node in nodes}
     return replace(
-        found,
-        predictions=tuple(replace(each, node=named[str(each.node)]) for each in found.predictions),
-        newer=tuple(named[str(node)] for node in found.newer),
-        unknown=tuple(named[str(node)] for node in found.unknown),
+        lookup,
+        predictions=tuple(replace(each, node=named[str(each.node)]) for each in lookup.predictions),
+        newer=tuple(named[str(node)] for node in lookup.newer),
+        unknown=tuple(named[str(node)] for node in lookup.unknown),
     )
 
 

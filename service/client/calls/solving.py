@@ -261,10 +261,10 @@ def solve_columns(
         What makes the answer for a column doubtful.
     """
     submitted = yield from submit_solve_columns(graph, label_columns, model, parameters)
-    found = {}
+    results = {}
     for column, each in zip(label_columns, submitted, strict=True):
-        found[column] = yield from _solved(graph, each, timeout, progress)
-    return found
+        results[column] = yield from _solved(graph, each, timeout, progress)
+    return results
 
 
 def _solved(
@@ -272,8 +272,8 @@ def _solved(
 ) -> Call[Predictions]:
     ended = yield from wait(submitted, timeout=timeout, progress=progress)
     column = ended.parameters.get("label_column") or ""
-    if told := warning_text(ended.result or {}, label_column=column, door="python"):
-        warnings.warn(f"job {ended.id} of {graph}: {told}", stacklevel=2)
+    if warning := warning_text(ended.result or {}, label_column=column, door="python"):
+        warnings.warn(f"job {ended.id} of {graph}: {warning}", stacklevel=2)
     return (yield from predictions(graph, job=ended.id))
 
 
@@ -286,12 +286,12 @@ def _submit(
     key: str | None,
 ) -> Call[Job]:
     named = {} if model is None else {"model": model}
-    given = {} if parameters is None else {"parameters": dict(parameters)}
+    body = {} if parameters is None else {"parameters": dict(parameters)}
     request = Request(
         method="POST",
         path=path("graphs", graph, "jobs"),
         headers={"Idempotency-Key": key or uuid4().hex},
-        json={"kind": kind, **named, **given, "priority": priority},
+        json={"kind": kind, **named, **body, "priority": priority},
         is_repeatable=True,
     )
     return (yield from read(Job, request))

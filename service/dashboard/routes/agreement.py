@@ -56,5 +56,5 @@ async def decide(
         )
 
     await run_in_threadpool(put)
-    asked = {"drawn": form.get("drawn", "random")} | ({"label_column": column} if column else {})
-    return back_to(f"/graphs/{graph.settings.name}/labels/agreement", **asked)
+    query = {"drawn": form.get("drawn", "random")} | ({"label_column": column} if column else {})
+    return back_to(f"/graphs/{graph.settings.name}/labels/agreement", **query)

@@ -158,15 +158,15 @@ def _listed(
 ) -> dict[str, Any]:
     """A page of the jobs of one graph, or of all."""
     graph_id = None if graph is None else graph.id
-    found = home.jobs.list(graph_id=graph_id, status=status, limit=PAGE_ROWS, page=page_id)
+    listed = home.jobs.list(graph_id=graph_id, status=status, limit=PAGE_ROWS, page=page_id)
     if graph is None:
         names = {each.id: each.settings.name for each in home.catalog.list()}
         names |= {each.graph_id: each.name for each in home.catalog.outdated()}
     else:
         names = {graph.id: graph.settings.name}
     return {
-        "jobs": found.jobs,
-        "next_page": found.next_page,
+        "jobs": listed.jobs,
+        "next_page": listed.next_page,
         "names": names,
         "status": status,
         "graph": graph,
@@ -188,19 +188,19 @@ def submit_solve(
 
 def _runs(graph: GraphRecord, home: ServedHome) -> list[Run]:
     """Recent solves that succeeded."""
-    found = home.jobs.list(graph_id=graph.id, status=JobStatus.SUCCEEDED, limit=PAGE_ROWS)
-    return [Run.of(job) for job in found.jobs if job.kind == "solve"]
+    listed = home.jobs.list(graph_id=graph.id, status=JobStatus.SUCCEEDED, limit=PAGE_ROWS)
+    return [Run.of(job) for job in listed.jobs if job.kind == "solve"]
 
 
 def _parameters(text: str) -> dict[str, Any]:
     """Parameters of ``name=value`` lines; values are JSON where they can be, else text."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for line in filter(None, (each.strip() for each in text.splitlines())):
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
             raise InvalidArgument(f"parameters must be lines of name=value, got {line!r}")
-        found[name] = value_of(value)
-    return found
+        parameters[name] = value_of(value)
+    return parameters
 
 
 def value_of(text: str) -> Any:

@@ -22,17 +22,17 @@ _CONFIDENCE: Final = 0.9
 
 
 @router.get("/graphs/{graph}/predictions/sets", dependencies=[viewing("read")])
-def show_sets(request: Request, graph: GraphHere, home: HomeHere, asked: Asked) -> Response:
+def show_sets(request: Request, graph: GraphHere, home: HomeHere, query: Asked) -> Response:
     """What sets of labels promise; counted once for each coverage of a file."""
-    job = predicting_job(graph, home, asked.job)
+    job = predicting_job(graph, home, query.job)
     file = home.predictions.open(job)
-    sets, summaries = asked.sets(file), request.app.state.summaries
+    sets, summaries = query.sets(file), request.app.state.summaries
     return page(
         request,
         "sets.html",
         graph=graph,
         job=job,
-        asked=asked,
+        asked=query,
         n_classes=len(file.meta.class_names),
         most_classes=MAX_SCORE_COLUMNS,
         found=None if sets is None else summaries.sets(sets),
@@ -40,18 +40,18 @@ def show_sets(request: Request, graph: GraphHere, home: HomeHere, asked: Asked) 
 
 
 @router.get("/graphs/{graph}/predictions/abstention", dependencies=[viewing("read")])
-def show_abstention(request: Request, graph: GraphHere, home: HomeHere, asked: Asked) -> Response:
+def show_abstention(request: Request, graph: GraphHere, home: HomeHere, query: Asked) -> Response:
     """From which score on few predictions are wrong, and the curve of errors."""
-    job = predicting_job(graph, home, asked.job)
+    job = predicting_job(graph, home, query.job)
     file = home.predictions.open(job)
     summaries: Summaries = request.app.state.summaries
-    found = missing = None
+    abstention = missing = None
     if file.meta.score == "probability":
         try:
-            found = summaries.abstention(
+            abstention = summaries.abstention(
                 file,
-                max_error=asked.max_error or _MAX_ERROR,
-                confidence=asked.confidence or _CONFIDENCE,
+                max_error=query.max_error or _MAX_ERROR,
+                confidence=query.confidence or _CONFIDENCE,
             )
         except NotCrossValidated as error:
             missing = str(error)
@@ -60,9 +60,9 @@ def show_abstention(request: Request, graph: GraphHere, home: HomeHere, asked: A
         "abstention.html",
         graph=graph,
         job=job,
-        asked=asked,
+        asked=query,
         meta=file.meta,
-        found=found,
+        found=abstention,
         missing=missing,
     )
 
@@ -77,7 +77,7 @@ def show_doubtful(
     k: Annotated[int, Query(ge=1, le=MAX_DOUBTFUL)] = PAGE_ROWS,
 ) -> Response:
     """Labels that the others contradict, the most improbable first."""
-    job = file = found = missing = None
+    job = file = doubtful = missing = None
     try:
         job = predicting_job(graph, home, job_id, None if job_id else column)
     except PredictionsNotFound:
@@ -88,10 +88,10 @@ def show_doubtful(
         column = file.meta.label_column
         if file.meta.score != "value":
             try:
-                found = doubtful_labels(file, k=k)
+                doubtful = doubtful_labels(file, k=k)
             except NotCrossValidated as error:
                 missing = str(error)
-    rows = [each for each in found.labels if each.behind > 0.0] if found else []
+    rows = [each for each in doubtful.labels if each.behind > 0.0] if doubtful else []
     names = [str(each.node) for each in rows]
     return page(
         request,
@@ -102,10 +102,10 @@ def show_doubtful(
         job_id=job_id,
         job=job,
         file=file,
-        found=found,
+        found=doubtful,
         missing=missing,
         rows=rows,
         present=home.labels.of_nodes(graph.id, names, column=column),
         k=k,
-        more=min(k + PAGE_ROWS, MAX_DOUBTFUL) if found and len(found.labels) == k else None,
+        more=min(k + PAGE_ROWS, MAX_DOUBTFUL) if doubtful and len(doubtful.labels) == k else None,
     )

@@ -119,13 +119,13 @@ async def label_one(
             question = show_again(current, home, question, strategy, caller, column)
             return _card(request, current, home, strategy, skipped, column, question=question)
         value = home.labels.typed(graph.id, label, column=column)
-        given, before = UploadedLabels(nodes=[node], labels=[value]), None
+        as_table, before = UploadedLabels(nodes=[node], labels=[value]), None
         is_second = is_second or _is_of_another(last, caller)
         if not is_second:
             try:
                 home.labeling.put(
                     graph,
-                    {column: given},
+                    {column: as_table},
                     origin=origin,
                     annotator=caller.annotator,
                     after_seq=events[0].seq if events else 0,
@@ -134,7 +134,7 @@ async def label_one(
             except LabeledMeanwhile:
                 is_second = True
         if is_second:
-            home.second_opinions.answer(graph, given, annotator=caller.annotator, column=column)
+            home.second_opinions.answer(graph, as_table, annotator=caller.annotator, column=column)
         done = {
             "node": name,
             "label": value,
@@ -156,10 +156,10 @@ async def retry_embedding(
     form = await form_of(request)
     submit = partial(home.suggester.submit_embedding, owner=caller.name)
     await run_in_threadpool(submit, graph)
-    asked = {"strategy": form.get("strategy", "coverage")}
+    query = {"strategy": form.get("strategy", "coverage")}
     if column := form.get("label_column", ""):
-        asked[LABEL_COLUMN] = column
-    return back_to(f"/graphs/{graph.settings.name}/label-next", **asked)
+        query[LABEL_COLUMN] = column
+    return back_to(f"/graphs/{graph.settings.name}/label-next", **query)
 
 
 @router.post("/graphs/{graph}/label-next/auto-solve", dependencies=[viewing("admin")])
@@ -227,9 +227,9 @@ def _take_back(
     _require_same(last, str(node), label)
     if before := form.get("before", ""):
         value = home.labels.typed(graph.id, before, column=column)
-        given = {column: UploadedLabels(nodes=[node], labels=[value])}
+        of_columns = {column: UploadedLabels(nodes=[node], labels=[value])}
         origin = origin_in(form.get("origin_before", "given"))
-        home.labeling.put(graph, given, origin=origin, annotator=caller.annotator)
+        home.labeling.put(graph, of_columns, origin=origin, annotator=caller.annotator)
     else:
         home.labeling.delete(graph, [node], column=column, annotator=caller.annotator)
 
@@ -304,10 +304,12 @@ def _effect(request: Request, graph: GraphRecord, home: ServedHome, column: str)
         for job in home.jobs.list(graph_id=graph.id, status=status, limit=5).jobs
         if job.kind == "solve" and is_of_column(job)
     ]
-    kept = list(filter(is_of_column, home.predictions.store.kept(graph.id)))
+    with_predictions = list(filter(is_of_column, home.predictions.store.kept(graph.id)))
     summaries: Summaries = request.app.state.summaries
-    newest = kept[0] if kept else None
-    earlier = next((job for job in kept[1:] if newest and job.model == newest.model), None)
+    newest = with_predictions[0] if with_predictions else None
+    earlier = next(
+        (job for job in with_predictions[1:] if newest and job.model == newest.model), None
+    )
     change = summary = None
     if newest is not None:
         file = home.predictions.open(newest)

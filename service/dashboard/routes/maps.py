@@ -137,10 +137,10 @@ def map_state(graph: GraphRecord, home: ServedHome) -> Mapping[str, Any]:
     }
 
 
-def _column(graph: GraphRecord, home: ServedHome, asked: str | None) -> str:
+def _column(graph: GraphRecord, home: ServedHome, named: str | None) -> str:
     """The column of labels asked for, else the first with predictions."""
-    if asked is not None:
-        return asked
+    if named is not None:
+        return named
     try:
         home.predictions.find(graph)
     except PredictionsNotFound:

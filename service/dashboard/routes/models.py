@@ -71,13 +71,13 @@ def show_models(request: Request, answers: Answered, graph: GraphName = "") -> R
 @router.get("/models/{model}", dependencies=[viewing("read")])
 def show_model(request: Request, model: str, home: HomeHere, graph: GraphName = "") -> Response:
     """One model: its parameters, and a form that solves with it; the address may set some."""
-    found, parameters, options = _model(model)
+    shown, parameters, options = _model(model)
     query = request.query_params
     return page(
         request,
         "model.html",
-        model=found,
-        line=line_of(found.name),
+        model=shown,
+        line=line_of(shown.name),
         parts=[("Parameters", parameters), ("Ask for more than labels", options)],
         graphs=[each for each in home.catalog.list() if each.progress.snapshot is not None],
         graph_name=graph,
@@ -106,12 +106,12 @@ async def solve(request: Request, model: str, home: HomeHere, caller: CallerHere
 
 
 def _model(name: str) -> tuple[Model, list[Parameter], list[Parameter]]:
-    found = _models().get(name)
-    if found is None:
+    of_name = _models().get(name)
+    if of_name is None:
         raise HTTPException(
             HTTPStatus.NOT_FOUND, f"there is no model {name!r}; the page Models has all of them"
         )
-    return found
+    return of_name
 
 
 @cache

@@ -133,24 +133,24 @@ def _form(
 
 def _given(form: Mapping[str, str]) -> dict[str, Any]:
     """The typed settings of a form; raises BadArgument."""
-    given: dict[str, Any] = {"name": form.get("name", "").strip()}
+    fields: dict[str, Any] = {"name": form.get("name", "").strip()}
     if node_ids := form.get("node_ids"):
-        given["node_ids"] = node_ids
+        fields["node_ids"] = node_ids
     for each in (*_MAIN, *FOLDED):
         text = form.get(each.name, "").strip()
         if each.kind == "check":
-            given[each.name] = bool(text)
+            fields[each.name] = bool(text)
         elif text:
-            given[each.name] = _number(each.name, text, each.kind)
-    given["auto_solve"] = {"model": DEFAULT_MODEL} if given["auto_solve"] else None
+            fields[each.name] = _number(each.name, text, each.kind)
+    fields["auto_solve"] = {"model": DEFAULT_MODEL} if fields["auto_solve"] else None
     for part in (_WINDOW, _EVERY):
-        values = {name: given.pop(name) for name in list(given) if name.startswith(part)}
+        values = {name: fields.pop(name) for name in list(fields) if name.startswith(part)}
         of_part = {name.removeprefix(part): value for name, value in values.items()}
         if of_part.keys() - {"by"}:
-            given[part.removesuffix(".")] = of_part
-    if "window" in given and given.get("deletions") == "off":
-        del given["deletions"]  # the form's default; a window implies exact ones
-    return given
+            fields[part.removesuffix(".")] = of_part
+    if "window" in fields and fields.get("deletions") == "off":
+        del fields["deletions"]  # the form's default; a window implies exact ones
+    return fields
 
 
 def _number(name: str, text: str, kind: str) -> Any:

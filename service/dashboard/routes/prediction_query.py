@@ -101,15 +101,15 @@ def predicting_job(
         return home.predictions.find(graph, job_id=job_id, column=column)
     except PredictionsNotFound:
         is_any = job_id is None and column is None
-        kept = home.predictions.store.kept(graph.id) if is_any else []
-        if not kept:
+        with_predictions = home.predictions.store.kept(graph.id) if is_any else []
+        if not with_predictions:
             raise
-        return kept[0]
+        return with_predictions[0]
 
 
 def _label_in(file: PredictionFile, text: str) -> str | int | None:
     """The class with this text; without one the text, which no row has."""
     if not text:
         return None
-    found = class_named(file, text)
-    return text if found is None else found
+    label = class_named(file, text)
+    return text if label is None else label

@@ -73,31 +73,31 @@ def show_predictions(
     request: Request,
     graph: GraphHere,
     home: HomeHere,
-    asked: Asked,
+    query: Asked,
     first: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """The latest predictions, or those of one job."""
     try:
-        file = home.predictions.open(predicting_job(graph, home, asked.job))
+        file = home.predictions.open(predicting_job(graph, home, query.job))
     except PredictionsNotFound:
-        if asked.job is not None:
+        if query.job is not None:
             raise
         return page(request, "no_predictions.html", graph=graph)
-    wanted = asked.wanted(file)
-    if asked.sort:
+    wanted = query.wanted(file)
+    if query.sort:
         with refusing():
-            found, following = sorted_page(
+            page_rows, following = sorted_page(
                 file,
                 wanted,
-                asked.sort,
-                is_reversed=bool(asked.reverse),
+                query.sort,
+                is_reversed=bool(query.reverse),
                 first=first,
                 limit=PAGE_ROWS,
             )
     else:
-        found, following = rows(file, wanted, first=first, limit=PAGE_ROWS)
-    sets = asked.sets(file)
-    predictions: list[Any] = file.lookup(found)
+        page_rows, following = rows(file, wanted, first=first, limit=PAGE_ROWS)
+    sets = query.sets(file)
+    predictions: list[Any] = file.lookup(page_rows)
     if sets is not None:
         predictions = [sets.of_node(each) for each in predictions]
     names = [str(each["node"]) for each in predictions]
@@ -107,7 +107,7 @@ def show_predictions(
         "predictions.html",
         graph=graph,
         file=file,
-        asked=asked,
+        asked=query,
         sets=sets,
         predictions=predictions,
         labels=labels,
@@ -143,13 +143,13 @@ def show_summary(
 
 @router.get("/graphs/{graph}/predictions/download", dependencies=[viewing("read")])
 async def download(
-    graph: GraphHere, home: HomeHere, table_format: ChosenFormat, asked: Asked
+    graph: GraphHere, home: HomeHere, table_format: ChosenFormat, query: Asked
 ) -> Response:
     """The rows of the page, in its order.
 
     It is written to the disk first unless it is huge, so that browsers know how far they are.
     """
-    answer, n_nodes = await run_in_threadpool(_table, graph, home, table_format, asked)
+    answer, n_nodes = await run_in_threadpool(_table, graph, home, table_format, query)
     disposition = answer.headers["Content-Disposition"]
     answer.headers["Content-Disposition"] = disposition.replace("inline", "attachment", 1)
     if n_nodes <= _MOST_MEASURED and isinstance(answer, StreamingResponse):
@@ -158,11 +158,11 @@ async def download(
 
 
 def _table(
-    graph: GraphRecord, home: ServedHome, table_format: Format, asked: PredictionQuery
+    graph: GraphRecord, home: ServedHome, table_format: Format, query: PredictionQuery
 ) -> tuple[Response, int]:
     """The answer to a download, and the number of nodes."""
-    file = home.predictions.open(predicting_job(graph, home, asked.job))
-    return table_response(_rows(graph, file, asked), table_format, None), file.n_nodes
+    file = home.predictions.open(predicting_job(graph, home, query.job))
+    return table_response(_rows(graph, file, query), table_format, None), file.n_nodes
 
 
 async def _measure(answer: StreamingResponse, home: Path) -> None:
@@ -201,8 +201,8 @@ def show_node(
     if not node:
         return back_to(f"/graphs/{graph.settings.name}/predictions")
     query = PredictionQuery(job=job_id, coverage=coverage)
-    asked = str(node_of(node, graph, home, name="id"))
-    return page(request, "node.html", **node_values(request, graph, home, asked, query))
+    shown = str(node_of(node, graph, home, name="id"))
+    return page(request, "node.html", **node_values(request, graph, home, shown, query))
 
 
 @router.get("/graphs/{graph}/node/reasons", dependencies=[viewing("read")])
@@ -214,16 +214,20 @@ def show_reasons(
     job_id: JobId = None,
 ) -> Response:
     """The labels that speak for the prediction of one node."""
-    asked = node_id(node, graph.settings.node_ids, name="id")
+    its_id = node_id(node, graph.settings.node_ids, name="id")
     file = home.predictions.open(predicting_job(graph, home, job_id))
     snapshots = SnapshotStore(home.paths(graph).snapshots)
-    found, refusal = None, None
+    reasons, refusal = None, None
     try:
         with refusing():
-            found = node_reasons(home.predictions, snapshots, graph, file, asked, k=_REASONS_SHOWN)
+            reasons = node_reasons(
+                home.predictions, snapshots, graph, file, its_id, k=_REASONS_SHOWN
+            )
     except (ReasonsNotKept, SnapshotNotFound) as error:
         refusal = str(error)
-    return piece(request, "reasons.html", graph=graph, job_id=job_id, found=found, refusal=refusal)
+    return piece(
+        request, "reasons.html", graph=graph, job_id=job_id, found=reasons, refusal=refusal
+    )
 
 
 @router.get("/graphs/{graph}/item", dependencies=[viewing("read")])
@@ -235,10 +239,10 @@ def get_item(
 ) -> Response:
     """The picture or text of a node, which can do nothing: no script of it runs."""
     is_erased = node in home.manifest.hidden.of(graph).names
-    found = None if is_erased else _item(request, graph, node)
-    if found is None:
+    item = None if is_erased else _item(request, graph, node)
+    if item is None:
         raise NodeNotFound(f"there is no picture or text of {node!r}")
-    return FileResponse(found.path, media_type=found.media_type, headers=_ITEM_HEADERS)
+    return FileResponse(item.path, media_type=item.media_type, headers=_ITEM_HEADERS)
 
 
 def node_values(
@@ -255,10 +259,10 @@ def node_values(
     The label is of ``column``, else of the column of the shown predictions. Raises `BadUpload` or
     `NodeNotFound` for an id that is none of this graph.
     """
-    asked = node_id(node, graph.settings.node_ids, name="id")
-    dense = int(home.nodes.lookup(graph, node_array([asked], graph.settings.node_ids))[0])
+    its_id = node_id(node, graph.settings.node_ids, name="id")
+    dense = int(home.nodes.lookup(graph, node_array([its_id], graph.settings.node_ids))[0])
     if dense < 0:
-        raise NodeNotFound(f"graph {graph.settings.name} has no node {asked!r}")
+        raise NodeNotFound(f"graph {graph.settings.name} has no node {its_id!r}")
     try:
         job = predicting_job(graph, home, query.job, column)
         file: PredictionFile | None = home.predictions.open(job)
@@ -276,16 +280,16 @@ def node_values(
             prediction = sets.of_node(prediction)
     return {
         "graph": graph,
-        "node": str(asked),
-        "item": _item(request, graph, str(asked)),
+        "node": str(its_id),
+        "item": _item(request, graph, str(its_id)),
         "file": file,
         "job_id": query.job,
         "sets": sets,
         "prediction": prediction,
         "scores": _scores(prediction),
         "column": column,
-        "label": home.labels.of_nodes(graph.id, [str(asked)], column=column).get(str(asked)),
-        "events": home.labels.history(graph.id, column=column, node=str(asked), limit=10),
+        "label": home.labels.of_nodes(graph.id, [str(its_id)], column=column).get(str(its_id)),
+        "events": home.labels.history(graph.id, column=column, node=str(its_id), limit=10),
         "around": around,
         "neighbors": neighbors,
         "drawing": None if around is None else SmallGraph.of(around),
@@ -300,12 +304,12 @@ def class_colors(file: PredictionFile | None) -> dict[str, int]:
     return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
 
 
-def _rows(graph: GraphRecord, file: PredictionFile, asked: PredictionQuery) -> Rows:
+def _rows(graph: GraphRecord, file: PredictionFile, query: PredictionQuery) -> Rows:
     """A table for people of the rows asked for, with sets in place of p-values."""
-    sets, schema = asked.sets(file), file.schema
+    sets, schema = query.sets(file), file.schema
     with refusing():
         batches = ordered_rows(
-            file, asked.wanted(file), sort=asked.sort or None, is_reversed=bool(asked.reverse)
+            file, query.wanted(file), sort=query.sort or None, is_reversed=bool(query.reverse)
         )
     if sets is not None:
         batches, schema = sets.with_sets(batches), sets.schema
@@ -324,8 +328,8 @@ def _rows(graph: GraphRecord, file: PredictionFile, asked: PredictionQuery) -> R
 def _scores(prediction: Mapping[str, Any] | None) -> list[tuple[str, float]]:
     """Classes and their scores, best first."""
     scores = None if prediction is None else prediction["scores"]
-    found = [(name, float(score)) for name, score in (scores or {}).items()]
-    return sorted(found, key=lambda each: -each[1])
+    pairs = [(name, float(score)) for name, score in (scores or {}).items()]
+    return sorted(pairs, key=lambda each: -each[1])
 
 
 def _around(
@@ -364,12 +368,12 @@ def _neighbors(
     names: list[str | int] = ids.take(pa.array(around.neighbors)).to_pylist()
     labels = home.labels.of_nodes(graph.id, [str(name) for name in names], column=column)
     is_old = around.neighbors < (0 if file is None else file.n_nodes)
-    found = iter([] if file is None else file.lookup(around.neighbors[is_old]))
+    predictions = iter([] if file is None else file.lookup(around.neighbors[is_old]))
     return [
         Neighbor(
             node=name,
             weight=weight,
-            prediction=next(found) if each else None,
+            prediction=next(predictions) if each else None,
             label=labels.get(str(name)),
             has_picture=(item := _item(request, graph, str(name))) is not None and item.is_picture,
         )

@@ -27,16 +27,16 @@ from peewit.solvers.models.left_out.label_sample import DOUBT
 def tell_variance(solving: Solving) -> None:
     """Add the posterior variance of the Gaussian field."""
     answer, watch = solving.answer, solving.watch
-    found = posterior_variance(
+    variance = posterior_variance(
         answer.snapshot.graph,
         answer.labels,
         graph_penalty=float(answer.solution.stats["graph_penalty"]),
         progress=watch.progress,
         cancelled=watch.cancelled,
     )
-    solving.assessment.variance = found.variance
-    figures = {"relative_error": found.relative_error, "n_probes": found.n_probes}
-    solving.assessment.note("variance", figures, found.status)
+    solving.assessment.variance = variance.variance
+    figures = {"relative_error": variance.relative_error, "n_probes": variance.n_probes}
+    solving.assessment.note("variance", figures, variance.status)
 
 
 def share_out(solving: Solving) -> None:
@@ -44,11 +44,11 @@ def share_out(solving: Solving) -> None:
     answer = solving.answer
     model, labels = cast(LinearModel, answer.model), as_classes(answer.labels)
     try:
-        found = label_shares(model, answer.prepared, labels, answer.solution, solving.watch)
+        shares = label_shares(model, answer.prepared, labels, answer.solution, solving.watch)
     except Stopped:
         raise StoppedEarly from None
-    solving.assessment.label_shares = found.shares
-    solving.assessment.note("label_shares", {"largest_miss": found.largest_miss}, found.status)
+    solving.assessment.label_shares = shares.shares
+    solving.assessment.note("label_shares", {"largest_miss": shares.largest_miss}, shares.status)
 
 
 def leave_out(solving: Solving) -> None:
@@ -57,90 +57,91 @@ def leave_out(solving: Solving) -> None:
     Raises ValueError if there are more folds than labels that can be left out.
     """
     answer, assessment, watch = solving.first, solving.assessment, solving.watch
-    labels, judged, options = answer.labels, answer.judged, solving.options
+    labels, judging, options = answer.labels, answer.judged, solving.options
     values = _p_values(answer, options.sets) if isinstance(labels, Labels) else None
-    found = cross_validate(
+    folds = cross_validate(
         answer.model,
         answer.prepared,
         labels,
-        n_folds=judged.n_folds,
-        may_leave_out=judged.may_leave_out,
+        n_folds=judging.n_folds,
+        may_leave_out=judging.may_leave_out,
         start=answer.solution,
         on_fold=None if values is None else values.add,
         progress=watch.progress,
         cancelled=watch.cancelled,
     )
-    assessment.figures["n_suggested"] = judged.n_suggested
-    if judged.told is not None:
-        assessment.warnings.append(judged.told)
-    figures = {each.name: getattr(found, each.name) for each in fields(found)}
+    assessment.figures["n_suggested"] = judging.n_suggested
+    if judging.warning is not None:
+        assessment.warnings.append(judging.warning)
+    figures = {each.name: getattr(folds, each.name) for each in fields(folds)}
     figure, _ = figures.pop("figure"), figures.pop("fold")
     assessment.left_out_scores = figures.pop("scores")
-    assessment.note("cross_validation", {figure: figures.pop("mean"), **figures}, found.status)
+    assessment.note("cross_validation", {figure: figures.pop("mean"), **figures}, folds.status)
     if isinstance(labels, Labels):
-        _probabilities(answer.model, labels, found, assessment, asked=options.probabilities)
+        _probabilities(answer.model, labels, folds, assessment, is_wished=options.probabilities)
         calibrated = assessment.left_out_scores
         if assessment.calibration is not None and calibrated is not None:
-            assessment.figures["cross_validation"] |= _accuracy(labels, found, calibrated)
+            assessment.figures["cross_validation"] |= _accuracy(labels, folds, calibrated)
     if values is not None:
         assessment.p_values = values.values(answer.solution.reachable)
         assessment.figures["sets"] = {
-            "n_folds": judged.n_folds,
+            "n_folds": judging.n_folds,
             "groups": values.groups.tolist(),
             "n_compared": values.n_compared.tolist(),
             "unpromised": values.unpromised.tolist(),
         }
 
 
-def _p_values(answer: Answered, asked: str) -> ConformalPValues | None:
+def _p_values(answer: Answered, wished: str) -> ConformalPValues | None:
     labels = answer.labels
-    if asked == "off" or not isinstance(labels, Labels):
+    if wished == "off" or not isinstance(labels, Labels):
         return None
     is_random = float(answer.solution.stats.get("sample_p_value", 1.0)) >= DOUBT
-    if asked == "auto" and not is_random:  # of each class they may still be a random sample
-        asked = "by-class"
+    if wished == "auto" and not is_random:  # of each class they may still be a random sample
+        wished = "by-class"
     return ConformalPValues(
         labels=labels,
         n_nodes=len(answer.solution.reachable),
-        groups=groups_of(labels, cast(SetKind, asked), answer.judged.may_leave_out),
+        groups=groups_of(labels, cast(SetKind, wished), answer.judged.may_leave_out),
         score_kind=answer.model.judged.score_kind,
     )
 
 
 def _probabilities(
-    model: Model, labels: Labels, found: CrossValidation, assessment: Assessment, *, asked: bool
+    model: Model, labels: Labels, folds: CrossValidation, assessment: Assessment, *, is_wished: bool
 ) -> None:
     """Calibrate scores if asked for, and note how true probabilities are."""
-    scores = found.scores
+    scores = folds.scores
     if scores is None:
         return
     known = np.flatnonzero(np.isfinite(scores).all(axis=1))
     classes = labels.classes[known]
-    if asked and not model.is_calibrated:
-        judged = fitted_without_fold(scores[known], classes, found.fold[known])
+    if is_wished and not model.is_calibrated:
+        left_out = fitted_without_fold(scores[known], classes, folds.fold[known])
         assessment.calibration = Calibration.fitted(scores[known], classes)
         assessment.left_out_scores = scores.copy()
-        assessment.left_out_scores[known] = judged
+        assessment.left_out_scores[known] = left_out
     elif model.score_kind == "probability":
-        judged = scores[known].astype(np.float64)
+        left_out = scores[known].astype(np.float64)
     else:
         return
-    tell_calibration(assessment, judged, classes, is_calibrated=model.is_calibrated or asked)
+    tell_calibration(assessment, left_out, classes, is_calibrated=model.is_calibrated or is_wished)
 
 
 def tell_calibration(
-    assessment: Assessment, judged: RealArray, classes: Int64Array, *, is_calibrated: bool
+    assessment: Assessment, left_out: RealArray, classes: Int64Array, *, is_calibrated: bool
 ) -> None:
     """Note how true the probabilities of labels left out are."""
-    truth = CalibrationMetrics.of(judged, classes)
+    truth = CalibrationMetrics.of(left_out, classes)
     assessment.figures["calibration"] = plain(
         {**asdict(truth), "n_left_out": classes.size, "is_calibrated": is_calibrated}
     )
 
 
-def _accuracy(labels: Labels, found: CrossValidation, scores: Float32Array) -> dict[str, Any]:
+def _accuracy(labels: Labels, validation: CrossValidation, scores: Float32Array) -> dict[str, Any]:
     """Accuracy of calibrated scores of labels left out, of all and by fold."""
-    was_left_out = found.fold >= 0
+    was_left_out = validation.fold >= 0
     is_right = (scores.argmax(axis=1) == labels.classes) & np.isfinite(scores).all(axis=1)
-    folds = [float(is_right[found.fold == number].mean()) for number in range(len(found.folds))]
+    n_folds = len(validation.folds)
+    folds = [float(is_right[validation.fold == number].mean()) for number in range(n_folds)]
     return {"accuracy": float(is_right[was_left_out].mean()), "folds": folds}

@@ -79,7 +79,7 @@ def judge(solving: Solving) -> None:
         )
     if reads_all and solving.answer.labels is answer.labels:
         answer = solving.answer
-    solving.judgement = told = judged(
+    solving.judgement = judgement = judged(
         answer,
         assessment,
         solving.is_random,
@@ -91,10 +91,10 @@ def judge(solving: Solving) -> None:
     )
     if thinning is None:
         return
-    if told is not None and not reads_all:
-        if thinning.is_much and told["are_all_random"] and not told["biases"]:
+    if judgement is not None and not reads_all:
+        if thinning.is_much and judgement["are_all_random"] and not judgement["biases"]:
             solution = replace(solution, warnings=without_blame(solution.warnings))
-        least = least_right(told, is_tested="sample_p_value" in solution.stats)
+        least = least_right(judgement, is_tested="sample_p_value" in solution.stats)
         if least is not None:
             solving.thinning = thinning = thinning.where_right(least)
     solving.take(replace(solution, stats={**solution.stats, "thinning_share": thinning.share}))
@@ -132,8 +132,8 @@ def judged(
         return None
     is_random = can_be_left_out(labels) & is_random
     n_random = int(np.count_nonzero(is_random))
-    told: dict[str, Any] = {"n_random": n_random, "is_measured": True, "only_random": False}
-    told["are_all_random"] = n_random == int(np.count_nonzero(can_be_left_out(labels)))
+    judgement: dict[str, Any] = {"n_random": n_random, "is_measured": True, "only_random": False}
+    judgement["are_all_random"] = n_random == int(np.count_nonzero(can_be_left_out(labels)))
     tells_itself = "loo_accuracy" in stats and "unjudged_share" not in stats
     if answer.judged.n_suggested:  # the model has counted suggested labels, too
         tells_itself = False
@@ -151,8 +151,8 @@ def judged(
     if seen is not None:
         of_random = seen.of(is_random)
         if of_random.rows.places.size >= LEAST_RANDOM:
-            seen, told["only_random"] = of_random, True
-            looked = told["are_all_random"] and "sample_p_value" in stats
+            seen, judgement["only_random"] = of_random, True
+            looked = judgement["are_all_random"] and "sample_p_value" in stats
             biases = biases if looked else _biases(answer, labels, seen)
             sample = "biased" if biases else "random"
         accuracy, n_left_out = float(seen.is_right(labels).mean()), seen.rows.places.size
@@ -164,34 +164,40 @@ def judged(
         accuracy, n_left_out = float(stats["loo_accuracy"]), int(stats["loo_labels"])
     else:
         accuracy, n_left_out = 0.0, 0
-        told["is_measured"] = holds_out
-    if is_thinned and biases == ("shares",) and (told["only_random"] or told["are_all_random"]):
+        judgement["is_measured"] = holds_out
+    if (
+        is_thinned
+        and biases == ("shares",)
+        and (judgement["only_random"] or judgement["are_all_random"])
+    ):
         sample, biases = "untested", ()
     if not is_settled and sample == "random":
         sample = "untested"
-    told |= {"sample": sample, "biases": list(biases)}
+    judgement |= {"sample": sample, "biases": list(biases)}
     if n_left_out == 0:
-        return {**told, "accuracy": None, "n_left_out": 0}
-    found = LeftOutAccuracy.of(
+        return {**judgement, "accuracy": None, "n_left_out": 0}
+    left_out = LeftOutAccuracy.of(
         labels,
         accuracy,
         n_left_out,
         is_random=sample == "random",
         classes=None if seen is None else labels.classes[seen.rows.places],
     )
-    return told | asdict(found)
+    return judgement | asdict(left_out)
 
 
-def least_right(told: Mapping[str, Any], *, is_tested: bool) -> float | None:
+def least_right(judgement: Mapping[str, Any], *, is_tested: bool) -> float | None:
     """Lower bound on the share of nodes that are right, by a `judged` result; None if unknown.
 
     Labels not known to be random need enough left out, and tests that contradict nothing.
     """
-    if told["biases"] or told["n_left_out"] < LEAST_RANDOM:
+    if judgement["biases"] or judgement["n_left_out"] < LEAST_RANDOM:
         return None
-    if told["sample"] == "random":
-        return cast(float, told["low"])
-    return accuracy_interval(told["accuracy"], told["n_left_out"])[0] if is_tested else None
+    if judgement["sample"] == "random":
+        return cast(float, judgement["low"])
+    return (
+        accuracy_interval(judgement["accuracy"], judgement["n_left_out"])[0] if is_tested else None
+    )
 
 
 def _left_out_before(answer: Answered, assessment: Assessment) -> _Seen | None:
@@ -229,7 +235,7 @@ def _held_out(
     if n_folds < 2:
         return None
     fold, _ = deal_folds(labels, n_folds, 0, may_leave_out)
-    found = answer.model.judged.solve_without(
+    others = answer.model.judged.solve_without(
         answer.prepared,
         labels,
         fold,
@@ -237,16 +243,16 @@ def _held_out(
         progress=watch.progress,
         cancelled=watch.cancelled,
     )
-    if found.status is Status.CANCELLED:
+    if others.status is Status.CANCELLED:
         raise StoppedEarly
     if correct is not None:
-        found = correct(found, labels.subset(np.flatnonzero(fold != 0)))
+        others = correct(others, labels.subset(np.flatnonzero(fold != 0)))
     places = np.flatnonzero(fold == 0)
     nodes = labels.nodes[places]
     rows = LeftOut(
-        places=places, scores=found.scores[nodes], reachable=np.asarray(found.reachable[nodes])
+        places=places, scores=others.scores[nodes], reachable=np.asarray(others.reachable[nodes])
     )
-    return _Seen(rows=rows, answer=found)
+    return _Seen(rows=rows, answer=others)
 
 
 def _biases(answer: Answered, labels: Labels, seen: _Seen) -> tuple[Bias, ...]:
@@ -268,6 +274,6 @@ def _biases(answer: Answered, labels: Labels, seen: _Seen) -> tuple[Bias, ...]:
 def _winners(scores: FloatArray) -> FloatArray:
     """One-hot rows of the largest scores."""
     winners: Int64Array = scores.argmax(axis=1)
-    found: FloatArray = np.zeros(scores.shape)
-    found[np.arange(len(scores)), winners] = 1.0
-    return found
+    one_hot: FloatArray = np.zeros(scores.shape)
+    one_hot[np.arange(len(scores)), winners] = 1.0
+    return one_hot

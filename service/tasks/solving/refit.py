@@ -29,11 +29,11 @@ def refit(solving: Solving) -> None:
         "cross-validation, sets and probabilities are judged by the answer of all labels, before "
         "any was dropped"
     )
-    kept = labels.subset(np.flatnonzero(~is_dropped))
-    judged = replace(answer.judged, may_leave_out=answer.judged.may_leave_out[~is_dropped])
+    remaining = labels.subset(np.flatnonzero(~is_dropped))
+    judging = replace(answer.judged, may_leave_out=answer.judged.may_leave_out[~is_dropped])
     solution = model.solve(
         answer.prepared,
-        kept,
+        remaining,
         start=None if model.shows_start else answer.solution,
         progress=watch.progress,
         cancelled=watch.cancelled,
@@ -41,4 +41,4 @@ def refit(solving: Solving) -> None:
     if assessment.p_values is not None:
         assessment.p_values[~solution.reachable] = 1.0
     require_whole(solution)
-    solving.answer = replace(answer, labels=kept, judged=judged, solution=solution)
+    solving.answer = replace(answer, labels=remaining, judged=judging, solution=solution)

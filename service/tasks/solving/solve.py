@@ -87,11 +87,11 @@ class SolveKind(ModelKind[SolveTask]):
         if job.lane != "fast":
             return False
         try:
-            found = Estimator.of(home).estimate(graph, self.named(job.model), job.parameters)
+            estimate = Estimator.of(home).estimate(graph, self.named(job.model), job.parameters)
         except (ValueError, LookupError, OSError):
             return False
-        is_small = found.n_nodes <= SMALL_NODES and found.n_edges <= SMALL_EDGES
-        return is_small and Estimator.of(home).leaves_room(found)
+        is_small = estimate.n_nodes <= SMALL_NODES and estimate.n_edges <= SMALL_EDGES
+        return is_small and Estimator.of(home).leaves_room(estimate)
 
     def run(self, task: SolveTask, child: Child) -> Done | Stopped:
         """`Done` once the file of predictions is on the disk, or `Stopped`.
@@ -160,9 +160,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         labels, origins, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
-        judged = JudgedLabels.of(labels, origins, options.cross_validate)
+        judging = JudgedLabels.of(labels, origins, options.cross_validate)
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
-            _require_folds(labels, judged, options)
+            _require_folds(labels, judging, options)
         if options.sets != "off" and isinstance(labels, Labels):
             require_few_classes("sets", labels.n_classes)
     with phases.phase("preparing"):
@@ -193,7 +193,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         prepared=prepared,
         snapshot=graph.snapshot,
         labels=labels,
-        judged=judged,
+        judged=judging,
         solution=solution,
     )
     solving = Solving(
@@ -217,15 +217,15 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
 
 
 def _require_folds(
-    labels: Labels | RealLabels, judged: JudgedLabels, options: SolveOptions
+    labels: Labels | RealLabels, judging: JudgedLabels, options: SolveOptions
 ) -> None:
     """Raise `BadArgument` for options that need more labels left out than can be."""
     try:
-        deal_folds(labels, judged.n_folds, 0, judged.may_leave_out)
+        deal_folds(labels, judging.n_folds, 0, judging.may_leave_out)
     except ValueError as error:
-        asked = next(iter(options.of_classes), "cross_validate")
+        option = next(iter(options.of_classes), "cross_validate")
         raise BadArgument(
-            asked, f"leaves labels out in {options.cross_validate} folds: {error}"
+            option, f"leaves labels out in {options.cross_validate} folds: {error}"
         ) from error
 
 
@@ -242,8 +242,8 @@ def _remove_replaced(graph_id: str, home: Home) -> None:
     """Remove replaced predictions, and jobs that ended long ago."""
     try:
         home.prediction_files.clean(graph_id)
-        kept = [job.id for job in home.prediction_files.kept(graph_id)]
+        with_predictions = [job.id for job in home.prediction_files.kept(graph_id)]
     except OSError as error:
         _log.warning("old predictions not removed", error=str(error))
     else:
-        home.jobs.forget(graph_id, older_than_seconds=HISTORY_SECONDS, keep=kept)
+        home.jobs.forget(graph_id, older_than_seconds=HISTORY_SECONDS, keep=with_predictions)

@@ -247,14 +247,14 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
                 "must be left out where scores are not those that a model is judged by; set "
                 f"scores=decision; got {getattr(options, name)!r}",
             )
-    asked = options.chosen()
+    chosen_names = options.chosen()
     for each in fields(SolveOptions):
-        if each.name in asked and not _is_taken(each, chosen):
+        if each.name in chosen_names and not _is_taken(each, chosen):
             able = sorted(name for name, other in CATALOGUE.items() if _is_taken(each, other))
             raise BadArgument(
                 each.name,
                 f"must be left out for model {model}, which cannot "
-                f"{each.metadata[_VERB]} ({', '.join(able)} can); got {asked[each.name]!r}",
+                f"{each.metadata[_VERB]} ({', '.join(able)} can); got {chosen_names[each.name]!r}",
             )
     return built, options
 

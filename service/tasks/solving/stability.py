@@ -24,15 +24,15 @@ def compare_replicas(solving: Solving) -> None:
     else:
         try:
             for replica in replicas(graph.store, meta.number, n_replicas):
-                found = model.solve(
+                of_replica = model.solve(
                     solving.graphs.prepared_alone(solving.task, replica, model, graph),
                     answer.labels,
                     progress=watch.progress,
                     cancelled=watch.cancelled,
                 )
-                if found.status is Status.CANCELLED:
+                if of_replica.status is Status.CANCELLED:
                     raise StoppedEarly
-                n_same += solving.shown(found).scores.argmax(axis=1) == classes
+                n_same += solving.shown(of_replica).scores.argmax(axis=1) == classes
         except VariancesNotKept as error:
             raise BadArgument("replicas", f"cannot be made: {error}") from error
     same: Float32Array = (n_same / n_replicas).astype(np.float32)

@@ -35,7 +35,7 @@ class JudgedLabels:
     may_leave_out: BoolArray  # (n_labeled,)
     n_folds: int  # at most as many as labels that can be left out where others are passed over
     n_suggested: int  # suggested labels that are passed over
-    told: str | None  # warning; None if nothing is passed over and nothing was suggested
+    warning: str | None  # warning; None if nothing is passed over and nothing was suggested
 
     @classmethod
     def of(cls, labels: Labels | RealLabels, origins: Origins, n_folds: int) -> "JudgedLabels":
@@ -48,7 +48,7 @@ class JudgedLabels:
                 may_leave_out=is_random,
                 n_folds=min(n_folds, n_random),
                 n_suggested=n_suggested,
-                told=f"only labels of nodes drawn at random are judged by, {n_random:,} of "
+                warning=f"only labels of nodes drawn at random are judged by, {n_random:,} of "
                 f"{n_labeled:,}",
             )
         n_others = int(can_be_left_out(labels, ~is_suggested).sum())
@@ -57,18 +57,18 @@ class JudgedLabels:
                 may_leave_out=~is_suggested,
                 n_folds=min(n_folds, n_others),
                 n_suggested=n_suggested,
-                told=f"labels of suggested nodes, {n_suggested:,}, are not judged by; "
+                warning=f"labels of suggested nodes, {n_suggested:,}, are not judged by; "
                 f"{n_others:,} others are",
             )
-        told = None
+        warning = None
         if n_suggested:
             who = "all" if n_suggested == n_labeled else f"{n_suggested:,} of {n_labeled:,}"
-            told = (
+            warning = (
                 f"{who} labels were suggested, so what labels left out say of sets, probabilities "
                 "and accuracy promises nothing of other nodes: label random nodes"
             )
         may_leave_out = np.ones(n_labeled, bool)
-        return cls(may_leave_out=may_leave_out, n_folds=n_folds, n_suggested=0, told=told)
+        return cls(may_leave_out=may_leave_out, n_folds=n_folds, n_suggested=0, warning=warning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

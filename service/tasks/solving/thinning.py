@@ -75,10 +75,10 @@ def share_of_thinning(
             yield ThinnedEdges(u, v, weight, relative[first : first + u.size])
             first += u.size
 
-    found = thinning_share(decisive, snapshot.graph, parts, seed=meta.seed, cancelled=cancelled)
-    if found is None and cancelled():
+    share = thinning_share(decisive, snapshot.graph, parts, seed=meta.seed, cancelled=cancelled)
+    if share is None and cancelled():
         raise StoppedEarly
-    return None if found is None else replace(found, is_least=meta.epsilon_expected >= 1.0)
+    return None if share is None else replace(share, is_least=meta.epsilon_expected >= 1.0)
 
 
 def estimate(solving: Solving) -> None:
@@ -158,7 +158,7 @@ def corrected(
     """
     model = replace(solving.answer.model, rtol=rtol)  # type: ignore[call-arg]
     try:
-        found = refined(
+        refined_scores = refined(
             solving,
             cast(Refinable, model),
             labels,
@@ -171,10 +171,13 @@ def corrected(
     except (ValueError, OSError, ClusterError) as error:
         solving.assessment.warnings.append(f"{fault}: {error}")
         return solution
-    if found.status is Status.CANCELLED:
+    if refined_scores.status is Status.CANCELLED:
         raise StoppedEarly
     return replace(
-        found, status=solution.status if found.status is Status.MAX_ITER else found.status
+        refined_scores,
+        status=solution.status
+        if refined_scores.status is Status.MAX_ITER
+        else refined_scores.status,
     )
 
 

@@ -222,12 +222,12 @@ class WarmGraphs:
         if not graphs or self._resident_bytes() > _AHEAD_MEMORY * self._memory_bytes:
             return False
         (*_, (used, _)) = graphs
-        found = any(
+        is_waiting = any(
             each.model.work_ahead(each.value, cancelled=cancelled)
             for each in self.kept.all(_Prepared, used).values()
         )
         self._shrink()
-        return found
+        return is_waiting
 
     def _keep_order(self) -> None:
         """Store the order of the last used graph with its snapshot, if the disk has room."""

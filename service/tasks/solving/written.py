@@ -104,15 +104,15 @@ def _write(solving: Solving, shown: Solution, functions: Functions | None) -> st
         stats=dict(solution.stats),
         sets=assessment.figures.get("sets"),
         calibration=None if assessment.calibration is None else assessment.calibration.stored,
-        judged_by=answer.judged.told,
+        judged_by=answer.judged.warning,
     )
     paths = GraphPaths(root=task.graph_directory)
     file = paths.predictions / meta.file_name
     if functions is not None:
         write_predictor(predictor_path(file), functions)
-        given = given_of(answer.model, answer.prepared, solution)
-        if given is not None:
-            write_array(given_path(file), given.astype(np.float32))
+        given_labels = given_of(answer.model, answer.prepared, solution)
+        if given_labels is not None:
+            write_array(given_path(file), given_labels.astype(np.float32))
     if isinstance(labels, Labels):
         write_labels(file, as_classes(answer.labels))
     if solution.densities is not None and solution.densities.shape[1] <= MAX_SCORE_COLUMNS:
@@ -156,18 +156,18 @@ def _doubts(solving: Solving, shown: Solution, shares: ComparedShares | None) ->
     labels, folds = answer.labels, assessment.figures.get("cross_validation")
     if shares is None or not isinstance(labels, Labels):
         return
-    judged: tuple[float, int, BoolArray] | None = None
+    accuracy: tuple[float, int, BoolArray] | None = None
     by = answer.judged.may_leave_out
     if folds is not None and assessment.is_dropped is None:
-        judged = folds["accuracy"], folds["n_left_out"], by
+        accuracy = folds["accuracy"], folds["n_left_out"], by
     elif judgement is not None and judgement["n_left_out"]:
-        judged = judgement["accuracy"], judgement["n_left_out"], by
+        accuracy = judgement["accuracy"], judgement["n_left_out"], by
     yield from answer_warnings(
         labels,
         answer.snapshot.graph,
         shown,
         shares,
-        left_out=judged,
+        left_out=accuracy,
         are_random=judgement is not None and judgement["are_all_random"],
         is_thinned=solving.is_thinned,
     )
@@ -186,10 +186,10 @@ def _texts(
         if status is Status.MAX_ITER and "refined" in solution.stats:
             advice = f"raise max_passes, of which {solution.stats['passes']} were made, or max_iter"
         own.append(f"{status.message}; {advice}")
-    told = [*own, *others]
+    texts = [*own, *others]
     is_said = judgement is not None and (judgement["biases"] or judgement["sample"] == "random")
-    notes = [each for each in told if is_said and each.startswith((NO_SAMPLE, CLOSE_TOGETHER))]
-    warnings = [each for each in told if each not in notes]
+    notes = [each for each in texts if is_said and each.startswith((NO_SAMPLE, CLOSE_TOGETHER))]
+    warnings = [each for each in texts if each not in notes]
     ways: list[Advice] = []
     for each in warnings:
         if isinstance(each, Advised):

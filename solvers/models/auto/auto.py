@@ -302,8 +302,8 @@ class Auto(FeatureModel, Refinable):
         has_others = groups.reached(graph.component)
         reached, left_out = has_others[groups.usable], stack.left_out
         if not coverage.is_spread:
-            judged = places[has_others[places]]
-            of_nodes = stack.left_out_of(arms, judged, covariate[groups.left_out_nodes])
+            places_judged = places[has_others[places]]
+            of_nodes = stack.left_out_of(arms, places_judged, covariate[groups.left_out_nodes])
             sample = replace(
                 LabelSample.of(of_nodes, left_out[reached], shares),
                 degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes),

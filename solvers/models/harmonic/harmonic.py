@@ -106,17 +106,17 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
             reading, figures, read_status = self._reading(prepared, labels, penalty, watch)
             stats |= figures
             status = first_failure(status, read_status)
-        scores = judged = self._weigh(function, labels, graph, reading)
+        scores = contrasted = self._weigh(function, labels, graph, reading)
         scores[~task.reachable] = labels.mean_target()
         if reading == "contrasts" and isinstance(labels, Labels):
-            judged = contrasts(function, labels, graph)
+            contrasted = contrasts(function, labels, graph)
         if bound is not None:
             bound = bound + _EPS * np.abs(offset)[graph.component]
-            if judged is not scores:
+            if contrasted is not scores:
                 bound = contrast_bounds(function, bound, cast(Labels, labels), graph)
             else:  # weighed scores: their bounds are weighed by the same factors
                 bound *= np.divide(scores, function, out=np.ones_like(scores), where=function > 0)
-            is_uncertain = task.reachable & uncertain(judged, bound, labels)
+            is_uncertain = task.reachable & uncertain(contrasted, bound, labels)
             stats["n_uncertain"] = int(np.count_nonzero(is_uncertain))
             if is_uncertain.any():
                 status = first_failure(status, Status.ILL_CONDITIONED)
@@ -127,7 +127,7 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
             status=status,
             stats=stats,
             bound=bound,
-            decisive=_decisive(prepared, task, penalty, judged) if has_decided else None,
+            decisive=_decisive(prepared, task, penalty, contrasted) if has_decided else None,
         )
 
     def _full_system(

@@ -170,8 +170,8 @@ class Judged:
     def left_out(self, others: "Sequence[Judged]", prior: FloatArray) -> FloatArray:
         """(n_labeled, n_classes) left-out values; of ``others`` in turn where it has none."""
         values = np.tile(prior, (len(self.is_informed), 1))
-        for judged in (*reversed(others), self):
-            values[judged.is_informed] = judged.fit.left_out[judged.is_informed]
+        for arm in (*reversed(others), self):
+            values[arm.is_informed] = arm.fit.left_out[arm.is_informed]
         return values
 
 
@@ -289,9 +289,9 @@ class FilteredRidge(InductiveModel):
         prior, n_before = labels.class_prior(), prepared.columns.n_filtered
         arms, _ = self._arms(prepared.rows is not None)
         try:
-            judged = [self._judge(prepared, arm, labels, watch) for arm in arms]
-            taken = _choose_arm(judged, labels, stats)
-            scores, functions = self._scores(prepared, labels, judged, taken, watch)
+            judgements = [self._judge(prepared, arm, labels, watch) for arm in arms]
+            taken = _choose_arm(judgements, labels, stats)
+            scores, functions = self._scores(prepared, labels, judgements, taken, watch)
         except Stopped:
             n_nodes = prepared.graph.n_nodes
             cancelled = Solution(
@@ -316,8 +316,8 @@ class FilteredRidge(InductiveModel):
             stats=stats,
             functions=functions,
         )
-        judged.sort(key=lambda ridge: ridge.arm != taken)
-        return solution, judged[0].left_out(judged[1:], prior)
+        judgements.sort(key=lambda ridge: ridge.arm != taken)
+        return solution, judgements[0].left_out(judgements[1:], prior)
 
     @one_blas_thread
     def predict(
@@ -369,7 +369,7 @@ class FilteredRidge(InductiveModel):
         self,
         prepared: FilteredFeatures,
         labels: Labels,
-        judged: list[Judged],
+        judgements: list[Judged],
         taken: Arm,
         watch: Watch,
     ) -> tuple[FloatArray, LinearFunctions | None]:
@@ -382,9 +382,9 @@ class FilteredRidge(InductiveModel):
         is_labeled = np.isin(graph.component, graph.component[labels.nodes])
         scores = np.zeros((graph.n_nodes, labels.n_classes))
         functions: LinearFunctions | None = None
-        known = {ridge.arm: ridge for ridge in judged}
+        known = {ridge.arm: ridge for ridge in judgements}
         _, of_graph = self._arms(prepared.rows is not None)
-        for arm in dict.fromkeys((taken, judged[0].arm, of_graph)):
+        for arm in dict.fromkeys((taken, judgements[0].arm, of_graph)):
             lost = ~scores.any(axis=1)
             is_missing = lost if arm.has_features else lost & is_labeled
             if not is_missing.any() and (functions is not None or not arm.has_features):
@@ -450,7 +450,9 @@ def _choose_evenly(labels: Labels, n_chosen: int) -> Int64Array:
     return np.sort(order[np.argsort(part, kind="stable")[:n_chosen]])
 
 
-def _choose_arm(judged: list[Judged], labels: Labels, stats: dict[str, float | int | str]) -> Arm:
+def _choose_arm(
+    judgements: list[Judged], labels: Labels, stats: dict[str, float | int | str]
+) -> Arm:
     """The first arm, unless another one predicts clearly more of the left-out labels.
 
     Clearly is by more than two McNemar standard errors, the root of the number of labels that one
@@ -458,12 +460,12 @@ def _choose_arm(judged: list[Judged], labels: Labels, stats: dict[str, float | i
     """
     counts = usable(labels)
     n_usable = int(np.count_nonzero(counts))
-    first, *others = judged
+    first, *others = judgements
     if n_usable == 0:
         return first.arm
     hits = [
-        (ridge.left_out(judged, labels.class_prior()).argmax(axis=1) == labels.classes)[counts]
-        for ridge in judged
+        (ridge.left_out(judgements, labels.class_prior()).argmax(axis=1) == labels.classes)[counts]
+        for ridge in judgements
     ]
     right = [int(np.count_nonzero(is_hit)) for is_hit in hits]
     best = 0
@@ -473,10 +475,10 @@ def _choose_arm(judged: list[Judged], labels: Labels, stats: dict[str, float | i
         if is_clear and right[place] > right[best]:
             best = place
     if others:
-        for ridge, n_right in zip(judged, right, strict=True):
+        for ridge, n_right in zip(judgements, right, strict=True):
             stats[f"loo_{ridge.arm.name}"] = n_right / n_usable
     stats |= {"loo_accuracy": right[best] / n_usable, "loo_labels": n_usable}
-    return judged[best].arm
+    return judgements[best].arm
 
 
 def edge_scores(scores: FloatArray, inverse_root: FloatArray, constant: FloatArray) -> FloatArray:
