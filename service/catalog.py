@@ -151,16 +151,16 @@ class Catalog:
                     "raise PEEWIT_MAX_GRAPHS"
                 )
             statement = insert(graphs).values(id=uuid4().hex, **asdict(settings)).returning(graphs)
-            return _record(connection.execute(statement).one())
+            return record_of(connection.execute(statement).one())
 
     def get(self, name: str) -> GraphRecord:
         """The graph of a name; raises `GraphNotFound` or `GraphOutdated`."""
-        return _record(self._row(name))
+        return record_of(self._row(name))
 
     def get_by_id(self, graph_id: str) -> GraphRecord:
         """The graph of an id; raises `GraphNotFound` or `GraphOutdated`."""
         with self._database.read() as connection:
-            return _record(find_graph(connection, graph_id))
+            return record_of(find_graph(connection, graph_id))
 
     def id_of(self, name: str) -> str:
         """The id of a graph, outdated or not; raises `GraphNotFound`."""
@@ -169,7 +169,7 @@ class Catalog:
 
     def list(self) -> Sequence[GraphRecord]:
         """All graphs that are not outdated, by name."""
-        return [_record(row) for row in self._rows() if _fault_of(row) is None]
+        return [record_of(row) for row in self._rows() if _fault_of(row) is None]
 
     def outdated(self) -> Sequence[GraphOutdated]:
         """The outdated graphs, by name; each error says what to do."""
@@ -217,7 +217,7 @@ class Catalog:
         """
         with self._database.write() as connection:
             row = lock_graph(connection, graph_id)
-            record = _record(row)
+            record = record_of(row)
             present = record.settings
             wanted = with_budget(change(present), self._memory_bytes)
             require_same_fixed(present, wanted)
@@ -231,7 +231,7 @@ class Catalog:
                 values |= {"repair_wanted": None, "repair_fault": None}
             statement = update(graphs).where(graphs.c.id == graph_id).values(**values)
             with _unique_name(wanted.name):
-                changed = _record(connection.execute(statement.returning(graphs)).one())
+                changed = record_of(connection.execute(statement.returning(graphs)).one())
             if request_solve is not None and wanted.auto_solve != present.auto_solve:
                 request_solve(connection, graph_id)
             return changed
@@ -276,8 +276,8 @@ class Catalog:
         `GraphNotFound`, and `GraphConflict` where something has come to the graph or is on its way.
         """
         with self._database.write() as connection:
-            record = _record(lock_graph(connection, graph_id))
-            if not _is_empty(connection, record):
+            record = record_of(lock_graph(connection, graph_id))
+            if not is_empty(connection, record):
                 raise GraphConflict(
                     "node_ids",
                     f"is fixed at {record.settings.node_ids!r} once something has come to the "
@@ -290,7 +290,7 @@ class Catalog:
             cancel_jobs(graph_id, connection)
             statement = insert(graphs).values(id=uuid4().hex, **asdict(wanted)).returning(graphs)
             with _unique_name(wanted.name):
-                return _record(connection.execute(statement).one())
+                return record_of(connection.execute(statement).one())
 
     def purge_deleted(self, older_than_seconds: float, graphs_directory: Path) -> Sequence[str]:
         """Remove files, then rows of graphs that were deleted long enough ago; returns their ids.
@@ -334,7 +334,7 @@ def _is_enough(progress: GraphProgress, wanted: GraphSettings) -> bool:
     )
 
 
-def _is_empty(connection: Connection, record: GraphRecord) -> bool:
+def is_empty(connection: Connection, record: GraphRecord) -> bool:
     """Whether no row says that anything has come to the graph."""
     if record.labels_seq or record.features_version or record.erasures_seq:
         return False
@@ -402,7 +402,8 @@ def _fault_of(row: Row[Any]) -> GraphOutdated | None:
     return None
 
 
-def _record(row: Row[Any]) -> GraphRecord:
+def record_of(row: Row[Any]) -> GraphRecord:
+    """A row of the catalog as a record."""
     if (fault := _fault_of(row)) is not None:
         raise fault
     values = row._asdict()

@@ -37,7 +37,7 @@ from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
 from peewit.solvers.solution import Decisive
 from peewit.streaming.edges.blocks import EdgeBlock
-from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import UNTYPED, NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
@@ -70,7 +70,7 @@ def warm() -> float:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="peewit-warm-") as directory:
         root = Path(directory)
-        for kind in NODE_KINDS:
+        for kind in UNTYPED:
             graph = _stream(root / kind, kind)
             _grow_and_cut_index(root / f"{kind}-index", kind)
         _embed(root)

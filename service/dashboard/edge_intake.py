@@ -18,6 +18,7 @@ from peewit.service.inbox.confinement import SourceRules, require_within
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
 from peewit.service.inbox.inbox_records import PushRecord
+from peewit.service.inbox.typed_graphs import typed_graph
 from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.table_heads import TableHead, table_head
@@ -147,6 +148,7 @@ def take(
     BadUpload, TableTooLarge, BacklogFull and InvalidArgument as a push does.
     """
     columns = _columns(graph, choice)
+    graph = typed_graph(home.database, graph, columns.kinds)
     file = replace(upload_file(upload), columns=columns, max_bad_rows=choice.max_bad_rows)
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     with (

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.leaving.wishes import Wanted
 from peewit.service.wire.graphs import edges_text
+from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
 from peewit.streaming.snapshots.store import SnapshotMeta
 
@@ -41,9 +42,12 @@ def graph_note(newest: SnapshotMeta | None, wanted: Wanted) -> str:
 
 def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
     """That some new nodes are called as if they stood for a missing value; empty where none is."""
-    if graph.settings.node_ids == "string":
+    if graph.settings.node_ids in TEXT:
         words = pa.array(sorted(DOUBTFUL_WORDS), ids.type)
-        doubtful = ids.filter(pc.is_in(pc.utf8_lower(ids), value_set=words))
+        of_kinds = ids
+        if graph.settings.node_ids == "typed":
+            of_kinds = pc.replace_substring_regex(ids, pattern="^[^:]*:", replacement="")
+        doubtful = ids.filter(pc.is_in(pc.utf8_lower(of_kinds), value_set=words))
     else:
         doubtful = ids.filter(pc.equal(ids, -1))
     names = [str(each) for each in doubtful.to_pylist()]

@@ -10,8 +10,9 @@ from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.csv_tables import converted
 from peewit.streaming.edges.node_ids import id_type
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import DELETE, OPERATIONS, read_operations
+from peewit.streaming.edges.typed_ids import named_ids
 
 
 def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind) -> pa.RecordBatch:
@@ -20,7 +21,7 @@ def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind
         raise BadUpload(
             f"src and dst must be given equally often, at least once, got {len(src)} and {len(dst)}"
         )
-    kind = pa.string() if node_kind == "string" else pa.int64()
+    kind = pa.string() if node_kind in TEXT else pa.int64()
     ends = [
         converted(pa.array(each, pa.string()), kind, name, 0)
         for name, each in (("src", src), ("dst", dst))
@@ -31,7 +32,10 @@ def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind
 def as_deletes(batch: pa.RecordBatch, columns: EdgeColumns = CHANGES) -> pa.RecordBatch:
     """Rows that delete the pairs of some edges; their weights do not matter."""
     op = pa.repeat(OPERATIONS[DELETE], batch.num_rows)
-    ends = batch.column(columns.src), batch.column(columns.dst)
+    ends = [
+        named_ids(batch.column(name), kind, name, 0) if kind else batch.column(name)
+        for name, kind in zip(columns.nodes, columns.kinds, strict=True)
+    ]
     return pa.record_batch([*ends, op], ["src", "dst", "op"])
 
 

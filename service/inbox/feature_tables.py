@@ -17,8 +17,10 @@ import scipy.sparse as sp
 from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
 from peewit.streaming.edges.csv_tables import csv_header
+from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.parts import content_faults
 from peewit.streaming.edges.table_formats import Format, format_of_file, open_table, unpacked
+from peewit.streaming.edges.typed_ids import split_column
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
@@ -161,9 +163,11 @@ def table_blocks(
     settings = graph.settings
     n_columns: int | None = None
     first_row = 0
+    of_kind, node = split_column(node)
     for batch in feature_batches(file, table_format, settings.node_ids, node=node, limits=limits):
         block = read_features(
             batch,
+            of_kind=of_kind,
             node_kind=settings.node_ids,
             max_nodes=settings.max_nodes,
             first_row=first_row,
@@ -182,7 +186,7 @@ def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:
     many rows.
     """
     kind = graph.settings.node_ids
-    if kind == "string":
+    if kind in TEXT:
         raise BadFeatures(
             "row i of a matrix is that of node i, so node_ids must be int64 or dense, got string; "
             "give a table with a column node"

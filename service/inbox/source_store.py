@@ -21,6 +21,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
+from peewit.service.inbox.typed_graphs import kinds_named, make_typed
 from peewit.service.live_sources.contract import Position
 from peewit.service.live_sources.kinds import FILES, require_holding, require_kind
 from peewit.service.live_sources.node_columns import Holds
@@ -105,6 +106,7 @@ class SourceStore:
         what = {"kind": kind, "holds": holds, "label_column": label_column}
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
+            make_typed(connection, graph_id, kinds_named(columns or {}))
             mine = and_(sources.c.graph_id == graph_id, sources.c.url == url)
             known = connection.execute(select(sources).where(mine)).one_or_none()
             if known is None or known.removed_at is not None:

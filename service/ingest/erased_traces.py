@@ -48,6 +48,7 @@ from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.durable_files import TEMPORARY_PREFIX, publish_json
 from peewit.streaming.edges.blocks import excerpt
+from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.staging import Abandoned, stage
@@ -111,7 +112,7 @@ class Traces:
         """External ids as the node index has them."""
         kind = self.record.settings.node_ids
         names = [node.node for node in nodes]
-        return node_array(names if kind == "string" else [int(name) for name in names], kind)
+        return node_array(names if kind in TEXT else [int(name) for name in names], kind)
 
     def erase_inbox(self, nodes: Sequence[WaitingNode], last_turns: Mapping[str, int]) -> None:
         """Take rows out of pushes, gathered files, k-NN edges and features, kept or waiting.

@@ -8,6 +8,7 @@ from typing import Annotated, BinaryIO, Final
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
+from peewit.service.inbox.typed_graphs import typed_graph
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.operations.answers import answer_of
 from peewit.service.operations.declaration import Group, Path, Query, Table, operation
@@ -109,13 +110,14 @@ def push_edges(
     gathered into one file. The header `Idempotent-Replayed` says that the push came before with its
     Idempotency-Key, and counts once.
     """
+    named_columns = edge_columns(graph.settings.columns_of_edges, named(**vars(columns)))
     return _pushed(
         here,
-        graph,
+        typed_graph(here.home.database, graph, named_columns.kinds),
         edges.file,
         edges.table_format,
         digest=edges.digest,
-        columns=edge_columns(graph.settings.columns_of_edges, named(**vars(columns))),
+        columns=named_columns,
         idempotency_key=idempotency_key,
         limits=edges.limits,
     )

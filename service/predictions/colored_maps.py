@@ -31,6 +31,7 @@ from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.uploads import node_array
 from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, NodeMap
 from peewit.streaming.problems import NotFound
@@ -186,7 +187,7 @@ class Maps:
             return names, np.zeros(0, np.int64), np.zeros(0, np.int16)
         nodes = labels.nodes.to_pylist()
         kind = graph.settings.node_ids
-        ids = node_array(nodes if kind == "string" else [int(node) for node in nodes], kind)
+        ids = node_array(nodes if kind in TEXT else [int(node) for node in nodes], kind)
         dense = self._nodes.lookup(graph, ids)
         if colors.edges is not None:
             color = range_of(np.array(labels.labels, np.float64), colors.edges)

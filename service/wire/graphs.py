@@ -10,7 +10,7 @@ from peewit.service.wire.sources_and_pushes import FileStatus
 from peewit.solvers.notebook_html import shown
 from peewit.streaming.left_out import LeftOut
 
-NodeKind = Literal["string", "int64", "dense"]
+NodeKind = Literal["string", "int64", "dense", "typed"]
 
 
 def edges_text(

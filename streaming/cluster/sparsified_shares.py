@@ -18,7 +18,7 @@ from peewit.solvers.arrays import Int32Array
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.durable_files import naming
 from peewit.streaming.edges.blocks import MAX_NODES, BadEdges, EdgeBlock, RawBlock
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
@@ -184,9 +184,7 @@ def index_in_memory(node_kind: NodeKind, *, hash_seed: int, max_nodes: int = MAX
     """Node index that never touches the disk; it cannot be published."""
     if node_kind == "dense":
         return DenseNodes(max_nodes=max_nodes)
-    ids: IdColumn = (
-        StringIds(seed=hash_seed) if node_kind == "string" else IntegerIds(seed=hash_seed)
-    )
+    ids: IdColumn = StringIds(seed=hash_seed) if node_kind in TEXT else IntegerIds(seed=hash_seed)
     return NodeIndex(Path(), ids=ids, max_nodes=max_nodes, writable=True)
 
 

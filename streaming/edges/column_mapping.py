@@ -9,6 +9,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
 from peewit.streaming.edges.time_units import TimeUnit
+from peewit.streaming.edges.typed_ids import split_column
 
 _PAIRS: Final = (
     ("src", "dst"),
@@ -20,6 +21,8 @@ _PAIRS: Final = (
     ("sender", "receiver"),
 )
 """Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
+
+_KINDS: Final = ("src_kind", "dst_kind")
 
 _VALUES: Final = {"time_unit": TimeUnit, "quote": Quote, "missing_ids": MissingIds}
 """What an option may be."""
@@ -48,6 +51,8 @@ class EdgeColumns:
 
     src: str = "src"
     dst: str = "dst"
+    src_kind: str | None = None  # of the nodes; by default as KIND:COLUMN says, else ''
+    dst_kind: str | None = None
     weight: str = "weight"
     needs_weight: bool | None = None  # by default where the weight has not its usual name
     op: str | None = None
@@ -59,6 +64,17 @@ class EdgeColumns:
     missing_ids: MissingIds = "refuse"  # ids that are words as NULL and NA
 
     def __post_init__(self) -> None:
+        for end in ("src", "dst"):
+            if getattr(self, f"{end}_kind") is None:
+                kind, column = split_column(getattr(self, end))
+                object.__setattr__(self, end, column)
+                object.__setattr__(self, f"{end}_kind", kind)
+        if bool(self.src_kind) != bool(self.dst_kind):
+            without = "dst" if self.src_kind else "src"
+            column = getattr(self, without)
+            raise BadArgument(
+                without, f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
+            )
         if self.needs_weight is None:
             object.__setattr__(self, "needs_weight", self.weight != "weight")
         for argument, name in self.by_argument:
@@ -84,6 +100,11 @@ class EdgeColumns:
         return self.src, self.dst
 
     @property
+    def kinds(self) -> tuple[str, str]:
+        """Kinds of the nodes of both columns; '' where the nodes have none."""
+        return self.src_kind or "", self.dst_kind or ""
+
+    @property
     def by_argument(self) -> list[tuple[str, str]]:
         """What every column is for, and its name."""
         names = self.src, self.dst, self.weight, self.op, self.time
@@ -96,12 +117,16 @@ class EdgeColumns:
     @property
     def reading(self) -> dict[str, str | bool | None]:
         """All that decides how a table is read; times only where there are some."""
-        usual = {name: getattr(PLAIN, name) for name in ("time", *READING_OPTIONS)}
-        return {
+        usual = {name: getattr(PLAIN, name) for name in ("time", *_KINDS, *READING_OPTIONS)}
+        said = {
             name: value
             for name, value in asdict(self).items()
             if name not in usual or value != usual[name]
         }
+        for end in ("src", "dst"):  # a colon of the name's own says no kind
+            if ":" in getattr(self, end):
+                said[f"{end}_kind"] = getattr(self, f"{end}_kind")
+        return said
 
     def of(self, names: Sequence[str]) -> list[str]:
         """Those of the columns that a table has, and those that may ask for deletes."""

@@ -28,7 +28,7 @@ from peewit.streaming.edges.blocks import (
     unit_weights,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import (
     DELETE,
     read_operations,
@@ -38,6 +38,7 @@ from peewit.streaming.edges.operations import (
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.times import read_times
+from peewit.streaming.edges.typed_ids import named_ids
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1
@@ -77,8 +78,8 @@ def read_columns(
     columns.check(table.schema.names)
     keeps = columns.missing_ids == "keep"
     src, dst = (
-        _ids(table.column(name), name, node_kind, first_row, keeps_missing=keeps)
-        for name in columns.nodes
+        _ids(table.column(name), name, node_kind, first_row, keeps_missing=keeps, of_kind=of_kind)
+        for name, of_kind in zip(columns.nodes, columns.kinds, strict=True)
     )
     op = None
     if columns.op is not None and columns.op in table.schema.names:
@@ -150,7 +151,7 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
     """
     column = plain_column(column)
     kind = column.type
-    if node_kind == "string":
+    if node_kind in TEXT and not (node_kind == "typed" and _is_number(kind)):
         if kind not in _STRINGS:
             raise TypeError(
                 f"column {name!r} must hold strings in this graph, got type {excerpt(kind)}; "
@@ -165,6 +166,12 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
             f"got type {excerpt(kind)}"
         )
     return _contiguous(column)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind)
+    )
 
 
 def whole_numbers(column: pa.Array, name: str) -> pa.Array:
@@ -197,13 +204,15 @@ def checked_ids(
     node_kind: NodeKind,
     max_nodes: int,
     first_row: int = 0,
+    of_kind: str = "",
 ) -> pa.Array:
     """Node ids of one column that fulfil the data contract, as ``nodes`` maps them.
 
-    ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. Raises `BadEdges`
-    where the type does not fit, or an id is null, not UTF-8, too long or out of range.
+    ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. In a typed graph
+    the column's nodes are ``of_kind``, or it names the kind of each. Raises `BadEdges` where the
+    type does not fit, or an id is null, not UTF-8, too long or out of range.
     """
-    ids = _ids(column, name, node_kind, first_row, keeps_missing=False)
+    ids = _ids(column, name, node_kind, first_row, keeps_missing=False, of_kind=of_kind)
     if node_kind != "dense":
         return ids
     _check_range(ids.to_numpy(), name, (0, max_nodes - 1), first_row)
@@ -236,9 +245,10 @@ def _ids(
     first_row: int,
     *,
     keeps_missing: bool,
+    of_kind: str,
 ) -> pa.Array:
     check_valid(column, name, first_row)
-    if node_kind == "string":  # before a dictionary is decoded, which may multiply a long id
+    if node_kind in TEXT:  # before a dictionary is decoded, which may multiply a long id
         _check_lengths(column, name, first_row)
     try:
         ids = node_ids(column, node_kind=node_kind, name=name)
@@ -252,8 +262,17 @@ def _ids(
         if ids.type == pa.uint64():
             _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
         return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
-    if node_kind == "string":
+    if node_kind in TEXT and ids.type in _STRINGS:
         _check_text(ids, name, first_row, keeps_missing=keeps_missing)
+    if node_kind == "typed":
+        ids = named_ids(ids, of_kind, name, first_row)
+        _check_lengths(ids, name, first_row)
+    elif of_kind:
+        raise BadEdges(
+            f"column {name!r} must not have a kind, {of_kind!r}, in a graph of {node_kind} nodes; "
+            "kinds are named from the first table on, in a graph with node_ids='typed'",
+            argument=name,
+        )
     return ids
 
 

@@ -22,7 +22,7 @@ from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import OPERATIONS
 from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
 from peewit.streaming.edges.table_formats import (
@@ -143,7 +143,7 @@ def convert(
     bad = _BadRows(allowed=file.max_bad_rows)
     waiting: list[pa.Table] = []
     n_waiting = n_good = 0
-    ids = pa.large_string() if node_kind == "string" else pa.int64()
+    ids = pa.large_string() if node_kind in TEXT else pa.int64()
     schema = pa.schema([("src", ids), ("dst", ids), ("weight", pa.float32())])
     if file.columns.op is not None:
         schema = schema.append(pa.field("op", pa.dictionary(pa.int8(), pa.string())))

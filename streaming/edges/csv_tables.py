@@ -16,7 +16,7 @@ from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS, PLAIN, EdgeColumns
 from peewit.streaming.edges.csv_layout import Layout, layout_of
 from peewit.streaming.edges.csv_quotes import CheckedText
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import read_operations, without_deleted_weights
 from peewit.streaming.edges.reading_options import Quote
 
@@ -48,7 +48,7 @@ def typed_edges(
     batch: pa.RecordBatch, node_kind: NodeKind, columns: EdgeColumns, *, first_row: int
 ) -> pa.RecordBatch:
     """Columns of strings in the types of edges; BadUpload with the first row that does not fit."""
-    id_type = pa.string() if node_kind == "string" else pa.int64()
+    id_type = pa.string() if node_kind in TEXT else pa.int64()
     by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
     text = dict.fromkeys(
         (columns.op, columns.time, *columns.watched(batch.schema.names)), pa.string()

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS, PLAIN, EdgeColumns
-from peewit.streaming.edges.node_ids import node_id
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_ids import is_integer, node_id
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import INSERT, OPERATIONS
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
@@ -116,7 +116,10 @@ def _is_held(name: str, rows: list[dict[str, Any]]) -> bool:
 
 def json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
     """Ids of one column; nulls stay, for `read_columns` to refuse."""
-    usual, arrow_type = (str, pa.string()) if node_kind == "string" else (int, pa.int64())
+    usual, arrow_type = (str, pa.string()) if node_kind in TEXT else (int, pa.int64())
+    if node_kind == "typed":  # ids of one kind may be numbers; what is a node is looked at later
+        values = [str(value) if is_integer(value) else value for value in values]
+        node_kind = "string"
     if {type(value) for value in values} <= {usual}:
         with suppress(OverflowError, pa.ArrowInvalid):  # too large for 64 bits: named below
             return pa.array(values, arrow_type)

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
+from peewit.streaming.edges.typed_ids import kind_of
 
 NodeId = str | int
 
@@ -23,7 +24,7 @@ def node_id(
 
     Raises `BadUpload` where it is no such id, which calls it ``name`` and says its ``row``.
     """
-    if node_kind == "string":
+    if node_kind in TEXT:
         if not isinstance(value, str) or not is_text(value):
             raise BadUpload(
                 f"{name!r} must be a string in this graph", argument=name, row=row, value=value
@@ -33,6 +34,9 @@ def node_id(
             raise BadUpload(rule, argument=name, row=row, value=repr(value))
         if len(value.encode()) > MAX_NODE_BYTES:
             rule = f"{name!r} must have at most {MAX_NODE_BYTES} bytes"
+            raise BadUpload(rule, argument=name, row=row, value=value)
+        if node_kind == "typed" and kind_of(value) is None:
+            rule = f"{name!r} must be KIND:ID in this graph, whose nodes have kinds"
             raise BadUpload(rule, argument=name, row=row, value=value)
         return value
     if isinstance(value, str) and INTEGER.fullmatch(value):
@@ -51,7 +55,7 @@ def node_array(nodes: Iterable[NodeId], node_kind: NodeKind) -> pa.Array:
 
 def id_type(node_kind: NodeKind) -> pa.DataType:
     """Arrow type of external ids; ids as text are cast to it."""
-    return pa.large_string() if node_kind == "string" else pa.int64()
+    return pa.large_string() if node_kind in TEXT else pa.int64()
 
 
 def is_text(value: str) -> bool:

@@ -115,12 +115,14 @@ def read_features(
     max_nodes: int,
     first_row: int = 0,
     n_columns: int | None = None,
+    of_kind: str = "",
 ) -> FeatureBlock:
     """Rows of a table of features, checked against the data contract.
 
     ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. Errors count rows
     from ``first_row``, the row of the set where the table begins. Dense rows must have
-    ``n_columns`` numbers, the length of the rows before.
+    ``n_columns`` numbers, the length of the rows before. In a typed graph the nodes are
+    ``of_kind``, or the column names the kind of each.
 
     Raises
     ------
@@ -143,6 +145,7 @@ def read_features(
             node_kind=node_kind,
             max_nodes=max_nodes,
             first_row=first_row,
+            of_kind=of_kind,
         )
     values = (
         sparse_values(table, first_row=first_row)

@@ -32,7 +32,7 @@ from peewit.solvers.neighbors.neighbor_graph import (
 )
 from peewit.solvers.neighbors.neighbor_lists import Metric, NeighborLists, largest_entries
 from peewit.streaming.durable_files import publish_file
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.neighbors.neighbor_search import EXACT_PRODUCTS, NeighborSearch, row_length
 from peewit.streaming.nodes.index import Nodes
 
@@ -226,7 +226,7 @@ def _write(
     watch: Watch,
 ) -> tuple[int, int]:
     """How many edges were written, and how many of the least weight."""
-    id_type = pa.large_string() if place.node_kind == "string" else pa.int64()
+    id_type = pa.large_string() if place.node_kind in TEXT else pa.int64()
     schema = pa.schema([("src", id_type), ("dst", id_type), ("weight", pa.float32())])
     n_edges = n_least = 0
 

@@ -26,7 +26,7 @@ from peewit.streaming.edges.blocks import (
     excerpt,
 )
 from peewit.streaming.edges.columns import node_ids, values_of
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.kernels.node_table import COLLISION, DONE
 from peewit.streaming.nodes.hash_table import HashTable
 from peewit.streaming.nodes.hashed_ids import IdColumn, IntegerIds, StringIds
@@ -103,7 +103,7 @@ class NodeIndex:
         """
         check_max_nodes(max_nodes)
         seed = secrets.randbits(64) if hash_seed is None else hash_seed
-        if kind == "string":
+        if kind in TEXT:
             ids: IdColumn = StringIds(seed=seed)
         elif kind == "int64":
             ids = IntegerIds(seed=seed)

@@ -21,6 +21,7 @@ from peewit.service.home import Home
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
+from peewit.service.inbox.typed_graphs import as_typed
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.sources import EdgeFiles
 
@@ -39,6 +40,8 @@ def dry_run(
     """Tell what would be read, its faults and its memory; exit 1 if a file would be refused."""
     started = time.monotonic()
     named = edge_columns(graph.settings.columns_of_edges, columns)
+    if any(named.kinds) and not graph.progress.edges_seen:
+        graph = as_typed(graph)
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
     times = FileTimes.of(graph, home.settings.graphs_directory)
     reports = list(_reports(graph, sources, max_bad_rows, times))

@@ -10,6 +10,7 @@ from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import NodeId, node_array, node_id
 from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.service.wire.labels import LABEL_ORIGINS, LabelOrigin, origin_named
+from peewit.streaming.edges.node_kinds import TEXT
 
 PAGE_ROWS = 50
 """Rows of one page of a table."""
@@ -25,7 +26,7 @@ Column = Annotated[
 def node_of(text: str, graph: GraphRecord, home: ServedHome, *, name: str = "node") -> NodeId:
     """A typed node, without surrounding blanks unless a node has them in its name."""
     kind = graph.settings.node_ids
-    if kind == "string" and text != text.strip():
+    if kind in TEXT and text != text.strip():
         exact = node_id(text, kind, name=name)
         if home.nodes.knows(graph, node_array([exact], kind)).all():
             return exact

@@ -10,7 +10,7 @@ import pyarrow.csv
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.csv_tables import converted, csv_header
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.features.checked_tables import NODE
 
 
@@ -49,7 +49,7 @@ def csv_features(
             lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), len(columns))
             told = {"features": lists}
             if node_kind is not None:
-                kind = pa.string() if node_kind == "string" else pa.int64()
+                kind = pa.string() if node_kind in TEXT else pa.int64()
                 told[node] = converted(batch.column(node), kind, node, first_row)
             yield pa.record_batch(told)
             first_row += batch.num_rows

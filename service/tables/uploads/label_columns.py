@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias
 from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.typed_ids import split_column
 
 MAX_COLUMN_BYTES: Final = 200
 """Most bytes of the name of a column of labels."""
@@ -30,6 +31,7 @@ class LabelColumns:
     """
 
     node: str = "node"
+    of_kind: str | None = None  # the nodes; by default as KIND:COLUMN says, else ''
     label: str = "label"
     into: str = ""  # the graph's column for ``label``
     names: tuple[str, ...] = ()  # of the graph's columns, too
@@ -37,6 +39,12 @@ class LabelColumns:
     words: LabelWords = USUAL_WORDS  # that mean no label
     quote: Quote | None = None  # of CSV
     contradictions: Contradictions = "refuse"  # of rows that give a node different labels
+
+    def __post_init__(self) -> None:
+        if self.of_kind is None:
+            kind, column = split_column(self.node)
+            object.__setattr__(self, "of_kind", kind)
+            object.__setattr__(self, "node", column)
 
     @property
     def of_labels(self) -> tuple[str, ...]:

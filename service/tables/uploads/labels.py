@@ -35,10 +35,11 @@ from peewit.streaming.edges.node_ids import (
     is_text,
     node_id,
 )
-from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.edges.typed_ids import split_column
 
 LabelValue = str | int | float
 
@@ -127,13 +128,14 @@ def read_nodes(
     Raises `BadUpload` where the file cannot be read or a row breaks a rule.
     """
     nodes: list[Any] = []
+    of_kind, node = split_column(node)
     if table_format is Format.NDJSON:
         for rows in json_rows(file):
             nodes += [row.get(node) if isinstance(row, dict) else None for row in rows]
     else:
         for batch in _batches(*(file, table_format, (node,), {node: "node"}, None), quote="double"):
             nodes += _as_nodes(_valid_column(batch, node), node).to_pylist()
-    return [node_id(value, node_kind, row=row) for row, value in enumerate(nodes)]
+    return _nodes(nodes, range(len(nodes)), node_kind, of_kind)
 
 
 def _batches(
@@ -220,9 +222,7 @@ def _checked_columns(
         is_number = is_csv and not (holds_text and holds_text(of_graph))
         nodes, labels, rows, left_out = _said(nodes, labels, rows, name, columns.words, is_number)
         _check_labels(labels, rows, name)
-        if not _are_plain(nodes, node_kind):
-            pairs = zip(rows, nodes, strict=True)
-            nodes = [node_id(node, node_kind, row=row) for row, node in pairs]
+        nodes = _nodes(nodes, rows, node_kind, columns.of_kind or "")
         if len(set(nodes)) < len(nodes) and (several := _several_labels(nodes, labels, rows)):
             if columns.contradictions == "refuse":
                 raise _contradiction(several, name)
@@ -366,18 +366,34 @@ def require_label(label: object, row: int | None, name: str) -> None:
         )
 
 
+def _nodes(ids: list[Any], rows: Sequence[int], node_kind: NodeKind, of_kind: str) -> list[NodeId]:
+    """Checked nodes of some rows, of ``of_kind`` in a typed graph unless each names its kind."""
+    if of_kind and node_kind != "typed":
+        rule = f"'node' must not have a kind, {of_kind!r}, in a graph of {node_kind} nodes"
+        raise BadUpload(rule, argument="node")
+    if of_kind:
+        texts = [str(each) if is_integer(each) else each for each in ids]
+        if not _are_plain(texts, "string"):
+            for row, text in zip(rows, texts, strict=True):
+                node_id(text, "string", row=row)
+        return [f"{of_kind}:{text}" for text in texts]
+    if _are_plain(ids, node_kind):
+        return ids
+    return [node_id(each, node_kind, row=row) for row, each in zip(rows, ids, strict=True)]
+
+
 def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
     """Whether all are valid ids as they are; if not, each must be checked."""
     if not nodes:
         return True
-    if node_kind != "string":
+    if node_kind not in TEXT:
         return {type(node) for node in nodes} == {int} and all(
             -LIMIT <= end < LIMIT for end in (min(nodes), max(nodes))
         )
     if {type(node) for node in nodes} != {str}:
         return False
     longest, joined = max(map(len, nodes)), "".join(nodes)
-    is_short = longest * _MAX_UTF8_BYTES <= MAX_NODE_BYTES
+    is_short = longest * _MAX_UTF8_BYTES <= MAX_NODE_BYTES and node_kind != "typed"
     return is_short and all(nodes) and "\0" not in joined and is_text(joined)
 
 

@@ -400,7 +400,7 @@ def test_self_loops_are_dropped_in_place_only_where_that_is_allowed() -> None:
 
 def test_node_kind_and_max_nodes_are_checked() -> None:
     assert check_node_kind("dense") == "dense"
-    with pytest.raises(ValueError, match="one of string, int64, dense, got 'uuid'"):
+    with pytest.raises(ValueError, match="one of string, int64, dense, typed, got 'uuid'"):
         check_node_kind("uuid")
     assert check_max_nodes(MAX_NODES) == MAX_NODES
     for wrong in (0, MAX_NODES + 1):

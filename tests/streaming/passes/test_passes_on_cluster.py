@@ -12,7 +12,7 @@ import pytest
 from peewit.solvers.arrays import AnyArray
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.cluster.dask_folds import DaskExecutor
-from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import UNTYPED, NodeKind
 from peewit.streaming.passes.certificate_store import Certificate, CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.edge_passes import PassStopped, RawEdgesGone
@@ -47,7 +47,7 @@ def graph(tmp_path: Path, request: pytest.FixtureRequest) -> StreamedGraph:
     return streamed(tmp_path / "graph", tmp_path / "data", kind)
 
 
-every_kind = pytest.mark.parametrize("graph", NODE_KINDS, indirect=True)
+every_kind = pytest.mark.parametrize("graph", UNTYPED, indirect=True)
 
 
 def opened(graph: StreamedGraph, executor: DaskExecutor | None = None) -> RawEdges:

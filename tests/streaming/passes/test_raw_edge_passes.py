@@ -10,7 +10,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
+from peewit.streaming.edges.node_kinds import UNTYPED, NodeKind
 from peewit.streaming.passes.edge_folds import LANE_BYTES, n_lanes, product_bytes
 from peewit.streaming.passes.edge_passes import PassStopped, RawEdgesGone
 from peewit.streaming.passes.raw_edge_passes import RawEdges
@@ -47,7 +47,7 @@ def graph(tmp_path: Path, kind: NodeKind, files: list[RawFile]) -> StreamedGraph
     return streamed(tmp_path / "graph", tmp_path / "data", kind)
 
 
-every_kind = pytest.mark.parametrize("kind", NODE_KINDS)
+every_kind = pytest.mark.parametrize("kind", UNTYPED)
 dense_only = pytest.mark.parametrize("kind", ["dense"])
 string_only = pytest.mark.parametrize("kind", ["string"])
 
