@@ -56,14 +56,16 @@ class Labels:
     """Known nodes and their classes; build it with `from_pairs`.
 
     ``classes`` are (n_labeled,) indices into ``class_names``. Models without weights refuse labels
-    that have some. Raises ValueError for nodes that do not increase, codes outside the names, or a
-    class without labeled node.
+    that have some. Nodes that are not ``among`` those asked about carry labels to others, and count
+    neither for class sizes nor for tests of the labels' sample. Raises ValueError for nodes that do
+    not increase, codes outside the names, or a class without labeled node.
     """
 
     nodes: Int64Array  # (n_labeled,) dense node ids, increasing
     classes: Int64Array
     class_names: tuple[ClassName, ...]  # in order: integers by value, then strings alphabetically
     weights: FloatArray | None = None  # (n_labeled,) > 0; None: all count the same
+    among: BoolArray | None = None  # (n_nodes,) nodes asked about; None: all
 
     def __post_init__(self) -> None:
         if self.nodes.shape != self.classes.shape or self.nodes.ndim != 1:
@@ -137,6 +139,16 @@ class Labels:
     def mean_target(self) -> FloatArray:
         """The class prior, for `Targets`."""
         return self.class_prior()
+
+    def asked_of(self, is_counted: BoolArray) -> BoolArray:
+        """(n_nodes,) which of some nodes are asked about."""
+        return is_counted if self.among is None else is_counted & self.among
+
+    def others(self, is_counted: BoolArray) -> BoolArray:
+        """(n_nodes,) which of some nodes are asked about and have no label."""
+        is_other = self.asked_of(is_counted).copy()
+        is_other[self.nodes] = False
+        return is_other
 
     def subset(self, rows: IntArray) -> "Labels":
         """The labels at some positions, increasing, with the same class names.

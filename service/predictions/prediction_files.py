@@ -96,6 +96,8 @@ class PredictionMeta:
         Turns class scores into probabilities; None where they were probabilities before.
     judged_by : str or None
         In words, the labels that predictions are judged by, where some labels were suggested.
+    answers : tuple of str
+        Kinds of nodes that have predictions, in a typed graph; rows of others are blank.
     """
 
     graph_id: str
@@ -115,6 +117,7 @@ class PredictionMeta:
     sets: Mapping[str, Any] | None = None
     calibration: Mapping[str, Any] | None = None
     judged_by: str | None = None
+    answers: tuple[str, ...] = ()
 
     @property
     def label_column(self) -> str:
@@ -134,7 +137,7 @@ class PredictionMeta:
     def from_schema(cls, schema: pa.Schema) -> "PredictionMeta":
         """The record that `to_schema_metadata` stored."""
         values = json.loads(schema.metadata[_META_KEY])
-        return cls(**values | {"class_names": tuple(values["class_names"])})
+        return cls(**values | {name: tuple(values[name]) for name in ("class_names", "answers")})
 
 
 def write_predictions(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from peewit.service.tasks.tasks_and_messages import Task
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.typed_ids import kinds_of, nodes_of_kinds
 from peewit.streaming.nodes.index import Nodes
 
 
@@ -34,10 +35,16 @@ class LabelsTask(Task):
     nodes: pa.LargeStringArray  # external ids, as text
     labels: Sequence[str | int | float]  # of the nodes
     origins: pa.StringArray  # of the labels, each a `LabelOrigin`
+    answers: Sequence[str] = ()  # kinds of nodes that are asked about; none: those of the labels
     keep_raw: bool = True  # whether the graph keeps raw edges
     n_threads: int = 1  # that read raw edges
     scheduler: str | None = None  # address of dask, whose workers read raw edges instead
     is_automatic: bool = False  # follows a change by itself; nobody waits for it
+
+    @property
+    def answer_kinds(self) -> Sequence[str]:
+        """Kinds of nodes of a typed graph that are asked about."""
+        return self.answers or kinds_of(self.nodes)
 
 
 class Origins(NamedTuple):
@@ -76,6 +83,8 @@ def labels_in_snapshot(
         real = RealLabels.from_pairs(dense[is_known], np.array(values, np.float64))
         return real, origins, n_waiting
     labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
+    if kind == "typed":
+        labels = replace(labels, among=nodes_of_kinds(nodes.external_ids(), task.answer_kinds))
     label_values(labels.class_names)  # refuses names that show alike, before the work and not after
     return labels, origins, n_waiting
 

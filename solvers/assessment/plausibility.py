@@ -61,8 +61,7 @@ class ComparedShares:
 
         ``component`` is that of each node; None if labels reach nodes without edges.
         """
-        is_counted = solution.reachable.copy()
-        is_counted[labels.nodes] = False
+        is_counted = labels.others(solution.reachable)
         counts = np.zeros(labels.n_classes, np.int64)
         for first in range(0, is_counted.size, _ROWS):
             rows = slice(first, first + _ROWS)
@@ -272,14 +271,16 @@ def label_warnings(labels: Labels, graph: Graph) -> Iterator[Advised]:
     if n_labels < 2:
         return
     component = graph.component[labels.nodes]
-    n_unreached = graph.n_nodes - int(graph.component_sizes()[component[0]])
-    if (component == component[0]).all() and n_unreached > _LEAST_UNREACHED * graph.n_nodes:
-        yield Advised(
-            f"all labels lie in one of {graph.n_components:,} components, and "
-            f"{n_unreached / graph.n_nodes:.1%} of the nodes in the others: label some of those",
-            "label apart",
-        )
-    yield from _together(labels.nodes, graph)
+    if (component == component[0]).all():
+        is_asked = labels.asked_of(np.ones(graph.n_nodes, bool))
+        unreached = float((graph.component != component[0])[is_asked].mean())
+        if unreached > _LEAST_UNREACHED:
+            yield Advised(
+                f"all labels lie in one of {graph.n_components:,} components, and "
+                f"{unreached:.1%} of the nodes in the others: label some of those",
+                "label apart",
+            )
+    yield from _together(labels, graph)
 
 
 def drawn_by_class(n_labels: Int64Array) -> bool:
@@ -297,14 +298,19 @@ def _diversity(shares: FloatArray) -> float:
     return float(np.exp(-some @ np.log(some))) - 1.0
 
 
-def _together(nodes: Int64Array, graph: Graph) -> Iterator[Advised]:
+def _together(labels: Labels, graph: Graph) -> Iterator[Advised]:
     """A warning if labeled nodes are neighbors far more often than random nodes (J8)."""
-    n_labels, n_nodes = nodes.size, graph.n_nodes
+    nodes, n_labels, n_nodes, n_all = labels.nodes, labels.n_labeled, graph.n_nodes, graph.n_edges
+    if labels.among is not None:
+        is_asked = labels.among
+        n_nodes = int(np.count_nonzero(is_asked))
+        of_asked = graph.adjacency[is_asked]
+        n_all = int(np.count_nonzero(is_asked[of_asked.indices])) // 2
     if n_labels < _LEAST_LABELS or n_labels > _MOST_LABELED * n_nodes:
         return
     among = graph.adjacency[nodes][:, nodes]
     n_edges = among.nnz // 2
-    expected = graph.n_edges * n_labels * (n_labels - 1) / (n_nodes * (n_nodes - 1))
+    expected = n_all * n_labels * (n_labels - 1) / (n_nodes * (n_nodes - 1))
     n_beside = int(np.count_nonzero(np.diff(among.indptr)))
     if n_edges == 0:
         return

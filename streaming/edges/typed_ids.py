@@ -4,12 +4,14 @@ Each kind has ids of its own: ``account:17`` and ``listing:17`` are two nodes.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 
 KIND: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
@@ -56,3 +58,18 @@ def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
             value=repr(excerpt(text[row].as_py())),
         )
     return text
+
+
+def kinds_of(nodes: pa.Array | pa.ChunkedArray) -> list[str]:
+    """The kinds of some nodes of a typed graph, in the order of the alphabet."""
+    kinds = pc.unique(pc.replace_substring_regex(nodes.drop_null(), "(?s):.*", ""))
+    return sorted(kinds.to_pylist())
+
+
+def nodes_of_kinds(nodes: pa.ChunkedArray, kinds: Sequence[str]) -> BoolArray:
+    """(n_nodes,) which nodes of a typed graph are of some kinds; erased ones are of none."""
+    is_of = np.zeros(len(nodes), bool)
+    for kind in kinds:
+        starts = pc.fill_null(pc.starts_with(nodes, f"{kind}:"), fill_value=False)
+        is_of |= starts.to_numpy()
+    return is_of

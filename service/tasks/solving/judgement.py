@@ -258,16 +258,14 @@ def _held_out(
 def _biases(answer: Answered, labels: Labels, seen: _Seen) -> tuple[Bias, ...]:
     """Tests of labels left out that contradict a random sample: classes and degrees (K16)."""
     degree, rows = answer.snapshot.graph.degree, seen.rows
-    is_other = seen.answer.reachable.copy()
-    is_other[labels.nodes] = False
-    others = np.flatnonzero(is_other)
+    others = np.flatnonzero(labels.others(seen.answer.reachable))
     others = others[:: -(-others.size // _MOST_NODES) or 1]
     sample = LabelSample.of(
         _winners(seen.answer.scores[others]),
         _winners(rows.scores[rows.reachable]),
         labels.class_prior(),
     )
-    degrees = unlike_degrees(degree, labels.nodes, labels.nodes[rows.places])
+    degrees = unlike_degrees(degree, labels, labels.nodes[rows.places])
     return replace(sample, degrees=degrees).biases
 
 

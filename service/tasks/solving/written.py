@@ -5,6 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from peewit.service.predictions.kept_labels import write_labels
 from peewit.service.predictions.left_out import write_left_out
@@ -34,6 +36,7 @@ from peewit.solvers.models.contract.model import as_classes
 from peewit.solvers.models.left_out.label_sample import NO_SAMPLE
 from peewit.solvers.solution import Advice, Advised, Functions, Solution
 from peewit.solvers.status import Status
+from peewit.streaming.edges.typed_ids import nodes_of_kinds
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 
@@ -42,7 +45,7 @@ def written(solving: Solving) -> dict[str, Any]:
     """Result of the job, once the files are on the disk."""
     answer, task, assessment = solving.answer, solving.task, solving.assessment
     labels, solution, shown = answer.labels, answer.solution, solving.shown(answer.solution)
-    shares = None
+    shares, (names, is_asked) = None, _named_nodes(solving)
     if isinstance(labels, Labels):  # by component where edges were used: features reach all nodes
         by_edges = solution.stats.get("input", "graph") == "graph"
         component = answer.snapshot.graph.component if by_edges else None
@@ -54,15 +57,15 @@ def written(solving: Solving) -> dict[str, Any]:
         functions.trimmed() if functions and solution.stats.get("input") == FEATURES else None
     )
     with solving.phases.phase("writing"):
-        file_name = _write(solving, shown, functions)
+        file_name = _write(solving, shown, names, functions)
     return {
         "file": file_name,
         "status": solution.status.value,
         "warning": warning,
         "advice": advice,
         "notes": notes,
-        "n_nodes": len(solution.reachable),
-        "n_unreachable": int(np.count_nonzero(~solution.reachable)),
+        "n_nodes": int(np.count_nonzero(is_asked)),
+        "n_unreachable": int(np.count_nonzero(is_asked & ~solution.reachable)),
         "n_labels": labels.n_labeled,
         "n_labels_waiting": solving.n_waiting,
         "n_classes": labels.n_classes if isinstance(labels, Labels) else None,
@@ -80,7 +83,24 @@ def written(solving: Solving) -> dict[str, Any]:
     }
 
 
-def _write(solving: Solving, shown: Solution, functions: Functions | None) -> str:
+def _named_nodes(solving: Solving) -> tuple[pa.ChunkedArray, BoolArray]:
+    """External ids of all nodes, null for those that are not asked about, and which are.
+
+    Nodes may have been erased since the graph was loaded; they have none.
+    """
+    meta, paths = solving.answer.snapshot.meta, GraphPaths(root=solving.task.graph_directory)
+    names = open_nodes(
+        paths.nodes, kind=meta.node_kind, n_nodes=meta.n_nodes, writable=False
+    ).external_ids()
+    if meta.node_kind != "typed":
+        return names, np.ones(len(names), bool)
+    is_asked = nodes_of_kinds(names, solving.task.answer_kinds)
+    return pc.if_else(pa.array(is_asked), names, None), is_asked
+
+
+def _write(
+    solving: Solving, shown: Solution, names: pa.ChunkedArray, functions: Functions | None
+) -> str:
     """Write the file of predictions; returns its name.
 
     Companion files are written first, so that whoever finds predictions finds them too.
@@ -105,6 +125,7 @@ def _write(solving: Solving, shown: Solution, functions: Functions | None) -> st
         sets=assessment.figures.get("sets"),
         calibration=None if assessment.calibration is None else assessment.calibration.stored,
         judged_by=answer.judged.warning,
+        answers=tuple(task.answer_kinds) if made_of.node_kind == "typed" else (),
     )
     paths = GraphPaths(root=task.graph_directory)
     file = paths.predictions / meta.file_name
@@ -127,13 +148,10 @@ def _write(solving: Solving, shown: Solution, functions: Functions | None) -> st
             assessment.left_out_scores,
             assessment.is_dropped,
         )
-    nodes = open_nodes(  # nodes may have been erased since the graph was loaded
-        paths.nodes, kind=made_of.node_kind, n_nodes=made_of.n_nodes, writable=False
-    )
     path = write_predictions(
         paths.predictions,
         meta,
-        nodes=nodes.external_ids(),
+        nodes=names,
         scores=shown.scores,
         reachable=solution.reachable,
         variance=assessment.variance,

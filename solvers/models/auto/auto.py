@@ -306,7 +306,7 @@ class Auto(FeatureModel, Refinable):
             of_nodes = stack.left_out_of(arms, places_judged, covariate[groups.left_out_nodes])
             sample = replace(
                 LabelSample.of(of_nodes, left_out[reached], shares),
-                degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes),
+                degrees=unlike_degrees(graph.degree, labels, labels.nodes),
                 nearness=coverage.nearness,
             )
         if sample.is_estimated:

@@ -88,7 +88,12 @@ class Points:
                 f"{self.whole.n_nodes} nodes have some); label one, or add features"
             )
         nodes = frozen(places[has_features].astype(np.int64))
-        return replace(labels, nodes=nodes, classes=frozen(labels.classes[has_features]))
+        return replace(
+            labels,
+            nodes=nodes,
+            classes=frozen(labels.classes[has_features]),
+            among=None if labels.among is None else labels.among[self.nodes],
+        )
 
     def narrowed(self, solution: Solution | None) -> Solution | None:
         """A solution of all nodes, restricted to those with features."""

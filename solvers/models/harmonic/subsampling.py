@@ -97,7 +97,9 @@ class SubSampling(ScoringModel):
         if start is not None and start.scores.shape[0] > sample.nodes[-1]:
             nodes = sample.nodes
             first = replace(start, scores=start.scores[nodes], reachable=start.reachable[nodes])
-        return model.solve_watched(sample.prepared, replace(labels, nodes=place), first, watch)
+        among = None if labels.among is None else labels.among[sample.nodes]
+        known = replace(labels, nodes=place, among=among)
+        return model.solve_watched(sample.prepared, known, first, watch)
 
 
 def neighbor_graph(rows: Any, n_neighbors: int, watch: Watch) -> Graph:

@@ -85,6 +85,7 @@ class Nodes:
     labeled: IntArray  # (n_labeled,) nodes whose class is kept
     classes: IntArray  # (n_labeled,) that class
     reachable: BoolArray  # (n_nodes,) nodes that count: those that a label reaches
+    sized: BoolArray  # (n_nodes,) those of them that sizes of classes are about
     n_classes: int
     absent: BoolArray | None  # (n_nodes, n_classes) class without label in reach; None: nowhere
 
@@ -108,6 +109,7 @@ class Nodes:
             labeled=rank[labels.nodes],
             classes=labels.classes,
             reachable=task.reachable[order],
+            sized=labels.asked_of(task.reachable)[order],
             n_classes=lacks.shape[1],
             absent=task.absent[order] if lacks[task.counts > 0].any() else None,
         )
@@ -119,7 +121,7 @@ class Nodes:
         if bounds is None:
             return np.zeros(self.n_classes)
         present = scores if self.absent is None else np.where(self.absent, -np.inf, scores)
-        return class_offsets(present[self.reachable], bounds.lower, bounds.upper, first)
+        return class_offsets(present[self.sized], bounds.lower, bounds.upper, first)
 
     def balanced(self, scores: RealArray, offsets: FloatArray) -> RealArray:
         """Scores plus offsets where a label reaches; absent classes stay below all others."""

@@ -169,13 +169,9 @@ def rank_deviate(some: RealArray, others: RealArray) -> float:
     return over / float(np.sqrt(variance))
 
 
-def unlike_degrees(degree: FloatArray, nodes: Int64Array, some: Int64Array) -> float:
-    """Normal deviate of the ranks of degrees (K16) of the labels ``some`` among unlabeled nodes.
-
-    ``nodes`` are all labeled ones.
-    """
-    is_other = np.ones(degree.size, bool)
-    is_other[nodes] = False
+def unlike_degrees(degree: FloatArray, labels: Labels, some: Int64Array) -> float:
+    """Normal deviate of the ranks of degrees (K16) of labeled nodes among unlabeled ones."""
+    is_other = labels.others(np.ones(degree.size, bool))
     return rank_deviate(degree[some], degree[is_other])
 
 

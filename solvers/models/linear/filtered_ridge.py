@@ -414,11 +414,11 @@ def _with_shares_of_nodes(
     reached = np.flatnonzero(solution.reachable)
     if calibration.factor > 0.0:
         sample = LabelSample.of(
-            calibration.probabilities(scores[reached]),
+            calibration.probabilities(scores[labels.asked_of(solution.reachable)]),
             calibration.probabilities(left_out[used]),
             sample.shares,
         )
-    sample = replace(sample, degrees=unlike_degrees(graph.degree, labels.nodes, labels.nodes))
+    sample = replace(sample, degrees=unlike_degrees(graph.degree, labels, labels.nodes))
     stats, functions = {**solution.stats, **sample.stats}, solution.functions
     if sample.is_estimated:
         gained = np.log(sample.shares / labels.class_prior()) / calibration.factor  # (K17)

@@ -205,10 +205,12 @@ class Poisson(PoissonModel, LinearModel, Refinable):
         if shares is None:
             return solution
         reached, absent = solution.scores[task.reachable], task.absent[task.reachable]
-        offsets = class_offsets(np.where(absent, -np.inf, reached), shares, shares)
+        present = np.where(absent, -np.inf, reached)
+        is_asked = labels.asked_of(task.reachable)[task.reachable]
+        offsets = class_offsets(present[is_asked], shares, shares)
         reached += offsets
         reached[absent] = min(float(reached.min()), 0.0) - 1.0
         solution.scores[task.reachable] = reached
-        stats = {**solution.stats, "share_miss": share_miss(reached, shares)}
+        stats = {**solution.stats, "share_miss": share_miss(reached[is_asked], shares)}
         warnings = balance_warnings(self.class_balance, labels, stats)
         return replace(solution, stats=stats, warnings=warnings)

@@ -314,6 +314,7 @@ class _Cuts:
                 labeled=np.searchsorted(inside, self.nodes.labeled[own]),
                 classes=(self.nodes.classes[own] == pair[1]).astype(np.int64),
                 reachable=np.ones(inside.size, bool),
+                sized=self.nodes.sized[inside],
                 n_classes=len(pair),
                 absent=absent,
             ),
