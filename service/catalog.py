@@ -207,7 +207,7 @@ class Catalog:
 
         ``change`` runs inside the transaction, so that two changes at once are both kept.
         ``request_solve`` (`peewit.service.jobs.auto_solve.request_auto_solve`) is called in the
-        transaction when ``auto_solve`` has changed, since labels may be there already.
+        transaction when ``auto_solve`` or ``answers`` have changed, as labels may be there already.
         ``require_edges`` is called with the graph and the name of the setting before all edges are
         read again; it raises where they are kept nowhere.
 
@@ -232,7 +232,11 @@ class Catalog:
             statement = update(graphs).where(graphs.c.id == graph_id).values(**values)
             with _unique_name(wanted.name):
                 changed = record_of(connection.execute(statement.returning(graphs)).one())
-            if request_solve is not None and wanted.auto_solve != present.auto_solve:
+            is_asked_anew = (wanted.auto_solve, *wanted.answers) != (
+                present.auto_solve,
+                *present.answers,
+            )
+            if request_solve is not None and is_asked_anew:
                 request_solve(connection, graph_id)
             return changed
 
@@ -408,7 +412,7 @@ def record_of(row: Row[Any]) -> GraphRecord:
         raise fault
     values = row._asdict()
     chosen = {each.name: values[each.name] for each in fields(GraphSettings)}
-    chosen["columns"] = chosen["columns"] or {}
+    chosen["columns"], chosen["answers"] = chosen["columns"] or {}, tuple(chosen["answers"] or ())
     if chosen["window"] is not None:
         chosen["window"] = Window(**chosen["window"])
     if chosen["snapshot_every"] is not None:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, Literal, get_args
 
@@ -12,6 +12,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.change_rules import Deletions, Parallel
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
+from peewit.streaming.edges.typed_ids import KIND
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.problems import Conflict
 
@@ -188,6 +189,10 @@ class GraphSettings:
     auto_solve: AutoSolve | None = setting(
         "Model that is solved again after every new snapshot and every change of a label.", None
     )
+    answers: Sequence[str] = setting(
+        "Kinds of nodes that answers are about, in a typed graph; without any, those with labels.",
+        factory=tuple,
+    )
     columns: Mapping[str, str] = setting(
         "What src, dst, weight, op, time, node and label are called in tables.", factory=dict
     )
@@ -220,6 +225,11 @@ class GraphSettings:
             raise BadArgument("parallel", "must be 'sum' where deletions are off, got 'replace'")
         if self.window is not None:
             self.window.require_deletions(self.deletions)
+        for kind in self.answers:
+            if self.node_ids != "typed":
+                raise BadArgument("answers", f"needs node_ids='typed', got {self.node_ids!r}")
+            if not KIND.fullmatch(kind):
+                raise BadArgument("answers", f"must name kinds of nodes, got {kind!r}")
         if "time" in self.columns and (self.window is None or self.window.by != "time"):
             raise BadArgument(
                 "columns.time", "must be left out of a graph without a window by time"

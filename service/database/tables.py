@@ -127,6 +127,7 @@ graphs = Table(
     Column("window", _Json),
     Column("snapshot_every", _Json),
     Column("auto_solve", _Json),
+    Column("answers", _Json),
     Column("columns", _Json),
     Column("state", Text, nullable=False, default="active"),
     _time("created_at", nullable=False),

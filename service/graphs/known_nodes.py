@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.parquet
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.leaving.erasures import NOTHING, Hidden
 from peewit.service.inbox.manifest import Manifest
+from peewit.service.tables.formats import json_integer
 from peewit.solvers.arrays import BoolArray, Int32Array, Int64Array, frozen
 from peewit.streaming.features.feature_files import set_owners
 from peewit.streaming.graph_paths import GraphPaths
@@ -82,6 +83,13 @@ class KnownNodes:
         is_hidden = np.zeros(n_nodes, bool)
         is_hidden[hidden[hidden < n_nodes]] = True
         return pc.if_else(pa.array(is_hidden), pa.scalar(None, ids.type), ids)
+
+    def names(self, graph: GraphRecord, nodes: Int64Array) -> list[Any]:
+        """External ids of some dense ones as values for JSON; None where a node was erased."""
+        if not nodes.size:
+            return []
+        ids = self.external_ids(graph, int(nodes.max()) + 1).take(pa.array(nodes)).to_pylist()
+        return [json_integer(each) if isinstance(each, int) else each for each in ids]
 
     def all_ids(self, graph: GraphRecord) -> Iterator[pa.Array]:
         """External ids of all nodes, and of waiting pushes and features; some twice."""

@@ -90,6 +90,9 @@ class _GraphFields(Body):
     window: WindowIn | None = of_setting("window")
     snapshot_every: SnapshotEveryIn | None = of_setting("snapshot_every")
     auto_solve: Solve | None = of_setting("auto_solve")
+    answers: list[str] = Field(
+        default_factory=list, description=doc_of("answers"), examples=[["account"]]
+    )
     columns: dict[str, str] = Field(
         default_factory=dict,
         description=doc_of("columns"),

@@ -232,6 +232,7 @@ def look_up_predictions(
         **provenance(file),
         "predictions": _with_sets(file, lookup.predictions, coverage),
         "newer": lookup.newer,
+        "unasked": lookup.unasked,
         "unknown": lookup.unknown,
     }
 

@@ -480,6 +480,13 @@ class PredictionFile:
             by_place |= zip(places.tolist(), self._predictions(rows.columns), strict=True)
         return [by_place[place] for place in range(len(nodes))]
 
+    def of_nodes(self, nodes: IntArray) -> list[Prediction | None]:
+        """Predictions of some dense ids; None where the file is older, or the row blank."""
+        is_old = np.asarray(nodes) < self.n_nodes
+        predictions = iter(self.lookup(nodes[is_old]))
+        found = [next(predictions) if each else None for each in is_old.tolist()]
+        return [None if each is None or each["node"] is None else each for each in found]
+
     def _predictions(self, columns: list[pa.Array]) -> list[Prediction]:
         values = {
             name: _json_values(column)

@@ -36,6 +36,7 @@ class Lookup:
     predictions: list[Prediction]
     newer: list[NodeId]  # than the snapshot
     unknown: list[NodeId]  # to the graph
+    unasked: list[NodeId]  # of kinds that the predictions are not about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,8 @@ class PredictionReader:
         dense = self.nodes.cached_ids(graph, node_array([node], graph.settings.node_ids))
         if dense is None or dense[0] >= file.n_nodes:
             return None
-        return file, file.lookup(dense)[0]
+        (prediction,) = file.of_nodes(dense)
+        return None if prediction is None else (file, prediction)
 
     def open(self, job: Job) -> PredictionFile:
         """The predictions of a job; raises `PredictionsNotFound`."""
@@ -125,8 +127,15 @@ class PredictionReader:
         absent = np.flatnonzero(~is_known)
         if len(absent):  # nodes of waiting pushes are newer, not unknown
             is_known[absent] = self.nodes.knows(graph, ids.take(pa.array(absent)))
+        predictions = file.of_nodes(dense[is_predicted])
+        places = np.flatnonzero(is_predicted).tolist()
         return Lookup(
-            predictions=file.lookup(dense[is_predicted]),
+            predictions=[each for each in predictions if each is not None],
+            unasked=[
+                nodes[place]
+                for place, each in zip(places, predictions, strict=True)
+                if each is None
+            ],
             newer=[nodes[row] for row in np.flatnonzero(is_known & ~is_predicted).tolist()],
             unknown=[nodes[row] for row in np.flatnonzero(~is_known).tolist()],
         )
@@ -140,6 +149,12 @@ class PredictionReader:
             raise NodeNotPredicted(
                 f"node {node!r} is newer than snapshot {file.meta.snapshot}; solve again once a "
                 "newer snapshot is there"
+            )
+        if answer.unasked:
+            raise NodeNotPredicted(
+                f"node {node!r} carries labels on and has no prediction: job {file.meta.job_id} "
+                f"is about nodes of kind {', '.join(file.meta.answers)}; `graph set --answers` "
+                "names others for the next solve"
             )
         return answer.predictions[0]
 

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
+import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.predictions.kept_labels import KeptLabels
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.reader import PredictionReader
+from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import NodeId, node_array
 from peewit.service.wire.predictions import ClassSupport, LabelReason, NodeReasons
 from peewit.solvers.arguments import BadArgument
@@ -69,7 +71,13 @@ def node_reasons(
     )
     is_for = classes[evidence.places] == predicted
     named_reasons = _NamedReasons(
-        file=file, rows=rows, node=dense, nodes=nodes, classes=classes, evidence=evidence
+        file=file,
+        ids=reader.nodes.external_ids(graph, file.n_nodes),
+        rows=rows,
+        node=dense,
+        nodes=nodes,
+        classes=classes,
+        evidence=evidence,
     )
     rivals = np.flatnonzero(~is_for & (evidence.added > 0.0))
     labels, against = named_reasons.reasons([np.flatnonzero(is_for), rivals], k)
@@ -97,6 +105,7 @@ class _NamedReasons:
     """Reasons expressed in external ids."""
 
     file: PredictionFile
+    ids: pa.ChunkedArray  # of all nodes of the file, null for erased ones
     rows: WalkRows
     node: int
     nodes: Int64Array
@@ -113,7 +122,7 @@ class _NamedReasons:
     def _readable(self, which: Int64Array) -> Int64Array:
         """Those of some reasons whose node is not erased."""
         nodes = self.nodes[self.evidence.places[which]]
-        is_shown: BoolArray = self.file.take(nodes)["node"].is_valid().to_numpy()
+        is_shown: BoolArray = self.ids.take(pa.array(nodes)).is_valid().to_numpy()
         return which[is_shown]
 
     def _reason(self, place: int, way: list[int] | None) -> LabelReason:
@@ -129,7 +138,8 @@ class _NamedReasons:
 
     def _names(self, nodes: list[int]) -> list[NodeId]:
         """External ids; None for erased nodes."""
-        return [prediction["node"] for prediction in self.file.lookup(np.array(nodes))]
+        names = self.ids.take(pa.array(nodes)).to_pylist()
+        return [json_integer(each) if isinstance(each, int) else each for each in names]
 
 
 def _kept_labels(file: PredictionFile) -> KeptLabels:

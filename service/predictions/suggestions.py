@@ -21,12 +21,12 @@ from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.prediction_files import Prediction, PredictionFile
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
-from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import NodeId, id_type, node_array, node_id
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array, UInt64Array
+from peewit.solvers.arrays import Float32Array, Int64Array, UInt64Array
+from peewit.streaming.edges.typed_ids import kinds_of, nodes_of_kinds
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStore, NodeEmbedding
 from peewit.streaming.problems import Conflict, Unprocessable
@@ -115,6 +115,7 @@ class _LabeledNodes:
 
     labels_seq: int
     nodes: Int64Array
+    kinds: Sequence[str]  # of these nodes, in a typed graph
 
 
 class Suggester:
@@ -206,11 +207,11 @@ class Suggester:
                 )
             chosen, embedding_snapshot = self._least_sure(file, labeled.nodes, n_nodes), None
         elif strategy == "random":
-            chosen, embedding_snapshot = self._first_at_random(graph, labeled.nodes, n_nodes), None
+            chosen, embedding_snapshot = self._first_at_random(graph, labeled, n_nodes), None
         else:
             candidates = self._candidates_of(graph)
-            erased = self._nodes.erased(graph, graph.progress.n_nodes)
-            chosen = _spread(graph, candidates, file, labeled.nodes, erased, strategy, n_nodes)
+            unasked = self._unasked(graph, labeled)
+            chosen = _spread(graph, candidates, file, labeled.nodes, unasked, strategy, n_nodes)
             embedding_snapshot = candidates.embedding.meta.snapshot
         return Suggestions(
             strategy=strategy,
@@ -218,7 +219,7 @@ class Suggester:
             labels_seq=labeled.labels_seq,
             embedding_snapshot=embedding_snapshot,
             nodes=self._external(graph, chosen),
-            predictions=_predictions_of(file, chosen),
+            predictions=[None] * chosen.size if file is None else file.of_nodes(chosen),
         )
 
     def of_nodes(
@@ -231,7 +232,9 @@ class Suggester:
         return replace(
             suggestions,
             nodes=self._external(graph, known),
-            predictions=_predictions_of(suggestions.file, known),
+            predictions=[None] * known.size
+            if suggestions.file is None
+            else suggestions.file.of_nodes(known),
         )
 
     def submit_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job:
@@ -304,7 +307,9 @@ class Suggester:
         ids = current.nodes.cast(id_type(graph.settings.node_ids))
         dense = self._nodes.lookup(graph, ids)
         nodes = _LabeledNodes(
-            labels_seq=current.labels_seq, nodes=np.sort(dense[dense >= 0]).astype(np.int64)
+            labels_seq=current.labels_seq,
+            nodes=np.sort(dense[dense >= 0]).astype(np.int64),
+            kinds=kinds_of(ids) if graph.settings.node_ids == "typed" else (),
         )
         with self._lock:
             self._labeled[graph.id, column] = nodes
@@ -327,7 +332,16 @@ class Suggester:
             return free[:n_nodes]
         return _of_least_margin(file, labeled, n_nodes)
 
-    def _first_at_random(self, graph: GraphRecord, labeled: Int64Array, n_nodes: int) -> Int64Array:
+    def _unasked(self, graph: GraphRecord, labeled: _LabeledNodes) -> Int64Array:
+        """Dense ids, increasing, of nodes that were erased or are of kinds nobody asks about."""
+        n_nodes, kinds = graph.progress.n_nodes, graph.settings.answers or labeled.kinds
+        if not kinds or not n_nodes:
+            return self._nodes.erased(graph, n_nodes)
+        return np.flatnonzero(~nodes_of_kinds(self._nodes.external_ids(graph, n_nodes), kinds))
+
+    def _first_at_random(
+        self, graph: GraphRecord, labeled: _LabeledNodes, n_nodes: int
+    ) -> Int64Array:
         """The first unlabeled nodes in the graph's own random order.
 
         The order never changes, and new nodes fall anywhere in it; so the labeled nodes at its
@@ -337,8 +351,8 @@ class Suggester:
             raise NoEmbedding(f"graph {graph.settings.name} has no snapshot yet; bring edges first")
         n_known = graph.progress.n_nodes
         is_free = np.ones(n_known, bool)
-        is_free[labeled[labeled < n_known]] = False
-        is_free[self._nodes.erased(graph, n_known)] = False
+        is_free[labeled.nodes[labeled.nodes < n_known]] = False
+        is_free[self._unasked(graph, labeled)] = False
         free = np.flatnonzero(is_free)
         place = random_places(free, graph.settings.seed or 0)
         first = np.argpartition(place, n_nodes)[:n_nodes] if n_nodes < free.size else slice(None)
@@ -373,9 +387,7 @@ class Suggester:
     def _external(self, graph: GraphRecord, nodes: Int64Array) -> list[NodeId]:
         if nodes.size == 0:
             return []
-        ids = self._nodes.external_ids(graph, int(nodes.max()) + 1)
-        names: list[NodeId] = ids.take(pa.array(nodes)).to_pylist()
-        return [json_integer(name) if isinstance(name, int) else name for name in names]
+        return self._nodes.names(graph, nodes)
 
 
 def random_places(nodes: Int64Array, seed: int) -> UInt64Array:
@@ -418,14 +430,14 @@ def _spread(
     candidates: _Candidates,
     file: PredictionFile | None,
     labeled: Int64Array,
-    erased: Int64Array,
+    unasked: Int64Array,
     strategy: Strategy,
     n_nodes: int,
 ) -> Int64Array:
     """Dense ids chosen by position."""
     nodes, points = candidates.nodes, candidates.points
     free = ~np.isin(nodes, labeled, assume_unique=True)
-    free &= ~np.isin(nodes, erased, assume_unique=True)
+    free &= ~np.isin(nodes, unasked, assume_unique=True)
     margin = _margins_of(file, nodes)
     if strategy == "coverage":
         seed = (graph.settings.seed or 0) + graph.labels_seq
@@ -466,11 +478,3 @@ def _margins_of(file: PredictionFile | None, nodes: Int64Array) -> Float32Array:
         column = file.table().column("margin").take(pa.array(nodes[is_old]))
         margin[is_old] = column.to_numpy()
     return margin
-
-
-def _predictions_of(file: PredictionFile | None, nodes: Int64Array) -> list[Prediction | None]:
-    if file is None:
-        return [None] * nodes.size
-    is_old: BoolArray = nodes < file.n_nodes
-    predictions = iter(file.lookup(nodes[is_old]))
-    return [next(predictions) if each else None for each in is_old.tolist()]

@@ -196,6 +196,7 @@ class ModelKind(Kind[LabelsTaskT]):
             nodes=labels.nodes,
             labels=labels.labels,
             origins=labels.origins,
+            answers=graph.settings.answers,
             keep_raw=graph.settings.keep_raw,
             n_threads=home.settings.n_threads,
             scheduler=home.settings.scheduler,

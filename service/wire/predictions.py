@@ -202,6 +202,9 @@ class Lookup(Provenance):
 
     predictions: tuple[Prediction, ...]
     newer: tuple[NodeId, ...] = described("Nodes that came after the snapshot.")
+    unasked: tuple[NodeId, ...] = described(
+        "Nodes of kinds that the predictions are not about; they carry labels on."
+    )
     unknown: tuple[NodeId, ...] = described("Nodes that the graph does not know.")
 
 

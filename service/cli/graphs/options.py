@@ -41,6 +41,10 @@ Columns = Annotated[
 AutoModel = Annotated[
     str | None, of_setting("auto_solve", "--auto-solve", also="'none' takes it back.")
 ]
+Answers = Annotated[
+    list[str] | None,
+    of_setting("answers", "--answers", metavar="KIND", also="Repeatable; '' takes them back."),
+]
 AutoParameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of --auto-solve; repeatable."),
@@ -60,6 +64,7 @@ class SettingOptions:
     auto_solve: str | None
     parameters: list[str] | None
     columns: list[str] | None
+    answers: list[str] | None
     deletions: str | None = None
     window: str | None = None
     window_by: str | None = None
@@ -79,6 +84,8 @@ class SettingOptions:
         for name in ("keep_raw", "deletions", "parallel"):
             if (value := getattr(self, name)) is not None:
                 changes[name] = value
+        if self.answers is not None:
+            changes["answers"] = [kind for kind in self.answers if kind]
         if (window := self._window(settings.window)) is not None:
             changes["window"] = window
             if settings.window is None:

@@ -8,6 +8,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.graphs.options import (
     AllowedAhead,
+    Answers,
     AutoModel,
     AutoParameters,
     Buckets,
@@ -81,6 +82,7 @@ def create(
     auto_solve: AutoModel = None,
     parameters: AutoParameters = None,
     columns: Columns = None,
+    answers: Answers = None,
     json: AsJson = False,
 ) -> None:
     """Create an empty graph."""
@@ -102,6 +104,7 @@ def create(
             auto_solve=auto_solve,
             parameters=parameters,
             columns=columns,
+            answers=answers,
         )
         settings = options.applied(GraphSettings(name=name, **fixed))
     except ValueError as error:
@@ -125,6 +128,7 @@ def set_settings(
     auto_solve: AutoModel = None,
     parameters: AutoParameters = None,
     columns: Columns = None,
+    answers: Answers = None,
     rename: Annotated[str | None, typer.Option(help="New name.")] = None,
     clock_right: Annotated[
         bool,
@@ -149,6 +153,7 @@ def set_settings(
         auto_solve=auto_solve,
         parameters=parameters,
         columns=columns,
+        answers=answers,
     )
 
     def change(settings: GraphSettings) -> GraphSettings:
@@ -338,5 +343,6 @@ def _setting_fields(
         "snapshot_every": every
         and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
         "columns": ", ".join(f"{name}={each}" for name, each in settings.columns.items()) or None,
+        "answers": ", ".join(settings.answers) or None,
         "auto_solve": auto and f"{auto.model} {as_text(auto.parameters)}".rstrip(),
     }

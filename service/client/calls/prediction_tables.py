@@ -292,6 +292,7 @@ def _with_given_ids(lookup: Lookup, nodes: Sequence[NodeId]) -> Lookup:
         lookup,
         predictions=tuple(replace(each, node=named[str(each.node)]) for each in lookup.predictions),
         newer=tuple(named[str(node)] for node in lookup.newer),
+        unasked=tuple(named[str(node)] for node in lookup.unasked),
         unknown=tuple(named[str(node)] for node in lookup.unknown),
     )
 

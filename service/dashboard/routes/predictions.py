@@ -275,8 +275,8 @@ def node_values(
     sets = None if file is None else query.sets(file)
     prediction: Mapping[str, Any] | None = None
     if file is not None and dense < file.n_nodes:
-        prediction = file.lookup(np.array([dense]))[0]
-        if sets is not None:
+        (prediction,) = file.of_nodes(np.array([dense]))
+        if sets is not None and prediction is not None:
             prediction = sets.of_node(prediction)
     return {
         "graph": graph,
@@ -367,15 +367,17 @@ def _neighbors(
     ids = home.nodes.external_ids(graph, int(around.neighbors.max()) + 1)
     names: list[str | int] = ids.take(pa.array(around.neighbors)).to_pylist()
     labels = home.labels.of_nodes(graph.id, [str(name) for name in names], column=column)
-    is_old = around.neighbors < (0 if file is None else file.n_nodes)
-    predictions = iter([] if file is None else file.lookup(around.neighbors[is_old]))
+    nothing: list[Prediction | None] = [None] * len(names)
+    predictions = nothing if file is None else file.of_nodes(around.neighbors)
     return [
         Neighbor(
             node=name,
             weight=weight,
-            prediction=next(predictions) if each else None,
+            prediction=prediction,
             label=labels.get(str(name)),
             has_picture=(item := _item(request, graph, str(name))) is not None and item.is_picture,
         )
-        for name, weight, each in zip(names, around.weights.tolist(), is_old.tolist(), strict=True)
+        for name, weight, prediction in zip(
+            names, around.weights.tolist(), predictions, strict=True
+        )
     ]
