@@ -25,12 +25,12 @@ WORDS: Final = {
         "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= --seed= --keep-raw "
         "--no-keep-raw --deletions= --parallel= --window= --window-by= --buckets= --allowed-ahead= "
         "--time-unit= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= --column= "
-        "--json"
+        "--answers= --json"
     ),
     "graph set": (
         "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
         "--allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
-        "--column= --rename= --clock-right --json"
+        "--column= --answers= --rename= --clock-right --json"
     ),
     "graph list": "--json",
     "graph show": "GRAPH --json",

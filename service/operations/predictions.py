@@ -94,12 +94,12 @@ class PointsIn(BodyModel):
     "GET /predictions",
     "read",
     raises=(*OF_PREDICTIONS, SetsNotKept),
-    rows="Columns `node`, `label`, `score`, `margin`, `reachable`, `labeled` (whether the node "
-    "carries a label), `variance` and `stability` if "
-    "they were asked for and, unless there are many classes, `score:<class>`, which are called "
-    "`probability` and `probability:<class>` where they are; `p_value:<class>` of jobs with "
-    "`sets`, and with `coverage` also `labels` and `certain`; headers name job, snapshot and "
-    "labels_seq.",
+    rows="Columns `node`, in a typed graph `kind` and `id`, the two parts of it, `label`, "
+    "`score`, `margin`, `reachable`, `labeled` (whether the node carries a label), `variance` and "
+    "`stability` if they were asked for and, unless there are many classes, `score:<class>`, "
+    "which are called `probability` and `probability:<class>` where they are; "
+    "`p_value:<class>` of jobs with `sets`, and with `coverage` also `labels` and `certain`; "
+    "headers name job, snapshot and labels_seq.",
     unchanged="Nothing newer than the `ETag` in If-None-Match.",
     client="predictions",
     is_call_written=True,
@@ -129,7 +129,8 @@ def get_predictions(
 
     def opened(chosen: Format) -> tuple[Pieces, Mapping[str, str]]:
         file = here.home.predictions.open(job)
-        if chosen is Format.ARROW and not decided and threshold is None and file.is_whole:
+        is_plain = not decided and threshold is None and not file.meta.answers
+        if chosen is Format.ARROW and is_plain and file.is_whole:
             return file.stream(), provenance_headers(file.meta)
         schema, batches = with_answers(
             file,

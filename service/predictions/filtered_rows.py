@@ -169,3 +169,22 @@ def _is_label(column: pa.Array, label: str | int) -> BoolArray:
         return np.zeros(len(column), bool)
     is_label: BoolArray = is_equal.fill_null(False).to_numpy(zero_copy_only=False)
     return is_label
+
+
+def with_kinds(
+    file: PredictionFile, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Rows with the kind and the id of each node behind its name, in a typed graph."""
+    if not file.meta.answers:
+        return schema, batches
+    kind, own_id = pa.field("kind", pa.string()), pa.field("id", schema.field("node").type)
+    wide = schema.insert(1, own_id).insert(1, kind)
+
+    def widened() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            parts = pc.extract_regex(batch.column("node"), "(?s)^(?P<kind>[^:]*):(?P<id>.*)$")
+            kinds, ids = (parts.field(at).cast(each.type) for at, each in ((0, kind), (1, own_id)))
+            columns = [batch.column(0), kinds, ids, *batch.columns[1:]]
+            yield pa.record_batch(columns, schema=wide)
+
+    return wide, widened()

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from peewit.service.predictions.filtered_rows import with_kinds
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.left_out import read_left_out, sample_p_value
 from peewit.service.predictions.prediction_files import (
@@ -209,11 +210,14 @@ def with_answers(
     threshold: float | None = None,
     coverage: float | None = None,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Rows decided by a threshold, and with their sets, as far as these are asked for."""
+    """Rows decided by a threshold, and with their sets, as far as these are asked for.
+
+    In a typed graph they have the kind and the id of each node.
+    """
     chosen = asked_threshold(file, positive=positive, threshold=threshold)
     if chosen is not None:
         batches = with_threshold(file, batches, chosen)
     if coverage is None:
-        return file.schema, batches
+        return with_kinds(file, file.schema, batches)
     sets = LabelSets.of(file, coverage)
-    return sets.schema, sets.with_sets(batches)
+    return with_kinds(file, sets.schema, sets.with_sets(batches))

@@ -32,7 +32,7 @@ from peewit.service.dashboard.routes.prediction_query import (
 from peewit.service.dashboard.svg_geometry import SmallGraph
 from peewit.service.operations.predictions import provenance_headers
 from peewit.service.operations.tables import Rows
-from peewit.service.predictions.filtered_rows import ordered_rows, rows, sorted_page
+from peewit.service.predictions.filtered_rows import ordered_rows, rows, sorted_page, with_kinds
 from peewit.service.predictions.prediction_files import P_VALUE_PREFIX, Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
@@ -315,7 +315,7 @@ def _rows(graph: GraphRecord, file: PredictionFile, query: PredictionQuery) -> R
         batches, schema = sets.with_sets(batches), sets.schema
     names = [name for name in schema.names if not name.startswith(P_VALUE_PREFIX)]
     schema = pa.schema([schema.field(name) for name in names], schema.metadata)
-    shown = (batch.select(names) for batch in batches)
+    schema, shown = with_kinds(file, schema, (batch.select(names) for batch in batches))
     return Rows(
         name=f"{graph.settings.name}-predictions",
         open=lambda chosen: (

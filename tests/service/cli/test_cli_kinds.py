@@ -1,0 +1,171 @@
+"""A graph of accounts and devices: each operation that names nodes heeds their kinds."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.service.cli.conftest import Peewit
+
+N_ACCOUNTS, N_DEVICES = 90, 30
+TEAMS = "ab"
+
+
+def written(path: Path, header: str, rows: list[tuple[object, ...]]) -> Path:
+    lines = [",".join(map(str, row)) for row in rows]
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+def team(number: int) -> str:
+    return TEAMS[number % 2]
+
+
+@pytest.fixture
+def logins(tmp_path: Path) -> Path:
+    """Accounts that share devices of their team; both are called by numbers from 0 on."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (account, 2 * int(rng.integers(0, N_DEVICES // 2)) + account % 2)
+        for account in range(N_ACCOUNTS)
+        for _ in range(3)
+    ]
+    return written(tmp_path / "logins.csv", "account_id,device_id", rows)
+
+
+@pytest.fixture
+def graph(peewit: Peewit, logins: Path, tmp_path: Path) -> str:
+    assert peewit("graph", "create", "g", "--seed", 1).exit_code == 0
+    read = peewit("ingest", "g", logins, "--src", "account:account_id", "--dst", "device:device_id")
+    assert read.exit_code == 0, read.err
+    labels = written(tmp_path / "labels.csv", "who,label", [(n, team(n)) for n in range(20)])
+    put = peewit("labels", "put", "g", labels, "--node", "account:who")
+    assert put.exit_code == 0, put.err
+    return "g"
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.usefixtures("processes")
+def test_every_answer_is_about_the_kind_that_has_labels(
+    peewit: Peewit, graph: str, tmp_path: Path
+) -> None:
+    shown = peewit("graph", "show", graph, "--json").json
+    assert shown["settings"]["node_ids"] == "typed"
+    assert shown["nodes"] == N_ACCOUNTS + N_DEVICES
+    solved = peewit("solve", graph, "--json")
+    assert solved.exit_code == 0, solved.err
+    result = solved.json["result"]
+    assert result["n_nodes"] == N_ACCOUNTS
+    assert result["n_unreachable"] == 0
+
+    table = rows_of(peewit("predictions", graph).out)
+    assert {row["kind"] for row in table} == {"account"}
+    assert sorted(int(row["id"]) for row in table) == list(range(N_ACCOUNTS))
+    assert all(row["node"] == f"account:{row['id']}" for row in table)
+    assert all(row["label"] == team(int(row["id"])) for row in table if row["labeled"] == "false")
+    best = rows_of(peewit("predictions", graph, "--sort", "probability:a", "--top", 5).out)
+    assert {(row["kind"], row["label"]) for row in best} == {("account", "a")}
+
+    truth = written(tmp_path / "t.csv", "who,label", [(n, team(n)) for n in range(N_ACCOUNTS)])
+    judged = peewit("evaluate", graph, truth, "--node", "account:who", "--json")
+    assert judged.json["of_classes"]["n_judged"] == N_ACCOUNTS - 20
+    for strategy in ("margin", "random", "coverage", "variance"):
+        asked = peewit("suggest", graph, "--strategy", strategy, "-k", 50, "--json")
+        assert asked.exit_code == 0, asked.err
+        kinds = {each["node"].partition(":")[0] for each in asked.json["suggestions"]}
+        assert kinds == {"account"}, strategy
+
+    why = peewit("why", graph, "account:50")
+    assert "device:" in why.out  # others are on the way
+    bare = peewit("evaluate", graph, truth, "--node", "who")
+    assert "KIND:ID" in bare.err
+    assert "KIND:ID" in peewit("why", graph, "50").err
+    refused = peewit("why", graph, "device:5")
+    assert refused.exit_code == 1
+    assert "about nodes of kind account; `graph set --answers` names others" in refused.err
+
+
+@pytest.mark.usefixtures("processes")
+def test_answers_may_be_about_another_kind(peewit: Peewit, graph: str) -> None:
+    assert peewit("graph", "set", graph, "--answers", "device").exit_code == 0
+    solved = peewit("solve", graph, "--json")
+    assert solved.json["result"]["n_nodes"] == N_DEVICES
+    table = rows_of(peewit("predictions", graph).out)
+    assert {(row["kind"], row["label"] == team(int(row["id"]))) for row in table} == {
+        ("device", True)
+    }
+    asked = peewit("suggest", graph, "--strategy", "random", "-k", 50, "--json").json
+    assert len(asked["suggestions"]) == N_DEVICES
+    assert all(each["prediction"]["node"] == each["node"] for each in asked["suggestions"])
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_node_without_its_kind_is_refused_at_every_door(
+    peewit: Peewit, graph: str, logins: Path, tmp_path: Path
+) -> None:
+    bare = written(tmp_path / "bare.csv", "who,label", [(3, "a")])
+    named = written(tmp_path / "nodes.csv", "who", [("account:3",), ("4",)])
+    for command in (
+        ("labels", "put", graph, bare, "--node", "who"),
+        ("labels", "remove", graph, "3"),
+        ("erase", graph, "--node", "3"),
+        ("erase", graph, "--nodes", named, "--column", "who"),
+        ("features", graph, written(tmp_path / "f.csv", "node,x", [(3, 1.0)]), "--node", "node"),
+    ):
+        refused = peewit(*command)
+        assert refused.exit_code != 0, command
+        assert "KIND:ID" in refused.err, (command, refused.err)
+    again = written(tmp_path / "more.csv", "src,dst", [(1, 2)])
+    refused = peewit("ingest", graph, again, "--src", "src", "--dst", "dst")
+    assert refused.exit_code != 0
+    assert "KIND:src" in refused.err
+
+
+def test_kinds_come_with_the_first_table_or_never(
+    peewit: Peewit, logins: Path, tmp_path: Path
+) -> None:
+    peewit("graph", "create", "plain")
+    assert peewit("ingest", "plain", logins, "--src", "account_id", "--dst", "device_id").out
+    more = written(tmp_path / "more.csv", "a,b", [(1, 2)])
+    refused = peewit("ingest", "plain", more, "--src", "account:a", "--dst", "device:b")
+    assert refused.exit_code != 0
+    assert "whose nodes are string ids without kinds; create another graph" in refused.err
+    set_answers = peewit("graph", "set", "plain", "--answers", "account")
+    assert "needs node_ids='typed', got 'string'" in set_answers.err
+    peewit("graph", "create", "numbers", "--node-ids", "int64")
+    refused = peewit("ingest", "numbers", more, "--src", "account:a", "--dst", "device:b")
+    assert "whose nodes are int64 ids without kinds" in refused.err
+
+
+@pytest.mark.usefixtures("processes")
+def test_deletes_and_erasures_name_kinds(peewit: Peewit, logins: Path, tmp_path: Path) -> None:
+    peewit("graph", "create", "g", "--deletions", "exact")
+    names = ("--src", "account:account_id", "--dst", "device:device_id")
+    peewit("ingest", "g", logins, *names)
+    before = peewit("graph", "show", "g", "--json").json["n_live"]
+    gone = [tuple(line.split(",")) for line in logins.read_text().splitlines()[1:2]]
+    pairs = written(tmp_path / "gone.csv", "account_id,device_id", gone)
+    deleted = peewit("delete", "g", "--edges", pairs, *names)
+    assert deleted.exit_code == 0, deleted.err
+    peewit("ingest", "g")
+    after = peewit("graph", "show", "g", "--json").json["n_live"]
+    assert before - 3 <= after < before
+    leaves = written(tmp_path / "leaves.csv", "who", [("7",), ("8",)])
+    erased = peewit("erase", "g", "--nodes", leaves, "--column", "account:who", "--wait")
+    assert erased.exit_code == 0, erased.err
+    exported = peewit("graph", "export", "g", "-o", tmp_path / "left.csv")
+    assert exported.exit_code == 0, exported.err
+    with (tmp_path / "left.csv").open() as file:
+        names_left = {name for row in csv.reader(file) for name in row[:2]}
+    assert "account:7" not in names_left
+    assert {"device:7", "account:6"} <= names_left
+    assert peewit("graph", "create", "again", "--node-ids", "typed").exit_code == 0
+    back = peewit("ingest", "again", tmp_path / "left.csv")  # it names the kind of each node
+    assert back.exit_code == 0, back.err
+    n_left = len(names_left - {"src", "dst"})
+    assert peewit("graph", "show", "again", "--json").json["nodes"] == n_left
