@@ -14,6 +14,7 @@ from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, at_their_places
 from peewit.service.dashboard.uploads import Upload
+from peewit.service.graphs.shared_ids import columns_before, shared_ids
 from peewit.service.inbox.confinement import SourceRules, require_within
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
@@ -119,14 +120,17 @@ def look(file: EdgeFile, graph: GraphRecord, home: ServedHome, choice: EdgeChoic
     """What the graph would take of a file; reads all of it."""
     looked_for = max(choice.max_bad_rows, MAX_BAD_ROWS_LOOKED_FOR)
     columns = _columns(graph, choice)
+    asked = replace(file, columns=columns, max_bad_rows=looked_for)
     with _work_directory(graph, home) as directory:
-        return file_report(
+        report = file_report(
             graph,
-            replace(file, columns=columns, max_bad_rows=looked_for),
+            asked,
             directory,
             max_bad_rows=choice.max_bad_rows,
             times=FileTimes.of(graph, home.settings.graphs_directory),
         )
+    before = columns_before(graph, home.manifest.sources.list(graph.id))
+    return replace(report, note=shared_ids(graph, home.nodes, asked, before))
 
 
 def missing_rows(

@@ -34,6 +34,7 @@ class FileReport:
     bad_rows: Sequence[BadRow] = ()  # those that break a rule
     refusal: str | None = None  # why an ingest would not take the file
     n_late: int | None = None  # rows older than the window; None without a column of times
+    note: str | None = None  # to be known before it is taken
 
 
 def file_report(

@@ -185,6 +185,23 @@ def convert(
     return bad_rows
 
 
+def first_rows(
+    file: EdgeFile, *, n_rows: int, node_kind: NodeKind, max_nodes: int
+) -> RawBlock | None:
+    """Checked rows at the beginning of a local file, a batch at most; None where it has none.
+
+    Raises BadTable as `convert` does.
+    """
+    bad = _BadRows(allowed=file.max_bad_rows)
+    original = _Original(
+        file=file, local_path=file.path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
+    )
+    with _as_bad_edges(), content_faults(f"{file.path} is not readable"):
+        for first, n_read, read in original.batches():
+            return read(first, min(n_read, n_rows))
+    return None
+
+
 @contextmanager
 def _as_bad_edges() -> Iterator[None]:
     """Faults of any table as BadEdges, which streams take for the fault of one file."""

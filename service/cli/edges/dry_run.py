@@ -17,6 +17,7 @@ from peewit.service.cli.session import (
     print_json,
     print_rows,
 )
+from peewit.service.graphs.shared_ids import columns_before, local_file, shared_ids
 from peewit.service.home import Home
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
@@ -42,9 +43,13 @@ def dry_run(
     named = edge_columns(graph.settings.columns_of_edges, columns)
     if any(named.kinds) and not graph.progress.edges_seen:
         graph = as_typed(graph)
+    before = columns_before(graph, home.manifest.sources.list(graph.id))
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
     times = FileTimes.of(graph, home.settings.graphs_directory)
-    reports = list(_reports(graph, sources, max_bad_rows, times))
+    reports = [
+        replace(each, note=shared_ids(graph, home.nodes, local_file(each.path, named), before))
+        for each in _reports(graph, sources, max_bad_rows, times)
+    ]
     seconds = time.monotonic() - started
     n_rows = sum(report.n_rows for report in reports if report.refusal is None)
     n_bytes = ingest_memory(graph, home.settings, n_more=n_rows)
@@ -103,6 +108,8 @@ def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: Gr
             echo()
             rows = ((report.path if not k else "", *row) for k, row in enumerate(report.first_rows))
             print_rows(("first of", "src", "dst", "weight", "operation"), rows)
+    for note in dict.fromkeys(each.note for each in reports if each.note):
+        echo(f"\nnote: {note}")
     faults = [(report.path, row) for report in reports for row in report.bad_rows]
     if faults:
         echo()

@@ -43,6 +43,12 @@ from peewit.service.cli.session import (
 )
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
+from peewit.service.graphs.shared_ids import (
+    LOOKED_AT,
+    columns_before,
+    local_file,
+    shared_ids,
+)
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
 from peewit.service.ingest.ingestor import Ingestor
@@ -166,16 +172,22 @@ def ingest(
                 "--src, --dst, --weight, --op, --time, --time-unit, --time-format, --quote, "
                 "--missing-ids, --skip-bad-rows, --replace and --dry-run need a PATH"
             )
-        edge_columns(graph.settings.columns_of_edges, named)
+        columns = edge_columns(graph.settings.columns_of_edges, named)
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
             dry_run(home, graph, urls, named, skip_bad_rows or 0, as_json=json)
             return
         n_bad_before = home.manifest.n_bad_rows(graph_id)
-        before = {source.id for source in home.manifest.sources.list(graph_id)}
+        sources_before = home.manifest.sources.list(graph_id)
         sources, paths = _add_sources(
             home, graph_id, locations or (), named or None, skip_bad_rows, replace
         )
+        before = columns_before(graph, sources_before)
+        shared = [
+            note
+            for path in sorted(paths)[:LOOKED_AT]
+            if (note := shared_ids(graph, home.nodes, local_file(path, columns), before))
+        ]
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
@@ -187,9 +199,12 @@ def ingest(
         if has_read and len(refused) < len(paths):
             said = next((dict(each.columns) for each in sources if each.columns), {})
             keep_columns(home, graph, named or said)
-        _remove_spent(home, graph_id, [each for each in sources if each.id not in before])
+        ids_before = {source.id for source in sources_before}
+        _remove_spent(home, graph_id, [each for each in sources if each.id not in ids_before])
         n_bad = home.manifest.n_bad_rows(graph_id) - n_bad_before
         _tell_outcome(home, graph, refused, monotonic() - started, n_bad_rows=n_bad, as_json=json)
+        if has_read and shared and not json:
+            say(f"note: {shared[0]}")
     for file in () if json else refused:
         if file.path not in told:
             fault = fault_text(file.reason, file.row, file.value)

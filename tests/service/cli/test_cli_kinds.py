@@ -169,3 +169,22 @@ def test_deletes_and_erasures_name_kinds(peewit: Peewit, logins: Path, tmp_path:
     assert back.exit_code == 0, back.err
     n_left = len(names_left - {"src", "dst"})
     assert peewit("graph", "show", "again", "--json").json["nodes"] == n_left
+
+
+def test_ids_that_two_columns_share_are_told(peewit: Peewit, logins: Path, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    names = ("--src", "account_id", "--dst", "device_id")
+    looked = peewit("ingest", "g", logins, *names, "--dry-run")
+    note = "0 is in 'account_id' and in 'device_id': one node"
+    assert note in looked.out
+    assert note in peewit("ingest", "g", logins, *names).err
+    offers = written(tmp_path / "o.csv", "account_id,listing_id", [(1, "x"), (2, 7)])
+    read = peewit("ingest", "g", offers, "--src", "account_id", "--dst", "listing_id")
+    assert "7 is in 'listing_id' and in the graph already, which has 'account_id'" in read.err
+    again = peewit("ingest", "g", offers, "--src", "account_id", "--dst", "listing_id")
+    assert "one node" not in again.err
+    pairs = written(tmp_path / "p.csv", "from,to", [("p", "q"), ("q", "p")])
+    assert "one node" not in peewit("ingest", "g", pairs, "--src", "from", "--dst", "to").err
+    peewit("graph", "create", "t")
+    typed = ("--src", "account:account_id", "--dst", "device:device_id")
+    assert "one node" not in peewit("ingest", "t", logins, *typed).err

@@ -1,0 +1,76 @@
+"""Ids that stand in columns of different names: one node, or two whose kinds nobody named."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+import pyarrow.compute as pc
+
+from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.column_mapping import EdgeColumns, obvious_ends
+from peewit.streaming.edges.conversion import first_rows
+from peewit.streaming.edges.parts import EdgeFile
+
+LOOKED_AT: Final = 20
+"""Files of one call that are looked at."""
+
+_ROWS: Final = 10_000
+"""Looked at of each file: what overlaps does so in the first rows, mostly."""
+
+
+def columns_before(graph: GraphRecord, sources: Collection[SourceRecord]) -> set[str]:
+    """Names of the columns of nodes that tables of a graph had so far."""
+    named = [graph.settings.columns, *(each.columns or {} for each in sources)]
+    return {each[end] for each in named for end in ("src", "dst") if end in each}
+
+
+def local_file(path: str, columns: EdgeColumns) -> EdgeFile:
+    """A file that may be looked at, whatever its version."""
+    return EdgeFile(path=path, size=0, version="", columns=columns)
+
+
+def shared_ids(
+    graph: GraphRecord, nodes: KnownNodes, file: EdgeFile, before: Collection[str]
+) -> str | None:
+    """That a file's ids are nodes under another column's name already; None where none is.
+
+    ``before`` are the names of columns of earlier tables. Columns that are obviously the two ends
+    of one kind, as from and to, share their nodes.
+    """
+    columns = file.columns.nodes
+    if graph.settings.node_ids == "typed" or not Path(file.path).is_file():
+        return None
+    is_pair = columns[0].startswith("#") or obvious_ends(columns) is not None
+    try:
+        block = first_rows(
+            file,
+            n_rows=_ROWS,
+            node_kind=graph.settings.node_ids,
+            max_nodes=graph.settings.max_nodes,
+        )
+    except (BadTable, OSError):  # told where the file is read
+        return None
+    if block is None:
+        return None
+    if not is_pair:
+        common = block.src.filter(pc.is_in(block.src, value_set=block.dst))
+        if len(common):
+            return _note(common[0].as_py(), columns[0], f"in {columns[1]!r}", columns[0])
+    for name, ids in zip(columns, (block.src, block.dst), strict=True):
+        others = sorted(set(before) - {name})
+        if others and name not in before and graph.progress.n_nodes:
+            present = ids.filter(nodes.lookup(graph, ids) >= 0)
+            if len(present):
+                where = f"in the graph already, which has {', '.join(map(repr, others))}"
+                return _note(present[0].as_py(), name, where, name)
+    return None
+
+
+def _note(node: object, column: str, where: str, named: str) -> str:
+    return (
+        f"{node} is in {column!r} and {where}: one node. Where these are things of different "
+        f"kinds, name the kinds in a new graph, as --src KIND:{named}"
+    )
