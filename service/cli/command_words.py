@@ -14,7 +14,8 @@ WORDS: Final = {
     "ingest": (
         "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --time-unit=s,ms,us,ns "
         "--time-format= --quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace "
-        "--no-replace --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
+        "--no-replace --again --once --dry-run --threads= --memory-limit= --metrics-port= "
+        "--scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --json",
     "erase": "GRAPH --node= --nodes= --column= --wait --json",
@@ -44,7 +45,7 @@ WORDS: Final = {
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
         "--op= --time= --time-unit=s,ms,us,ns --time-format= --quote=double,none "
         "--missing-ids=refuse,keep --node= --label= --label-column= --skip-bad-rows= --replace "
-        "--no-replace --json"
+        "--no-replace --again --once --json"
     ),
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",

@@ -169,6 +169,7 @@ sources = Table(
     Column("columns", _Json),
     _counter("max_bad_rows"),
     _flag("replaces"),
+    _flag("again"),
     _time("created_at", nullable=False),
     _time("removed_at"),
     # Written by ingest: the last listing that succeeded, and the failures since.

@@ -124,6 +124,15 @@ ReplaceOption = Annotated[
         show_default=False,
     ),
 ]
+AgainOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--again/--once",
+        help="Whether a file counts though its content came before by another path or door; kept "
+        "with the source.",
+        show_default=False,
+    ),
+]
 BadRowsOption = Annotated[
     int | None,
     typer.Option(
