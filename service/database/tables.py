@@ -263,6 +263,7 @@ feature_sets = Table(
     Column("n_rows", BigInteger, nullable=False),
     Column("n_columns", BigInteger, nullable=False),
     Column("is_sparse", Boolean, nullable=False),
+    Column("note", Text),
     Column("n_bytes", BigInteger, nullable=False),
     Column("status", Text, nullable=False, default="pending"),
     Column("features_version", BigInteger),
