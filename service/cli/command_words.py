@@ -53,7 +53,7 @@ WORDS: Final = {
     "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
     "labels put": (
         "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
-        "--contradictions=refuse,last,leave-out --quote=double,none --label-column= "
+        "--contradictions=refuse,last,leave-out,opinions --quote=double,none --label-column= "
         "--origin=given,random,suggested,imported --annotator= --as-opinions --json"
     ),
     "labels columns": "GRAPH --json",
@@ -86,8 +86,8 @@ WORDS: Final = {
     "evaluate": (
         "GRAPH FILE --top-k= --positive= --threshold= --model=MODEL --job=JOB --label-column= "
         "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --node= --label= "
-        "--no-label= --keep-word= --contradictions=refuse,last,leave-out --quote=double,none "
-        "--json"
+        "--no-label= --keep-word= --contradictions=refuse,last,leave-out,opinions "
+        "--quote=double,none --json"
     ),
     "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",
     "sets": "GRAPH --coverage= --model=MODEL --job=JOB --label-column= --json",

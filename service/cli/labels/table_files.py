@@ -90,8 +90,8 @@ ContradictionsOption = Annotated[
     Contradictions | None,
     typer.Option(
         "--contradictions",
-        help="Where the file gives a node different labels: refuse it, let the last row hold, or "
-        "leave the node out.",
+        help="Where the file gives a node different labels: refuse it, let the last row hold, "
+        "leave the node out, or take its rows for opinions of several people.",
     ),
 ]
 KeepWordOption = Annotated[
