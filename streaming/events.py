@@ -42,6 +42,13 @@ class Duplicate:
     replaced: AbsorbedFile | None = None  # earlier file, now out of the graph for good
 
     @property
+    def reason(self) -> str:
+        """What it repeats, and how it counts all the same."""
+        if self.original == self.file.path:
+            return "it has the content that it had before"
+        return f"it has the same content as {self.original}; again=True counts it once more"
+
+    @property
     def has_replaced(self) -> bool:
         """Whether no file that it replaces is in the graph.
 

@@ -14,7 +14,8 @@ WORDS: Final = {
     "ingest": (
         "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --time-unit=s,ms,us,ns "
         "--time-format= --quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace "
-        "--no-replace --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
+        "--no-replace --again --once --dry-run --threads= --memory-limit= --metrics-port= "
+        "--scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --json",
     "erase": "GRAPH --node= --nodes= --column= --wait --json",
@@ -44,7 +45,7 @@ WORDS: Final = {
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
         "--op= --time= --time-unit=s,ms,us,ns --time-format= --quote=double,none "
         "--missing-ids=refuse,keep --node= --label= --label-column= --skip-bad-rows= --replace "
-        "--no-replace --json"
+        "--no-replace --again --once --json"
     ),
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
@@ -52,7 +53,7 @@ WORDS: Final = {
     "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
     "labels put": (
         "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
-        "--contradictions=refuse,last,leave-out --quote=double,none --label-column= "
+        "--contradictions=refuse,last,leave-out,opinions --quote=double,none --label-column= "
         "--origin=given,random,suggested,imported --annotator= --as-opinions --json"
     ),
     "labels columns": "GRAPH --json",
@@ -85,8 +86,8 @@ WORDS: Final = {
     "evaluate": (
         "GRAPH FILE --top-k= --positive= --threshold= --model=MODEL --job=JOB --label-column= "
         "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --node= --label= "
-        "--no-label= --keep-word= --contradictions=refuse,last,leave-out --quote=double,none "
-        "--json"
+        "--no-label= --keep-word= --contradictions=refuse,last,leave-out,opinions "
+        "--quote=double,none --json"
     ),
     "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",
     "sets": "GRAPH --coverage= --model=MODEL --job=JOB --label-column= --json",

@@ -9,7 +9,11 @@ _ARGUMENT: Final = re.compile(
 )
 """Arguments in errors: ``src='from'`` is a keyword of Python and a parameter of HTTP."""
 
-_PLAIN: Final = {"max_bad_rows": "--skip-bad-rows", "positive_share": "--positive-share"}
+_PLAIN: Final = {
+    "max_bad_rows": "--skip-bad-rows",
+    "positive_share": "--positive-share",
+    "again=True": "--again",
+}
 """Arguments that errors and warnings name without a value."""
 
 

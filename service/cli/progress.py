@@ -120,7 +120,7 @@ class IngestProgress(_Figures):
     """Follows ingest events; a context manager that keeps one line of stderr up to date.
 
     The sizes of the ``waiting`` files tell the time left; ``expected`` is as of `CompileCount`;
-    ``told_refused`` are the paths of refused files that were shown with their fault.
+    ``told`` are the paths of refused files and duplicates that were shown with the reason.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class IngestProgress(_Figures):
         self._done = dict.fromkeys(self._sizes, 0.0)
         self._n_rows = 0
         self._process = psutil.Process()
-        self.told_refused: set[str] = set()
+        self.told: set[str] = set()
 
     def __call__(self, event: IngestEvent) -> None:
         """Update the line with an event."""
@@ -148,10 +148,11 @@ class IngestProgress(_Figures):
                 self._finish(event.file.path)
                 fault = fault_text(event.reason, event.row, event.value)
                 self._say(f"quarantined {event.file.path}: {fault}")
-                self.told_refused.add(event.file.path)
+                self.told.add(event.file.path)
             case Duplicate():
                 self._finish(event.file.path)
-                self._say(f"skipped {event.file.path}: the same content as {event.original}")
+                self._say(f"skipped {event.file.path}: {as_options(event.reason)}")
+                self.told.add(event.file.path)
             case Repaired(repair=repair) if repair.has_failed:
                 self._say(
                     "what deletes have spoiled is not repaired: resistances did not converge; "

@@ -116,8 +116,14 @@ def proposal(
     return head, EdgeChoice.proposed(head, graph, is_data=is_data, last=last)
 
 
-def look(file: EdgeFile, graph: GraphRecord, home: ServedHome, choice: EdgeChoice) -> FileReport:
-    """What the graph would take of a file; reads all of it."""
+def look(
+    file: EdgeFile,
+    graph: GraphRecord,
+    home: ServedHome,
+    choice: EdgeChoice,
+    packed_digest: str | None = None,
+) -> FileReport:
+    """What the graph would take of a file, which may have come packed; reads all of it."""
     looked_for = max(choice.max_bad_rows, MAX_BAD_ROWS_LOOKED_FOR)
     columns = _columns(graph, choice)
     asked = replace(file, columns=columns, max_bad_rows=looked_for)
@@ -130,7 +136,18 @@ def look(file: EdgeFile, graph: GraphRecord, home: ServedHome, choice: EdgeChoic
             times=FileTimes.of(graph, home.settings.graphs_directory),
         )
     before = columns_before(graph, home.manifest.sources.list(graph.id))
-    return replace(report, note=shared_ids(graph, home.nodes, asked, before))
+    note = shared_ids(graph, home.nodes, asked, before)
+    return replace(report, digest=packed_digest or report.digest, note=note)
+
+
+def earlier(report: FileReport, graph: GraphRecord, home: ServedHome) -> str | None:
+    """What brought the content of a file to the graph before; None where nothing did."""
+    if report.digest is None:
+        return None
+    path = home.manifest.path_of_content(graph.id, report.digest)
+    if path is None and report.digest in home.manifest.pushes.file_digests(graph.id):
+        return "a file that was sent"
+    return path
 
 
 def missing_rows(
@@ -144,11 +161,18 @@ def missing_rows(
 
 
 def take(
-    upload: Upload, graph: GraphRecord, home: ServedHome, choice: EdgeChoice, *, owner: str | None
+    upload: Upload,
+    graph: GraphRecord,
+    home: ServedHome,
+    choice: EdgeChoice,
+    *,
+    owner: str | None,
+    again: bool = False,
 ) -> tuple[PushRecord, int]:
     """The push of an upload, which is removed, and the number of bad rows left out.
 
-    A file of equal content whose columns are read alike is the same push. Raises BadEdges,
+    A file of equal content whose columns are read alike is the same push, unless it is meant
+    ``again``. Raises BadEdges,
     BadUpload, TableTooLarge, BacklogFull and InvalidArgument as a push does.
     """
     columns = _columns(graph, choice)
@@ -161,12 +185,16 @@ def take(
         stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged,
         Path(staged.local_path).open("rb") as content,
     ):
-        if (path := home.manifest.path_of_content(graph.id, staged.digest)) is not None:
+        digest = upload.packed_digest or staged.digest
+        path = None if again else home.manifest.path_of_content(graph.id, digest)
+        if path is not None:
             raise InvalidArgument(
-                f"file must be new to the graph, which has the same content from {path}",
+                f"file must be new to the graph, which has the same content from {path}; say that "
+                "it counts again to mean it",
                 argument="file",
             )
-        key = sha256(repr((staged.digest, staged.columns, columns)).encode()).hexdigest()
+        said = (staged.digest, staged.columns, columns, *([upload.id] if again else ()))
+        key = sha256(repr(said).encode()).hexdigest()
         push = home.pushes.add(
             graph,
             content,
@@ -175,7 +203,7 @@ def take(
             columns=staged.columns,
             idempotency_key=key,
             owner=owner,
-            file_digest=staged.digest,
+            file_digest=digest,
             limits=home.upload_limits,
         )
         n_bad = len(staged.bad_rows)

@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from secrets import token_urlsafe
 from typing import BinaryIO, Final, Literal
 
+from blake3 import blake3
 from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.bodies import BodyTooLarge, unpack
@@ -39,6 +40,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{24}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
 _MAX_NAME: Final = 120
 _PACKED: Final = "packed"
+_PACKED_DIGEST: Final = "digest"
 
 
 class UploadNotFound(FileNotListed):
@@ -62,6 +64,13 @@ class Upload:
     def n_bytes(self) -> int:
         """Its size."""
         return self.path.stat().st_size
+
+    @property
+    def packed_digest(self) -> str | None:
+        """Digest of the content as it was sent, of a file that was packed."""
+        with suppress(FileNotFoundError):
+            return self.path.with_name(_PACKED_DIGEST).read_text()
+        return None
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
@@ -203,12 +212,15 @@ async def _write(path: Path, content: AsyncIterator[bytes], max_bytes: int) -> i
 def _unpack(packed: Path, compression: str, plain: Path, max_bytes: int) -> None:
     with packed.open("rb") as coded, plain.open("xb") as content:
         unpack(coded, compression, content, max_bytes)
+    digest = blake3().update_mmap(packed).hexdigest()
+    packed.with_name(_PACKED_DIGEST).write_text(f"blake3:{digest}")
     packed.unlink()
 
 
 def _files(directory: Path) -> list[Path]:
     try:
-        return [path for path in directory.iterdir() if path.name != _PACKED and path.is_file()]
+        own = {_PACKED, _PACKED_DIGEST}
+        return [path for path in directory.iterdir() if path.name not in own and path.is_file()]
     except FileNotFoundError:
         return []
 

@@ -170,6 +170,7 @@ sources = Table(
     Column("columns", _Json),
     _counter("max_bad_rows"),
     _flag("replaces"),
+    _flag("again"),
     _time("created_at", nullable=False),
     _time("removed_at"),
     # Written by ingest: the last listing that succeeded, and the failures since.
@@ -263,6 +264,7 @@ feature_sets = Table(
     Column("n_rows", BigInteger, nullable=False),
     Column("n_columns", BigInteger, nullable=False),
     Column("is_sparse", Boolean, nullable=False),
+    Column("note", Text),
     Column("n_bytes", BigInteger, nullable=False),
     Column("status", Text, nullable=False, default="pending"),
     Column("features_version", BigInteger),

@@ -33,6 +33,7 @@ class FileReport:
     n_changes: Mapping[str, int] = field(default_factory=dict)  # rows that delete or set
     bad_rows: Sequence[BadRow] = ()  # those that break a rule
     refusal: str | None = None  # why an ingest would not take the file
+    digest: str | None = None  # of a file that could be read
     n_late: int | None = None  # rows older than the window; None without a column of times
     note: str | None = None  # to be known before it is taken
 
@@ -99,5 +100,6 @@ def _look(
         n_changes={name: count for name, count in changes.items() if count},
         bad_rows=staged.bad_rows,
         refusal=refusal,
+        digest=staged.digest,
         n_late=None if times is None or refusal is not None else times.end(),
     )

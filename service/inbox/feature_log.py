@@ -48,6 +48,7 @@ class NewFeatureSet:
     n_columns: int
     is_sparse: bool
     n_bytes: int  # of the file
+    note: str | None = None  # of columns that describe no node
     owner: str | None = None  # prefix of the key that sent it
     source_id: str | None = None  # the live source that it came from
 

@@ -23,7 +23,7 @@ from peewit.streaming.features.store import (
     FeaturesMeta,
     FeaturesNotFound,
     FeatureStore,
-    require_joinable,
+    order_to_join,
 )
 from peewit.streaming.graph_paths import GraphPaths
 
@@ -76,17 +76,23 @@ class FeatureSets:
         directory = GraphPaths(root=self._graphs_directory / graph.id).feature_sets
         make_durable_directory(directory)
         path = directory / f"{uuid4().hex}.arrow"
-        shape = write_set(path, blocks)
+        shape = write_set(path, blocks, own_labels=[graph.settings.columns.get("label", "label")])
         try:
             if mode == "add" and not self._log.waiting_bytes(graph.id):
                 before = self._present(graph)
-                require_joinable(before, n_columns=shape.n_columns, is_sparse=shape.is_sparse)
+                order_to_join(
+                    before,
+                    n_columns=shape.n_columns,
+                    is_sparse=shape.is_sparse,
+                    names=shape.names,
+                )
             new = NewFeatureSet(
                 mode=mode,
                 path=str(path),
                 n_rows=shape.n_rows,
                 n_columns=shape.n_columns,
                 is_sparse=shape.is_sparse,
+                note=shape.note,
                 n_bytes=path.stat().st_size,
                 owner=owner,
             )
@@ -109,11 +115,20 @@ class FeatureSets:
             refused=last if last is not None and last.status == "refused" else None,
         )
 
+    def names(self, graph: GraphRecord, version: int | None) -> tuple[str, ...] | None:
+        """Names of the columns of a version; None where it is not kept, or has none."""
+        try:
+            return None if version is None else self._store(graph).meta(version).names
+        except FeaturesNotFound:
+            return None
+
     def _present(self, graph: GraphRecord) -> FeaturesMeta | None:
         if not graph.features_version:
             return None
-        paths = GraphPaths(root=self._graphs_directory / graph.id)
         try:
-            return FeatureStore(paths.features).meta(graph.features_version)
+            return self._store(graph).meta(graph.features_version)
         except FeaturesNotFound:
             return None
+
+    def _store(self, graph: GraphRecord) -> FeatureStore:
+        return FeatureStore(GraphPaths(root=self._graphs_directory / graph.id).features)

@@ -16,10 +16,8 @@ import scipy.sparse as sp
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
-from peewit.streaming.edges.csv_tables import csv_header
 from peewit.streaming.edges.node_kinds import TEXT
-from peewit.streaming.edges.parts import content_faults
-from peewit.streaming.edges.table_formats import Format, format_of_file, open_table, unpacked
+from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 from peewit.streaming.edges.typed_ids import split_column
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
@@ -50,8 +48,7 @@ def path_blocks(
     Raises BadFeatures, with file and row, where a row breaks the data contract, and ValueError
     where the suffix of a file tells no format or a matrix is not the only file.
     """
-    _require_equal_headers(paths if not is_libsvm else (), node)
-    n_before = 0
+    n_before, names = 0, None
     for path in paths:
         n_rows = 0
         if (is_libsvm or path.suffix == MATRIX_SUFFIX) and len(paths) > 1:
@@ -62,7 +59,8 @@ def path_blocks(
             else:
                 blocks = _file_blocks(graph, path, node=node, n_threads=n_threads)
             for block in blocks:
-                yield replace(block, first_row=n_before + block.first_row)
+                names = names or block.names
+                yield replace(block.ordered(names), first_row=n_before + block.first_row)
                 n_rows = block.first_row + block.n_rows
         except (BadFeatures, BadUpload) as error:
             raise BadFeatures(
@@ -72,26 +70,6 @@ def path_blocks(
                 value=error.value,
             ) from error
         n_before += n_rows
-
-
-def _require_equal_headers(paths: Sequence[Path], node: str) -> None:
-    """Raise BadFeatures for CSV files whose columns differ: features go by position."""
-    tables = [path for path in paths if path.suffix != MATRIX_SUFFIX]
-    first: tuple[Path, list[str]] | None = None
-    for path in tables:
-        table_format, compression = format_of_file(path.name)
-        if table_format is not Format.CSV:
-            continue
-        with content_faults(f"{path} is damaged"), open_table(str(path), compression) as file:
-            names, _, _ = csv_header(file, (node,), quote="double")
-        header = [name for name in names if name != node]
-        if first is None:
-            first = path, header
-        elif header != first[1]:
-            raise BadFeatures(
-                f"{path.name}: columns must be those of {first[0].name}, in their order "
-                f"({', '.join(first[1])[:200]}), got {', '.join(header)[:200]}"
-            )
 
 
 def n_rows_known(paths: Sequence[Path]) -> int | None:

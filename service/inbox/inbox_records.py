@@ -109,6 +109,7 @@ class SourceRecord(RowRecord):
     columns: Mapping[str, str] | None  # names that differ from the graph's
     max_bad_rows: int  # of each file, that may be left out
     replaces: bool  # whether a changed file replaces its earlier version
+    again: bool  # whether a file counts whose content came before from elsewhere
     created_at: datetime  # UTC, by the database's clock
     listed_at: datetime | None  # by ingest; stored once a minute at most while nothing changes
     error: str | None
@@ -270,9 +271,17 @@ class FileOutcome:
         )
 
     @classmethod
-    def duplicate(cls, file_id: int, *, digest: str, has_replaced: bool = False) -> Self:
+    def duplicate(
+        cls, file_id: int, *, digest: str, reason: str | None = None, has_replaced: bool = False
+    ) -> Self:
         """A committed file has the same content; nothing is added."""
-        return cls(file_id=file_id, status="duplicate", digest=digest, has_replaced=has_replaced)
+        return cls(
+            file_id=file_id,
+            status="duplicate",
+            digest=digest,
+            reason=None if reason is None else printable(reason, limit=10 * _MAX_SHOWN),
+            has_replaced=has_replaced,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ within files and within pushes, which go before files that wait. It grows in the
 commits, so nothing ever appears in front of a file that is being read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -75,6 +75,9 @@ all, settings or files have changed since, or a live source may have more.
 _PATHS_AT_ONCE: Final = 500
 """SQLite takes only a few thousand values in one statement."""
 
+_WAS_MEANT: Final = files.c.digest.contains("+")
+"""The condition that a file was read to count again."""
+
 
 class Manifest:
     """Files of all graphs, with the stores of all else that comes in.
@@ -109,7 +112,7 @@ class Manifest:
         version is a new pending file: only its content can tell whether it changed. A source that
         sets its own columns, bad rows or replacing takes over refused files of an older source,
         which are offered again. With ``is_asked_for`` somebody asked for these very files, so
-        retracted ones come again.
+        retracted ones come again. Of a source that means its files again, duplicates do.
 
         Turns follow the order of the listing. The cost is that of the listing, however many files
         the manifest holds. Raises `SourceNotFound`, or a ValueError for a path that is too long.
@@ -137,7 +140,7 @@ class Manifest:
                     connection,
                     graph_id,
                     files.c.id.in_(changes.returned),
-                    statuses=("quarantined", "retracted"),
+                    statuses=("quarantined", "retracted", "duplicate"),
                 )
             if changes.new:
                 insert_files(connection, graph_id, changes.new, source_id=source_id)
@@ -259,12 +262,23 @@ class Manifest:
         """Path of a source's file of this content in the graph; None where there is none."""
         statement = select(files.c.path).where(
             files.c.graph_id == graph_id,
-            files.c.digest == digest,
+            or_(files.c.digest == digest, files.c.digest.startswith(f"{digest}+")),
             files.c.source_id.is_not(None),
             files.c.status.in_(("committed", "retracting")),
         )
         with self._database.read() as connection:
             return connection.execute(statement.limit(1)).scalar()
+
+    def n_read_once(self, graph_id: str, paths: Collection[str]) -> int:
+        """How many files of some paths are in the graph without having been meant again."""
+        came = and_(
+            files.c.graph_id == graph_id,
+            files.c.status.in_(("committed", "retracting")),
+            ~_WAS_MEANT,
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(select(files.c.path).where(came)).scalars()
+            return len(set(paths).intersection(rows))
 
     def n_bad_rows(self, graph_id: str) -> int:
         """Rows of committed files that were left out."""
@@ -388,7 +402,8 @@ class _ListingChanges(NamedTuple):
     """New files of a listing, and ids of known files that need a change.
 
     ``orphaned``: pending, and their source was removed. ``returned``: were gone when they were to
-    be read, or are asked for. ``forgiven``: other versions, retracted, of paths asked for.
+    be read, or are asked for or meant again. ``forgiven``: other versions, retracted, of paths
+    asked for.
     """
 
     new: list[ListedFile]
@@ -409,12 +424,19 @@ def _listing_changes(
         files.c.status == "quarantined",
         or_(files.c.reason == FILE_GONE, _is_read_otherwise(source_id)),
     )
+    is_meant = and_(
+        files.c.status == "duplicate",
+        ~_WAS_MEANT,
+        exists().where(sources.c.id == source_id, sources.c.again),
+    )
     is_retracted = and_(
         files.c.status == "retracted",
         files.c.reason.is_distinct_from(REPLACED),
         literal(is_asked_for),
     )
-    columns = select(files.c.path, files.c.version, files.c.id, is_orphaned, is_gone, is_retracted)
+    columns = select(
+        files.c.path, files.c.version, files.c.id, is_orphaned, or_(is_gone, is_meant), is_retracted
+    )
     changes = _ListingChanges([], [], [], [])
     for start in range(0, len(listing), _PATHS_AT_ONCE):
         some = listing[start : start + _PATHS_AT_ONCE]

@@ -455,7 +455,7 @@ class SourceLister:
 
 
 def _reading(source: SourceRecord) -> tuple[object, ...]:
-    return source.columns, source.max_bad_rows, source.replaces
+    return source.columns, source.max_bad_rows, source.replaces, source.again
 
 
 def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], frozenset[str]]:

@@ -20,6 +20,7 @@ from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import files, sources
 from peewit.service.database.timestamps import now
+from peewit.service.inbox.file_outcomes import offer_again
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord, TooManySources
 from peewit.service.inbox.typed_graphs import kinds_named, make_typed
 from peewit.service.live_sources.contract import Position
@@ -52,6 +53,7 @@ class Reading(NamedTuple):
     columns: Mapping[str, str] | None
     max_bad_rows: int
     replaces: bool
+    again: bool = False
     is_live: bool = False
 
 
@@ -74,18 +76,19 @@ class SourceStore:
         columns: Mapping[str, str] | None = None,
         max_bad_rows: int | None = None,
         replaces: bool | None = None,
+        again: bool | None = None,
         confined_to: str | None = None,
         max_sources: int | None = None,
     ) -> SourceRecord:
         """The source of this URL, added unless it is there.
 
         A removed source that is added again goes on where it was. New columns, bad rows or
-        replacing make it forget its refused files, so that they are tried again. Without
-        ``follow``, ``columns``, ``max_bad_rows`` or ``replaces`` a present source keeps its own; a
-        new one has them off, the graph's column names, and no bad rows. ``start`` is where to begin
-        a live source; by default where it was, or at the beginning. ``confined_to`` is what it may
-        read, from `peewit.service.inbox.confinement`; a source that the machine's owner has added
-        without it stays unconfined until it is removed.
+        replacing make it forget its refused files, so that they are tried again; ``again`` offers
+        its duplicates. Without ``follow``, ``columns``, ``max_bad_rows``, ``replaces`` or ``again``
+        a present source keeps its own; a new one has them off, the graph's column names, and no bad
+        rows. ``start`` is where to begin a live source; by default where it was, or at the
+        beginning. ``confined_to`` is what it may read, from `peewit.service.inbox.confinement`; a
+        source that the machine's owner has added without it stays unconfined until it is removed.
 
         Raises `TooManySources`, or a ValueError where the URL, kind or number of rows breaks its
         rule, such a source cannot hold that, or the source is there and reads something else.
@@ -101,8 +104,9 @@ class SourceStore:
             raise BadArgument(
                 "max_bad_rows", f"must be 0 for a source of {holds}, got {max_bad_rows}"
             )
-        if replaces and kind != FILES:
-            raise BadArgument("replaces", f"must be off for a source of kind {kind!r}, got on")
+        for name, is_on in {"replaces": replaces, "again": again}.items():
+            if is_on and kind != FILES:
+                raise BadArgument(name, f"must be off for a source of kind {kind!r}, got on")
         what = {"kind": kind, "holds": holds, "label_column": label_column}
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
@@ -127,11 +131,16 @@ class SourceStore:
                 if is_said_anew and kind == FILES:  # chunks of a live source do not come again
                     connection.execute(delete(files).where(_is_refused(known.id)))
                 columns, max_bad_rows, replaces = said
+                if again and not known.again:
+                    mine_only = files.c.source_id == known.id
+                    offer_again(connection, graph_id, mine_only, statuses=("duplicate",))
+                again = known.again if again is None else again
             follow, max_bad_rows = bool(follow), max_bad_rows or 0
             reading = {
                 "columns": columns or None,
                 "max_bad_rows": max_bad_rows,
                 "replaces": bool(replaces),
+                "again": bool(again),
                 **what,
             }
             moved: dict[str, Any] = {"lag": None}  # is looked at again
@@ -191,6 +200,7 @@ class SourceStore:
         """How the files of each source are read, by its id, removed sources included."""
         statement = select(
             *(sources.c.id, sources.c.columns, sources.c.max_bad_rows, sources.c.replaces),
+            sources.c.again,
             sources.c.kind != FILES,
         ).where(sources.c.graph_id == graph_id)
         with self._database.read() as connection:

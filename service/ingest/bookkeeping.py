@@ -93,7 +93,10 @@ class Bookkeeper:
                 self._store(
                     event.file,
                     lambda file: FileOutcome.duplicate(
-                        file.id, digest=event.digest, has_replaced=event.has_replaced
+                        file.id,
+                        digest=event.digest,
+                        reason=redacted(event.reason),
+                        has_replaced=event.has_replaced,
                     ),
                 )
             case Withheld():

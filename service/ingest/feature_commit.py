@@ -17,7 +17,7 @@ from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.features.checked_tables import BadFeatures, as_bad_features
-from peewit.streaming.features.feature_files import set_owners, set_values
+from peewit.streaming.features.feature_files import set_names, set_owners, set_values
 from peewit.streaming.features.store import (
     FeaturesMeta,
     FeaturesNotFound,
@@ -61,6 +61,7 @@ class FeatureCommitter:
                         n_columns=waiting.n_columns,
                         blocks=self._values(path),
                         lengths=lengths,
+                        names=set_names(path),
                     ),
                     onto=onto,
                     created_at=self.wall_clock(),

@@ -641,5 +641,6 @@ def _edge_file(
         columns=columns,
         max_bad_rows=reading.max_bad_rows,
         replaces=reading.replaces,
+        again=reading.again,
         arrived=file.created_at.timestamp(),
     )

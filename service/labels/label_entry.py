@@ -18,13 +18,17 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import label_events
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.labels.row_givers import row_givers
+from peewit.service.labels.opinions import Answers, OpinionStore
+from peewit.service.labels.opinions_of_rows import rows_of_nodes
+from peewit.service.labels.row_givers import RowGivers, row_givers
 from peewit.service.labels.store import (
     MAX_LISTED,
     BadLabels,
     CurrentLabels,
     LabelReceipt,
     LabelStore,
+    append_events,
+    label_text,
 )
 from peewit.service.tables.formats import encode, json_integer
 from peewit.service.tables.uploads import (
@@ -37,6 +41,7 @@ from peewit.service.tables.uploads import (
     node_array,
     read_labels,
 )
+from peewit.service.tables.uploads.givers import Giver
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
@@ -153,19 +158,13 @@ class Labeling:
                     _require_none_after(connection, graph.id, name, nodes, after_seq)
                 self._require_one_kind(connection, graph.id, name, nodes, rows.labels)
             refusing = [name for name, known in are_known.items() if not np.all(known)]
-            receipts = {
-                name: self.labels.put(
-                    graph.id,
-                    [str(node) for node in given[name].nodes],
-                    given[name].labels,
-                    column=name,
-                    origin=givers[name].origin,
-                    annotator=givers[name].annotator,
-                    is_known=are_known.get(name),
-                    connection=connection,
+            receipts = {}
+            for name in refusing or given:
+                is_split = given[name].are_opinions and not refusing
+                put = self._put_opinions if is_split else self._put_labels
+                receipts[name] = put(
+                    connection, graph.id, name, given[name], givers[name], are_known.get(name)
                 )
-                for name in refusing or given
-            }
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
         left_out = sum((Counter(rows.left_out) for rows in given.values()), Counter[str]())
@@ -173,6 +172,79 @@ class Labeling:
         if receipt.n_refused:
             raise LabelsRefused(receipt)
         return receipt
+
+    def _put_labels(
+        self,
+        connection: Connection,
+        graph_id: str,
+        column: str,
+        rows: UploadedLabels,
+        givers: RowGivers,
+        is_known: BoolArray | None,
+    ) -> LabelReceipt:
+        return self.labels.put(
+            graph_id,
+            [str(node) for node in rows.nodes],
+            rows.labels,
+            column=column,
+            origin=givers.origin,
+            annotator=givers.annotator,
+            is_known=is_known,
+            connection=connection,
+        )
+
+    def _put_opinions(
+        self,
+        connection: Connection,
+        graph_id: str,
+        column: str,
+        rows: UploadedLabels,
+        givers: RowGivers,
+        is_known: BoolArray | None,  # all are, or nobody asked
+    ) -> LabelReceipt:
+        """Labels of the first row of each node, and opinions where there are several.
+
+        Earlier opinions about these nodes are withdrawn; `rows_of_nodes` says who has given which.
+        """
+        del is_known
+        names = [str(node) for node in rows.nodes]
+        cells = [Giver()] * len(names) if rows.givers is None else rows.givers
+        said = [givers.of(row)[1] if cell.annotator else None for row, cell in enumerate(cells)]
+        told = rows_of_nodes(names, said)
+        firsts = [next(iter(of_node.items())) for of_node in told.values()]
+        labels = [rows.labels[row] for _, row in firsts]
+        origins = [givers.of(row)[0] for _, row in firsts]
+        receipt = self.labels.put(
+            graph_id,
+            list(told),
+            labels,
+            column=column,
+            origin=origins,
+            annotator=[name or givers.of(row)[1] for name, row in firsts],
+            connection=connection,
+        )
+        first_seq = receipt.labels_seq - len(told) + 1
+        answers = {
+            node: Answers(
+                seq=seq, of_people={name: rows.labels[row] for name, row in of_node.items()}
+            )
+            for seq, (node, of_node) in enumerate(told.items(), first_seq)
+            if len(of_node) > 1
+        }
+        store = OpinionStore(self.database)
+        store.replace(connection, graph_id, column, answers, seq=receipt.labels_seq)
+        moved = {
+            node: (label_text(None, each.standing), origin)
+            for node, origin in zip(told, origins, strict=True)
+            if (each := answers.get(node)) and each.standing != next(iter(each.of_people.values()))
+        }
+        last = append_events(
+            *(connection, graph_id, column, list(moved), [label for label, _ in moved.values()]),
+            origin=[origin for _, origin in moved.values()],
+            by_majority=True,
+        )
+        n_taken = sum(map(len, told.values()))
+        return replace(receipt, labels_seq=last.labels_seq, accepted=n_taken)
 
     def _require_one_kind(
         self,

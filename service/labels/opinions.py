@@ -13,7 +13,7 @@ before; removing a label withdraws all opinions about it.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -95,6 +95,19 @@ def standing(answers: Iterable[LabelValue]) -> LabelValue | None:
     return stands
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What several people say of a node whose label event ``seq`` has the first of it."""
+
+    seq: int
+    of_people: Mapping[str | None, LabelValue]  # in the order of answers
+
+    @property
+    def standing(self) -> LabelValue | None:
+        """The label that stands after all of them."""
+        return standing(self.of_people.values())
+
+
 def random_part(node: str, *, seed: int, column: str = "") -> float:
     """A pseudo-random number in [0, 1) for a node, the same at every call.
 
@@ -162,6 +175,45 @@ class OpinionStore:
         if first_at is not None:
             row |= {"is_first": True, "created_at": first_at}
         connection.execute(opinions.insert().values(**row))
+
+    def replace(
+        self,
+        connection: Connection,
+        graph_id: str,
+        column: str,
+        answers: Mapping[str, Answers],
+        *,
+        seq: int,
+    ) -> None:
+        """Store answers of several people at once, in place of those that there are.
+
+        ``seq`` is the last label event.
+        """
+        nodes, at = list(answers), now()
+        for start in range(0, len(nodes), _NODES_PER_QUERY):
+            some = nodes[start : start + _NODES_PER_QUERY]
+            theirs = *_of(graph_id, column), opinions.c.node.in_(some)
+            numbers = select(opinions.c.node, func.max(opinions.c.number)).where(*theirs)
+            counted = connection.execute(numbers.group_by(opinions.c.node))
+            last: dict[str, int] = {node: number for node, number in counted}  # noqa: C416 - typed
+            counting = update(opinions).where(*theirs, opinions.c.withdrawn_at.is_(None))
+            connection.execute(counting.values(withdrawn_at=at))
+            rows = [
+                {
+                    "graph_id": graph_id,
+                    "column_name": column,
+                    "node": node,
+                    "number": last.get(node, 0) + number,
+                    "annotator": annotator,
+                    "label": label_text(None, label),
+                    "seq": answers[node].seq if number == 1 else seq,
+                    "is_first": number == 1,
+                }
+                for node in some
+                for number, (annotator, label) in enumerate(answers[node].of_people.items(), 1)
+            ]
+            if rows:
+                connection.execute(opinions.insert(), rows)
 
     def withdraw(
         self, connection: Connection, graph_id: str, node: str, annotator: str, column: str

@@ -17,6 +17,14 @@ class RowGivers:
     origin: LabelOrigin | list[LabelOrigin]
     annotator: str | list[str | None] | None
 
+    def of(self, row: int) -> tuple[LabelOrigin, str | None]:
+        """Origin and annotator of a row."""
+        origin, annotator = self.origin, self.annotator
+        return (
+            origin if isinstance(origin, str) else origin[row],
+            annotator[row] if isinstance(annotator, list) else annotator,
+        )
+
 
 def row_givers(given: UploadedLabels, *, origin: LabelOrigin, annotator: str | None) -> RowGivers:
     """Checked givers of rows; ``origin`` and ``annotator`` hold for rows that do not say it.

@@ -36,6 +36,7 @@ from peewit.service.wire.predictions import (
     PredictionReasons,
     PredictionSets,
 )
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
 
@@ -89,6 +90,10 @@ def evaluate_predictions(
     """
     file = which.open(here, graph)
     column, labels = file.meta.label_column, here.home.labels
+    if reading.contradictions == "opinions":
+        raise BadArgument(
+            "contradictions", "must be refuse, last or leave-out for the truth, got 'opinions'"
+        )
     reading = replace(reading, label=reading.label or column or None)
     true_labels = truth.labels(here, graph, reading.columns(graph, into=column))[column]
     known = labels.current(graph.id, column=column, upto_seq=file.meta.labels_seq)

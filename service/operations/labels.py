@@ -80,8 +80,8 @@ class LabelReading(Group):
     contradictions: Annotated[
         Contradictions,
         Query(
-            "Where a table gives a node different labels: refuse it, let the last row hold, or "
-            "leave the node out."
+            "Where a table gives a node different labels: refuse it, let the last row hold, leave "
+            "the node out, or take its rows for opinions of several people, by `annotator`."
         ),
     ] = "refuse"
     quote: Annotated[
@@ -160,6 +160,10 @@ def put_labels(
     """
     if reading.label is not None and label_columns:
         raise BadArgument("label", f"must be left out beside label_column, got {reading.label!r}")
+    if reading.contradictions == "opinions" and annotator is not None:
+        raise BadArgument(
+            "annotator", f"must be left out where rows are opinions of several, got {annotator!r}"
+        )
     columns = reading.columns(
         graph,
         names=tuple(label_columns or ()),

@@ -273,6 +273,7 @@ def predict_points(
         batches,
         n_columns=predictor.n_columns,
         model=predictor.meta.model,
+        names=home.features.names(graph, predictor.meta.features_version),
         neighbors=predictor.neighbors(graph, home.nodes),
     )
     return Rows(

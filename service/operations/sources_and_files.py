@@ -107,6 +107,10 @@ class Reading(Group):
     replaces: Annotated[
         bool | None, Body("Whether a file that changed takes the place of its earlier version.")
     ] = None
+    again: Annotated[
+        bool | None,
+        Body("Whether a file counts though its content came before by another path or door."),
+    ] = None
 
 
 @operation(

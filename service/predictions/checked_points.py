@@ -1,6 +1,6 @@
 """New points for a prediction: all are checked before the first is answered."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from peewit.streaming.features.checked_tables import (
     BadFeatures,
     dense_values,
     is_sparse_schema,
+    names_of,
+    order_of,
     sparse_values,
 )
 
@@ -78,14 +80,16 @@ def checked_points(
     *,
     n_columns: int,
     model: str,
+    names: Sequence[str] | None = None,
     neighbors: Neighbors | None = None,
 ) -> list[PointBlock]:
     """Blocks of points, each of ``n_columns`` numbers, in order and none empty.
 
-    ``batches`` come from `peewit.service.tables.uploads.point_batches`; ``neighbors`` is None where
-    the model takes no edges. Raises, with the row, `BadFeatures` for a missing column, a wrong
-    length or a value that is not finite as float32, and `BadUpload` for edges that are not allowed
-    or lead to a node that the model does not know.
+    ``batches`` come from `peewit.service.tables.uploads.point_batches`; columns of ``names`` are
+    matched by them where a table has names. ``neighbors`` is None where the model takes no edges.
+    Raises, with the row, `BadFeatures` for a missing column, a wrong length or a value that is not
+    finite as float32, and `BadUpload` for edges that are not allowed or lead to a node that the
+    model does not know.
     """
     blocks: list[PointBlock] = []
     first_row = 0
@@ -93,7 +97,10 @@ def checked_points(
         is_sparse = is_sparse_schema(batch.schema.names)
         if batch.num_rows:
             read = _sparse if is_sparse else _dense
+            own = names_of(batch)
+            order = None if names is None or own is None else order_of(own, names)
             features = read(batch, first_row, n_columns)
+            features = features if order is None else features[:, order]
             edges = _edges(batch, first_row, model, neighbors)
             blocks.append(PointBlock(features=features, edges=edges))
         first_row += batch.num_rows

@@ -25,6 +25,10 @@ class FeatureSet(Settling):
     created_at: datetime
     finished_at: datetime | None
     argument: str | None = described("The column that breaks it.", default=None)
+    note: str | None = described(
+        "Columns that describe no node: they count the rows, or are called as labels are.",
+        default=None,
+    )
 
     @property
     def is_settled(self) -> bool:

@@ -21,7 +21,8 @@ class File(Settling):
     size: int = described("Bytes.")
     status: FileStatus
     reason: str | None = described(
-        "The rule that a quarantined file breaks; why another one was retracted, or could not be."
+        "The rule that a quarantined file breaks, or what a duplicate repeats; why another one was "
+        "retracted, or could not be."
     )
     row: int | None = described("The row that breaks it, from 0.")
     value: str | None = described("What stands there.")
@@ -116,6 +117,10 @@ class Source:
     max_bad_rows: int = described("Most rows of each file that may be left out.", default=0)
     replaces: bool = described(
         "Whether a file that changed takes the place of its earlier version.", default=False
+    )
+    again: bool = described(
+        "Whether a file counts though its content came before by another path or door.",
+        default=False,
     )
     kind: str = described("files, or of a live source delta, iceberg or kafka.", default="files")
     holds: Literal["edges", "labels", "features"] = described(

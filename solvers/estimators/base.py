@@ -18,6 +18,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.doubtful_columns import DoubtfulColumns
 from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.graph_of_features import Neighborhood
 from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
@@ -37,6 +38,7 @@ from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 
 pa = LateModule("pyarrow")
+sp = LateModule("scipy.sparse")
 
 _AFFINITIES = ("precomputed", "knn")
 
@@ -103,6 +105,14 @@ class ModelEstimator(BaseEstimator):
             y = (self._with_nulls(y[0]),)
         arrays = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
         return (arrays[0], target_columns(arrays[1])) if y else arrays
+
+    def _tell_doubtful_columns(self, X: Any) -> None:
+        """Warn of features that count the samples, or are called as labels are."""
+        columns = DoubtfulColumns(getattr(self, "feature_names_in_", None))
+        if not sp.issparse(X):
+            columns.look(X)
+        if (note := columns.note()) is not None:
+            warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=_OF_FIT)
 
     def _with_nulls(self, y: Any) -> Any:
         """``y`` with None where a label may be missing."""
@@ -345,6 +355,7 @@ class GraphEstimator(ModelEstimator):
             columns = getattr(self, "feature_names_in_", None)  # of a data frame, named by nodes
             self._node_names = None if columns is None else pa.array(columns)
             return Graph.from_adjacency(X), y
+        self._tell_doubtful_columns(X)
         self._neighborhood = Neighborhood.of_points(X, self._check("n_neighbors"))
         return self._neighborhood.graph(), y
 

@@ -78,6 +78,7 @@ class InductiveClassifier(Classifier):
 
     def _fit(self, X: Any, y: Any, graph: Any) -> Self:
         X, y = self._validate(X, y, ensure_min_samples=2)
+        self._tell_doubtful_columns(X)
         max_bytes = self._check("max_bytes")
         model = self._model(**self._hyperparameters())
         prepared = model.prepare(self._graph(X, graph), X, kept_bytes=max_bytes)

@@ -42,8 +42,8 @@ class EdgeFile:
 
     ``storage_options`` are what fsspec needs to open it (keys, endpoints), no part of what the file
     is. ``pushed`` are digests of files whose edges came as pushes: this one is a duplicate of any.
-    ``arrived`` is when it was listed or pushed, in seconds since 1970; None is when it is first
-    read.
+    One that is meant ``again`` counts though its content came before from elsewhere. ``arrived`` is
+    when it was listed or pushed, in seconds since 1970; None is when it is first read.
     """
 
     path: str  # local, or a URL with its protocol
@@ -54,6 +54,7 @@ class EdgeFile:
     max_bad_rows: int = 0  # most rows that may be left out because they break a rule
     replaces: bool = False  # takes the place of an earlier version of its path
     replaces_siblings: bool = False  # takes the place of any file of its directory
+    again: bool = False
     withheld: str | None = None  # digest of a retracted content, which is not to be taken
     pushed: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     arrived: float | None = field(default=None, compare=False)
@@ -63,6 +64,16 @@ class EdgeFile:
         if self.replaces_siblings:
             return Path(path).parent == Path(self.path).parent
         return self.replaces and path == self.path
+
+
+def content_of(digest: str) -> str:
+    """The digest of the content alone, of a file that was meant again."""
+    return digest.partition("+")[0]
+
+
+def is_again(digest: str) -> bool:
+    """Whether a file was absorbed though its content may have come before."""
+    return digest != content_of(digest)
 
 
 class FileUnreadable(OSError):
@@ -106,7 +117,7 @@ class StagedFile:
     file: EdgeFile  # as it was when it was staged
     local_path: str
     is_copy: bool  # local_path is a copy that release deletes
-    digest: str  # blake3: and the hexadecimal BLAKE3 of the whole content
+    digest: str  # blake3: and the hexadecimal BLAKE3 of the content; of an again + and of its path
     n_rows: int
     parts: tuple[Part, ...]  # in order; none for a file without rows
     stamp: Stamp  # what is_unchanged compares

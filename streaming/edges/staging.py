@@ -73,7 +73,7 @@ def stage(
     if part_rows < 1:
         raise ValueError(f"part_rows must be at least 1, got {part_rows}")
     file_system, path = open_file_system(file.path, file.storage_options)
-    name = f"staged-{hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()}"
+    name = f"staged-{_short_hash(file.path)}"
     original, copy = directory / name, directory / f"{name}.parquet"
     is_local = _is_local(file_system)
     try:
@@ -106,7 +106,7 @@ def stage(
         staged = open_staged(
             current,
             local_path,
-            digest=digest,
+            digest=f"{digest}+{_short_hash(file.path)}" if file.again else digest,
             is_copy=is_copy,
             stamp=stamp,
             part_rows=part_rows,
@@ -231,6 +231,10 @@ class Staging:
             staged.abandoned.set()
             if staged.result.exception() is None:
                 staged.result.result().release()
+
+
+def _short_hash(path: str) -> str:
+    return hashlib.blake2b(path.encode(), digest_size=16).hexdigest()
 
 
 def _digest_local(path: str, is_abandoned: Callable[[], bool]) -> tuple[EdgeFile, str, Stamp]:

@@ -5,9 +5,10 @@ All features enter through ``read_features``, whatever brought them. Rows are de
 set.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,9 @@ DENSE_COLUMNS: Final = ("features",)
 SPARSE_COLUMNS: Final = ("indices", "values")
 COLUMNS: Final = (NODE, *DENSE_COLUMNS, *SPARSE_COLUMNS)
 """The columns of a table of features that are read; all others are ignored."""
+
+_NAMES: Final = b"names"
+_SHOWN: Final = 5
 
 MAX_COLUMNS: Final = INT32_MAX
 """Column numbers are int32."""
@@ -52,11 +56,13 @@ class FeatureBlock:
 
     ``nodes`` are (n_rows,) external ids from `columns.checked_ids`. ``values`` are finite: an
     (n_rows, n_columns) float32 array, or a scipy.sparse.csr_array with as many columns as its own
-    indices need, each at most once in a row and in order.
+    indices need, each at most once in a row and in order. ``names`` are those of the columns, of a
+    table that has them.
     """
 
     nodes: pa.Array
     values: Any
+    names: tuple[str, ...] | None = None
     first_row: int = 0  # of the block, within the set
 
     @property
@@ -68,6 +74,52 @@ class FeatureBlock:
     def is_sparse(self) -> bool:
         """Whether the rows are a sparse matrix."""
         return bool(sp.issparse(self.values))
+
+    def ordered(self, names: Sequence[str] | None) -> "FeatureBlock":
+        """The block with its columns in an order; as it is where either has no names.
+
+        Raises BadFeatures where the names are others.
+        """
+        if names is None or self.names is None or tuple(names) == self.names:
+            return self
+        values = self.values[:, order_of(self.names, names)]
+        return replace(self, values=values, names=tuple(names))
+
+
+def with_names(lists: pa.Array, names: Sequence[str]) -> pa.RecordBatch:
+    """A table of dense rows whose columns have names."""
+    told = {_NAMES: json.dumps(list(names))}
+    return pa.record_batch([lists], pa.schema([pa.field("features", lists.type, metadata=told)]))
+
+
+def names_of(table: pa.Table | pa.RecordBatch) -> tuple[str, ...] | None:
+    """Names of the columns of dense rows, where the table has them."""
+    place = table.schema.get_field_index("features")
+    told = None if place < 0 else table.schema.field(place).metadata
+    return tuple(json.loads(told[_NAMES])) if told and _NAMES in told else None
+
+
+def order_of(names: Sequence[str], wanted: Sequence[str]) -> Int64Array:
+    """Places of the wanted columns among others; raises BadFeatures where these are not the same.
+
+    Names stand once, in both.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    lacking = [name for name in wanted if name not in places]
+    further = [name for name in names if name not in set(wanted)]
+    if lacking or further:
+        parts = {"lacks": lacking, "has further": further}
+        told = " and ".join(
+            f"{verb} {', '.join(map(repr, some[:_SHOWN]))}{', ...' if len(some) > _SHOWN else ''}"
+            for verb, some in parts.items()
+            if some
+        )
+        raise BadFeatures(
+            f"columns of features must have the names of those before, in any order; this table "
+            f"{told}",
+            argument=(lacking or further)[0],
+        )
+    return np.array([places[name] for name in wanted], dtype=np.int64)
 
 
 @contextmanager
@@ -152,7 +204,7 @@ def read_features(
         if is_sparse
         else dense_values(table, first_row=first_row, n_columns=n_columns)
     )
-    return FeatureBlock(nodes=nodes, values=values, first_row=first_row)
+    return FeatureBlock(nodes=nodes, values=values, names=names_of(table), first_row=first_row)
 
 
 def dense_values(

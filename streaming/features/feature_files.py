@@ -6,7 +6,7 @@ decoded a piece at a time. A fixed number of blocks is in flight, never a whole 
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import Int64Array
+from peewit.solvers.doubtful_columns import DoubtfulColumns
 from peewit.streaming.durable_files import naming, publish_file
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults, open_parquet
@@ -33,8 +34,10 @@ from peewit.streaming.features.checked_tables import (
     bad_number,
     dense_values,
     is_sparse_schema,
+    names_of,
     read_features,
     sparse_values,
+    with_names,
 )
 
 BLOCK_BYTES: Final = 1 << 24
@@ -46,11 +49,16 @@ _FLOAT_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetShape:
-    """Size of a set of features; sparse rows have one more column than the largest index."""
+    """Size of a set of features; sparse rows have one more column than the largest index.
+
+    ``note`` tells of columns that describe no node; ``names`` are those of the columns, if any.
+    """
 
     n_rows: int
     n_columns: int
     is_sparse: bool
+    names: tuple[str, ...] | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,22 +136,29 @@ def n_rows_of(paths: Sequence[Path]) -> int:
     return n_rows
 
 
-def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
+def write_set(
+    path: Path, blocks: Iterable[FeatureBlock], *, own_labels: Sequence[str] = ()
+) -> SetShape:
     """Publish blocks as the Arrow file of a waiting set; its directory must exist.
 
-    Writing Parquet instead takes ten times as long. Raises `BadFeatures` where there is no row,
-    some rows are sparse and others not, or sparse rows hold no entry at all.
+    All blocks have their columns in the order of the first; ``own_labels`` are what labels of the
+    graph are called. Writing Parquet instead takes ten times as long. Raises `BadFeatures` where
+    there is no row, some rows are sparse and others not, or sparse rows hold no entry at all.
     """
     shape = SetShape(n_rows=0, n_columns=0, is_sparse=False)
+    doubtful: DoubtfulColumns | None = None
 
     def write(temporary: Path) -> None:
-        nonlocal shape
+        nonlocal shape, doubtful
         with naming(temporary), ExitStack() as stack:
             writer = None
             for block in blocks:
                 if not block.n_rows:
                     continue
                 shape = _add_shape(shape, block)
+                doubtful = doubtful or DoubtfulColumns(block.names)
+                if not block.is_sparse:
+                    doubtful.look(block.values)
                 table = _table_of(block)
                 if writer is None:
                     sink = stack.enter_context(pa.OSFile(str(temporary), "wb"))
@@ -156,7 +171,13 @@ def write_set(path: Path, blocks: Iterable[FeatureBlock]) -> SetShape:
             raise BadFeatures("sparse features must hold at least one entry, got none")
 
     publish_file(path, write)
-    return shape
+    return replace(shape, note=doubtful.note(own_labels) if doubtful else None)
+
+
+def set_names(path: Path) -> tuple[str, ...] | None:
+    """Names of the columns of a file of `write_set`, if they have some."""
+    with pa.memory_map(str(path)) as source:
+        return names_of(pa.ipc.open_file(source))
 
 
 def set_owners(path: Path) -> Iterator[tuple[pa.Array, Int64Array | None]]:
@@ -382,6 +403,7 @@ def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
         n_rows=shape.n_rows + block.n_rows,
         n_columns=max(shape.n_columns, n_columns),
         is_sparse=block.is_sparse,
+        names=block.names if not shape.n_rows else shape.names,
     )
 
 
@@ -393,7 +415,10 @@ def _table_of(block: FeatureBlock) -> pa.Table:
     if not block.is_sparse:
         flat = pa.array(np.ascontiguousarray(block.values).reshape(-1))
         rows = pa.FixedSizeListArray.from_arrays(flat, block.values.shape[1])
-        return pa.table({NODE: nodes, "features": rows})
+        table = pa.table({NODE: nodes, "features": rows})
+        if block.names is None:
+            return table
+        return table.set_column(1, with_names(rows, block.names).schema.field(0), rows)
     starts = pa.array(block.values.indptr.astype(np.int32))
     indices = pa.array(block.values.indices.astype(np.int32))
     return pa.table(

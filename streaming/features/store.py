@@ -8,7 +8,7 @@ says which version is the present one; ingest writes them, one after the other.
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from peewit.streaming.durable_files import (
     reserved_array,
     write_json,
 )
-from peewit.streaming.features.checked_tables import BadFeatures
+from peewit.streaming.features.checked_tables import BadFeatures, order_of
 from peewit.streaming.problems import NotFound
 
 sp = LateModule("scipy.sparse")
@@ -54,6 +54,7 @@ class FeaturesMeta:
     is_sparse: bool
     n_values: int  # numbers stored
     created_at: float  # seconds since the epoch
+    names: tuple[str, ...] | None = None  # of the columns, where a table had them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,6 +69,7 @@ class NewRows:
     n_columns: int
     blocks: Iterable[Any]
     lengths: Int64Array | None = None  # (n_rows,), entries of each row; None for dense rows
+    names: tuple[str, ...] | None = None  # of the columns
 
     @property
     def is_sparse(self) -> bool:
@@ -100,7 +102,9 @@ class FeatureStore:
             text = (self._directory_of(version) / _META).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise self._not_found(version) from None
-        return FeaturesMeta(**json.loads(text))
+        told = json.loads(text)
+        names = told.pop("names", None)
+        return FeaturesMeta(**told, names=None if names is None else tuple(names))
 
     def load(self, version: int, n_nodes: int) -> FeatureRows:
         """Rows of the nodes below ``n_nodes``, memory-mapped; raises `FeaturesNotFound`.
@@ -139,7 +143,11 @@ class FeatureStore:
             The disk is full, or fails; says which file. What was published before stays.
         """
         before = None if onto is None else self.meta(onto)
-        require_joinable(before, n_columns=rows.n_columns, is_sparse=rows.is_sparse)
+        order = order_to_join(
+            before, n_columns=rows.n_columns, is_sparse=rows.is_sparse, names=rows.names
+        )
+        if order is not None:
+            rows = replace(rows, blocks=(block[:, order] for block in rows.blocks))
         old = None if onto is None else _Version(self._directory_of(onto))
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
@@ -159,6 +167,7 @@ class FeatureStore:
                 is_sparse=rows.is_sparse,
                 n_values=n_values,
                 created_at=created_at,
+                names=(before and before.names) or rows.names,
             )
             write_json(directory / _META, asdict(meta))
             guard()
@@ -195,6 +204,7 @@ class FeatureStore:
             n_columns=before.n_columns,
             blocks=blocks(),
             lengths=lengths,
+            names=before.names,
         )
         return self.publish(version, rows, created_at=created_at, guard=guard)
 
@@ -226,22 +236,34 @@ class FeatureStore:
         return FeaturesNotFound(f"no features_version {version}, {newest}")
 
 
-def require_joinable(before: FeaturesMeta | None, *, n_columns: int, is_sparse: bool) -> None:
-    """Raise BadFeatures unless rows of this kind can be added to a version."""
+def order_to_join(
+    before: FeaturesMeta | None,
+    *,
+    n_columns: int,
+    is_sparse: bool,
+    names: tuple[str, ...] | None,
+) -> Int64Array | None:
+    """Places of a version's columns among those of rows to be added; None where they are the same.
+
+    Columns without names go by place. Raises BadFeatures where such rows cannot be added.
+    """
     if before is None:
-        return
+        return None
     kinds = {True: "sparse", False: "dense"}
     if before.is_sparse != is_sparse:
         raise BadFeatures(
             f"rows that are added must be {kinds[before.is_sparse]} as those there are, got "
             f"{kinds[is_sparse]} ones; replace the whole set to change that"
         )
+    if names is not None and before.names is not None:
+        return None if names == before.names else order_of(names, before.names)
     if not is_sparse and before.n_columns != n_columns:
         raise BadFeatures(
             f"column 'features' must hold {before.n_columns} numbers in every row as the set it is "
             f"added to, got {n_columns}; replace the whole set to change that",
             argument="features",
         )
+    return None
 
 
 def repeated_row(nodes: Int64Array) -> int | None:

@@ -11,6 +11,7 @@ with exact deletes has a log, which is read instead.
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,13 @@ from pathlib import Path
 from peewit.streaming.cluster.ordered_folds import FoldExecutor
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, edges_of
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.parts import PART_ROWS, EdgeFile, FileUnreadable, StagedFile
+from peewit.streaming.edges.parts import (
+    PART_ROWS,
+    EdgeFile,
+    FileUnreadable,
+    StagedFile,
+    is_again,
+)
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
@@ -341,7 +348,7 @@ def present_file(file: AbsorbedFile) -> EdgeFile:
         raise FileUnreadable(listed, error) from error
     if len(files) != 1 or files[0].path != file.path:
         raise FileNotFoundError(file.path)
-    return files[0]
+    return replace(files[0], again=is_again(file.digest))
 
 
 def _is_missing(file: AbsorbedFile) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Final
 
 from peewit.streaming.edges.change_rules import Parallel
-from peewit.streaming.edges.parts import CUTTING, EdgeFile, StagedFile
+from peewit.streaming.edges.parts import CUTTING, EdgeFile, StagedFile, content_of
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.snapshots.checkpoints import (
@@ -72,7 +72,9 @@ class Commitment:
         self.n_removed_files = checkpoint.n_removed_files
         self._unreported: list[AbsorbedFile] = []
         self._by_path = {file.path: file for file in checkpoint.files}
-        self._path_of = {file.digest: file.path for file in checkpoint.files}
+        self._path_of: dict[str, str] = {}  # by digest, and by that of the content alone
+        for file in checkpoint.files:
+            self._note_content(file)
 
     @property
     def files(self) -> tuple[AbsorbedFile, ...]:
@@ -84,8 +86,12 @@ class Commitment:
         absorbed = self._by_path.get(file.path)
         return absorbed is not None and absorbed.version == file.version
 
+    def _note_content(self, file: AbsorbedFile) -> None:
+        self._path_of[file.digest] = file.path
+        self._path_of.setdefault(content_of(file.digest), file.path)
+
     def path_of(self, digest: str) -> str | None:
-        """Path of the absorbed file with that content."""
+        """Path of an absorbed file with that content, or of the one that was meant again."""
         return self._path_of.get(digest)
 
     def is_current(self, file: EdgeFile) -> bool:
@@ -125,7 +131,7 @@ class Commitment:
         if earlier is not None:
             self.remove(earlier)
         self._by_path[file.path] = file
-        self._path_of[file.digest] = file.path
+        self._note_content(file)
         self._unreported.append(file)
         self.position = None
         self.is_dirty = True
@@ -144,7 +150,9 @@ class Commitment:
     def remove(self, file: AbsorbedFile) -> None:
         """Count a file as never absorbed."""
         del self._by_path[file.path]
-        del self._path_of[file.digest]
+        for digest in {file.digest, content_of(file.digest)}:
+            if self._path_of.get(digest) == file.path:
+                del self._path_of[digest]
         self.n_removed_files += 1
         self.is_dirty = True
 

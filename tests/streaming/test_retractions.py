@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from peewit.streaming.edges.change_rules import Deletions
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.operations import INSERT, SET
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
@@ -170,6 +171,38 @@ def test_a_content_that_is_withheld_stays_out_and_another_comes(tmp_path: Path) 
     write(folder, "a", 2)
     stream.ingest([replace(file, withheld=gone.digest) for file in files_of(path)])
     assert live_of(paths, "string") == pytest.approx(weights_of({1, 2}))
+
+
+@pytest.mark.parametrize("deletions", ["off", "exact"])
+def test_a_file_that_is_meant_again_counts_by_itself_and_leaves_alone(
+    tmp_path: Path, deletions: Deletions
+) -> None:
+    folder, paths = tmp_path / "edges", GraphPaths(root=tmp_path / "graph")
+    write(folder, "a", 0)
+    events: list[IngestEvent] = []
+    chosen = settings(deletions=deletions)
+    stream = Stream(paths, chosen, on_event=events.append)
+    stream.ingest(files_of(folder))
+    copy, further = write(folder, "b", 0), write(folder, "c", 0)
+    stream.ingest([replace(file, again=True) for file in files_of(copy)])
+    twice = {pair: 2 * weight for pair, weight in weights_of({0}).items()}
+    assert live_of(paths, "string") == pytest.approx(twice)
+    copy.touch()
+    stream = Stream(paths, chosen, on_event=events.append)
+    stream.ingest(
+        [replace(file, again=path == copy) for path in (copy, further) for file in files_of(path)]
+    )
+    told = [event for event in events if isinstance(event, Duplicate)]
+    assert [Path(event.original).stem for event in told] == ["b", "a"]
+    assert "again" not in told[0].reason
+    assert "again" in told[1].reason
+    stream.repair(everything=True)
+    assert live_of(paths, "string") == pytest.approx(twice)
+    if deletions == "exact":
+        stream.retract(str(folder / "a.parquet"))
+        assert live_of(paths, "string") == pytest.approx(weights_of({0}))
+        stream.ingest([replace(file, again=True) for file in files_of(further)])
+        assert live_of(paths, "string") == pytest.approx(twice)
 
 
 def test_a_pass_ends_between_files_where_it_is_enough(tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ def features(
             ):
                 ended = _commit(home, graph, taken, stop)
         _tell(home, name, ended, time.monotonic() - started, as_json=json)
+    if ended.note is not None:
+        say(f"note: {ended.note}")
     if ended.status == "refused":
         say(f"peewit: {ended.fault}")
         raise typer.Exit(1)

@@ -1,10 +1,10 @@
 """`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from time import monotonic
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,6 +13,7 @@ from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.dry_run import dry_run
 from peewit.service.cli.edges.edge_files import listed
 from peewit.service.cli.labels.table_files import (
+    AgainOption,
     BadRowsOption,
     DstOption,
     MissingIdsOption,
@@ -50,7 +51,7 @@ from peewit.service.graphs.shared_ids import (
     shared_ids,
 )
 from peewit.service.home import Home
-from peewit.service.inbox.inbox_records import FileRecord, SourceRecord
+from peewit.service.inbox.inbox_records import FileRecord, FileStatus, SourceRecord
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.logs import configure_logging
@@ -108,6 +109,7 @@ def ingest(
     missing_ids: MissingIdsOption = None,
     skip_bad_rows: BadRowsOption = None,
     replace: ReplaceOption = None,
+    again: AgainOption = None,
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Read and check the files, and keep nothing.")
     ] = False,
@@ -166,11 +168,12 @@ def ingest(
         named |= given(
             time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
         )
-        has_options = named or dry or skip_bad_rows is not None or replace is not None
+        of_sources = given(max_bad_rows=skip_bad_rows, replaces=replace, again=again)
+        has_options = named or dry or of_sources
         if not locations and has_options:
             raise typer.BadParameter(
                 "--src, --dst, --weight, --op, --time, --time-unit, --time-format, --quote, "
-                "--missing-ids, --skip-bad-rows, --replace and --dry-run need a PATH"
+                "--missing-ids, --skip-bad-rows, --replace, --again and --dry-run need a PATH"
             )
         columns = edge_columns(graph.settings.columns_of_edges, named)
         if dry:
@@ -180,7 +183,7 @@ def ingest(
         n_bad_before = home.manifest.n_bad_rows(graph_id)
         sources_before = home.manifest.sources.list(graph_id)
         sources, paths = _add_sources(
-            home, graph_id, locations or (), named or None, skip_bad_rows, replace
+            home, graph_id, locations or (), columns=named or None, **of_sources
         )
         before = columns_before(graph, sources_before)
         shared = [
@@ -188,13 +191,19 @@ def ingest(
             for path in sorted(paths)[:LOOKED_AT]
             if (note := shared_ids(graph, home.nodes, local_file(path, columns), before))
         ]
+        if again and (n_there := home.manifest.n_read_once(graph_id, paths)):
+            say(
+                f"{n_there:,} of the files came by this very path and are not read again; copy one "
+                "under another name to mean it"
+            )
         with (
             StopSignal() as stop,
             exit_after_signal(STOP_SECONDS),
             ended_when_stopped("the same command goes on from here"),
         ):
             told = read_all(home, graph_id, sources, stop, is_quiet=json)
-        refused = _refused_files(home, graph_id, paths)
+        refused = _files_not_taken(home, graph_id, paths, "quarantined")
+        repeated = _files_not_taken(home, graph_id, paths, "duplicate") if paths else []
         has_read = home.graph(name).progress.edges_seen > graph.progress.edges_seen
         if has_read and len(refused) < len(paths):
             said = next((dict(each.columns) for each in sources if each.columns), {})
@@ -202,13 +211,22 @@ def ingest(
         ids_before = {source.id for source in sources_before}
         _remove_spent(home, graph_id, [each for each in sources if each.id not in ids_before])
         n_bad = home.manifest.n_bad_rows(graph_id) - n_bad_before
-        _tell_outcome(home, graph, refused, monotonic() - started, n_bad_rows=n_bad, as_json=json)
+        _tell_outcome(
+            home,
+            graph,
+            refused,
+            repeated,
+            monotonic() - started,
+            n_bad_rows=n_bad,
+            as_json=json,
+        )
         if has_read and shared and not json:
             say(f"note: {shared[0]}")
-    for file in () if json else refused:
-        if file.path not in told:
-            fault = fault_text(file.reason, file.row, file.value)
-            say(f"quarantined {shown_url(file.path)}: {fault}")
+    for word, files in {"quarantined": refused, "skipped": repeated}.items():
+        for file in () if json else files:
+            if file.path not in told:
+                fault = fault_text(file.reason, file.row, file.value)
+                say(f"{word} {shown_url(file.path)}: {fault}")
     if refused:
         raise typer.Exit(1)
 
@@ -246,9 +264,7 @@ def _add_sources(
     home: Home,
     graph_id: str,
     locations: Sequence[str],
-    columns: Mapping[str, str] | None,
-    max_bad_rows: int | None,
-    replaces: bool | None,
+    **reading: Any,
 ) -> tuple[list[SourceRecord], set[str]]:
     """The sources of these places, and their files; none is added if one of them is missing."""
     urls = [absolute_url(location) for location in locations]
@@ -261,12 +277,7 @@ def _add_sources(
                 f"PATH must name tables (of a directory those whose names end like one), none is "
                 f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
-    add = home.manifest.sources.add
-    sources = [
-        add(graph_id, url, columns=columns, max_bad_rows=max_bad_rows, replaces=replaces)
-        for url in urls
-    ]
-    return sources, paths
+    return [home.manifest.sources.add(graph_id, url, **reading) for url in urls], paths
 
 
 def _remove_spent(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> None:
@@ -288,7 +299,7 @@ def read_all(
     is_quiet: bool,
     is_done: Callable[[], bool] | None = None,
 ) -> set[str]:
-    """Ingest the graph here, or wait while another process does; refused files already told.
+    """Ingest the graph here, or wait while another process does; the files that were told of.
 
     It waits until ``is_done``, or until none of the files waits any more.
     """
@@ -365,13 +376,13 @@ def _read_pending(
             else:
                 with progress, told_of_compilations(progress.compiling):
                     ingestor.ingest_graph(graph_id, should_stop=stop, on_event=progress)
-            return progress.told_refused
+            return progress.told
         except LeaseHeld:
             if not is_told:
                 say("another process ingests this graph; waiting for it to read the files")
                 is_told = True
         if is_done():
-            return progress.told_refused
+            return progress.told
         if stop.wait(_WATCH_SECONDS):
             raise Interrupted
 
@@ -380,6 +391,7 @@ def _tell_outcome(
     home: Home,
     before: GraphRecord,
     refused: Sequence[FileRecord],
+    repeated: Sequence[FileRecord],
     seconds: float,
     *,
     n_bad_rows: int,
@@ -401,6 +413,7 @@ def _tell_outcome(
                 "progress": graph.progress,
                 "files": dict(counts),
                 "quarantined": refused,
+                "duplicates": repeated,
                 "new_nodes": graph.progress.n_nodes - before.progress.n_nodes,
                 "left_out": left_out,
                 "bad_rows": n_bad_rows,
@@ -430,15 +443,17 @@ def _tell_outcome(
             say(f"note: {note}")
 
 
-def _refused_files(home: Home, graph_id: str, paths: Collection[str]) -> list[FileRecord]:
-    """Files whose newest version is quarantined, of these paths or of all if none is named."""
-    if not home.manifest.counts(graph_id)["quarantined"]:
+def _files_not_taken(
+    home: Home, graph_id: str, paths: Collection[str], status: FileStatus
+) -> list[FileRecord]:
+    """Files whose newest version ended so, of these paths or of all if none is named."""
+    if not home.manifest.counts(graph_id)[status]:
         return []
     newest = {file.path: file for file in _files(home, graph_id, ())}
     return [
         file
         for file in newest.values()
-        if file.status == "quarantined" and (not paths or file.path in paths)
+        if file.status == status and (not paths or file.path in paths)
     ]
 
 

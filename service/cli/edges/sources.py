@@ -9,6 +9,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.edge_files import listed
 from peewit.service.cli.labels.table_files import (
+    AgainOption,
     BadRowsOption,
     DstOption,
     LabelColumnOption,
@@ -101,6 +102,7 @@ def add(
     label_column: LabelColumnOption = None,
     skip_bad_rows: BadRowsOption = None,
     replace_changed: ReplaceOption = None,
+    again: AgainOption = None,
     json: AsJson = False,
 ) -> None:
     """Have the daemon read a source: files, or a live one: a Delta table, a topic of Kafka.
@@ -129,6 +131,7 @@ def add(
             columns=named or None,
             max_bad_rows=skip_bad_rows,
             replaces=replace_changed,
+            again=again,
         )
         if holds == "edges":
             keep_columns(home, graph, named)

@@ -130,6 +130,11 @@ def put(
                     "must be left out beside --as-opinions, which are of labeled nodes",
                     param_hint="--unknown" if origin is None else "--origin",
                 )
+            if contradictions == "opinions":
+                raise typer.BadParameter(
+                    "must be left out beside --as-opinions, which are all of one person",
+                    param_hint="--contradictions",
+                )
             read = LabelReading(**named, **reading)
             opinions = rows.labels(here, graph, read.columns(graph))
             receipt = home.second_opinions.answer(graph, opinions[""], annotator=who)

@@ -90,8 +90,8 @@ ContradictionsOption = Annotated[
     Contradictions | None,
     typer.Option(
         "--contradictions",
-        help="Where the file gives a node different labels: refuse it, let the last row hold, or "
-        "leave the node out.",
+        help="Where the file gives a node different labels: refuse it, let the last row hold, "
+        "leave the node out, or take its rows for opinions of several people.",
     ),
 ]
 KeepWordOption = Annotated[
@@ -121,6 +121,15 @@ ReplaceOption = Annotated[
         "--replace/--no-replace",
         help="Whether a file that changed takes the place of its earlier version; kept with the "
         "source.",
+        show_default=False,
+    ),
+]
+AgainOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--again/--once",
+        help="Whether a file counts though its content came before by another path or door; kept "
+        "with the source.",
         show_default=False,
     ),
 ]

@@ -86,6 +86,7 @@ def predict(
         check = partial(
             checked_points,
             n_columns=predictor.n_columns,
+            names=home.features.names(graph, predictor.meta.features_version),
             model=predictor.meta.model,
             neighbors=predictor.neighbors(graph, nodes),
         )

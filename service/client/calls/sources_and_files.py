@@ -38,6 +38,7 @@ def add_source(
     columns: Mapping[str, str] | None = None,
     max_bad_rows: int | None = None,
     replaces: bool | None = None,
+    again: bool | None = None,
 ) -> Call[Source]:
     """Have ingest read a source; one that is there already gets the new `follow`.
 
@@ -68,6 +69,8 @@ def add_source(
         Most rows of each file that may be left out because they break a rule.
     replaces : bool, optional
         Whether a file that changed takes the place of its earlier version.
+    again : bool, optional
+        Whether a file counts though its content came before by another path or door.
 
     Raises
     ------
@@ -89,6 +92,7 @@ def add_source(
             "columns": None if columns is None else dict(columns),
             "max_bad_rows": max_bad_rows,
             "replaces": replaces,
+            "again": again,
         },
         is_repeatable=True,
     )

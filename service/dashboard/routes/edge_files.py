@@ -20,6 +20,7 @@ from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.column_choices import EdgeChoice, EdgesChosen
 from peewit.service.dashboard.edge_intake import (
     MAX_BAD_ROWS_LOOKED_FOR,
+    earlier,
     files_at,
     look,
     missing_rows,
@@ -105,7 +106,8 @@ async def look_through_file(
     """What would be taken of it and what refused; reads it whole."""
     upload = _upload(request, graph, upload_id)
     file = upload_file(upload)
-    found = await _looked_through(file, await decoding_of(upload, home), graph, home, chosen)
+    n_bytes, packed = await decoding_of(upload, home), upload.packed_digest
+    found = await _looked_through(file, n_bytes, graph, home, chosen, packed)
     report = found["report"]
     if report.refusal is not None:
         found["report"] = replace(report, refusal=plain_text(report.refusal, upload))
@@ -126,12 +128,13 @@ async def take_file(
 ) -> Response:
     """Take a file as it was looked at."""
     upload = _upload(request, graph, upload_id)
+    again = bool((await form_of(request)).get("again"))
     await run_in_threadpool(home.pushes.require_room, graph.id)
     # first: a disk without room for it has none for the edges
     await run_in_threadpool(uploads_of(request).remember, graph.id, "edges", chosen.named)
     async with home.decoding.held(await decoding_of(upload, home)):
         push, n_bad = await run_in_threadpool(
-            partial(take, upload, graph, home, chosen, owner=caller.name)
+            partial(take, upload, graph, home, chosen, owner=caller.name, again=again)
         )
     caller.require_own(push.owner)
     query = {"push": push.id}
@@ -227,6 +230,7 @@ async def add_place(
         follow=bool(form.get("follow")),
         columns=columns or None,
         max_bad_rows=int(bad_rows) if bad_rows else None,
+        again=True if form.get("again") else None,
     )
     with refusing():
         await run_in_threadpool(add)
@@ -325,13 +329,19 @@ def _columns_of(
 
 
 async def _looked_through(
-    file: EdgeFile, n_bytes: int, graph: GraphRecord, home: ServedHome, chosen: EdgeChoice
+    file: EdgeFile,
+    n_bytes: int,
+    graph: GraphRecord,
+    home: ServedHome,
+    chosen: EdgeChoice,
+    packed_digest: str | None = None,
 ) -> dict[str, Any]:
     """Report on a file, and a message where it has no rows."""
     async with home.decoding.held(n_bytes):
-        report = await run_in_threadpool(look, file, graph, home, chosen)
+        report = await run_in_threadpool(look, file, graph, home, chosen, packed_digest)
         told = await run_in_threadpool(missing_rows, file, report, home, chosen)
-    return {"report": report, "without_rows": told}
+        came = await run_in_threadpool(earlier, report, graph, home)
+    return {"report": report, "without_rows": told, "earlier": came}
 
 
 def _report_piece(

@@ -16,10 +16,10 @@ from peewit.service.database.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-FIRST: Final = "0026"
+FIRST: Final = "0027"
 """The first step: databases of before it were never released, and none of them is read."""
 
-NEWEST: Final = "0026"
+NEWEST: Final = "0027"
 """The last step, by which a present database is recognized without loading alembic."""
 
 _VERSION_TABLE: Final = """

@@ -11,7 +11,7 @@ from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.csv_tables import converted, csv_header
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
-from peewit.streaming.features.checked_tables import NODE
+from peewit.streaming.features.checked_tables import NODE, with_names
 
 
 def csv_features(
@@ -47,11 +47,12 @@ def csv_features(
             )
             _require_no_null(batch, columns, first_row)
             lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), len(columns))
-            told = {"features": lists}
+            table = with_names(lists, columns)
             if node_kind is not None:
                 kind = pa.string() if node_kind in TEXT else pa.int64()
-                told[node] = converted(batch.column(node), kind, node, first_row)
-            yield pa.record_batch(told)
+                ids = converted(batch.column(node), kind, node, first_row)
+                table = table.append_column(node, ids)
+            yield table
             first_row += batch.num_rows
 
 

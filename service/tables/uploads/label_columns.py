@@ -11,9 +11,9 @@ from peewit.streaming.edges.typed_ids import split_column
 MAX_COLUMN_BYTES: Final = 200
 """Most bytes of the name of a column of labels."""
 
-Contradictions: TypeAlias = Literal["refuse", "last", "leave-out"]
-"""What becomes of a table that gives nodes different labels: refused, the last of each holds, or
-these nodes are left out."""
+Contradictions: TypeAlias = Literal["refuse", "last", "leave-out", "opinions"]
+"""What becomes of a table that gives nodes different labels: refused, the last of each holds, these
+nodes are left out, or the rows of a node are opinions of several people."""
 
 MAX_LABEL_COLUMNS: Final = 100
 """Most columns of labels in one call."""

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
@@ -62,6 +62,7 @@ class UploadedLabels:
     givers: list[Giver] | None = None  # None where the table does not say
     giver_rows: Mapping[Giver, int] = field(default_factory=dict)  # first row of each different one
     left_out: Mapping[str, int] = field(default_factory=dict)  # rows of words that mean no label
+    are_opinions: bool = False  # rows of one node are of several people
 
     def last_of_each(self) -> dict[str, LabelValue]:
         """The last label of each node, by the node as text, in the order of first mention."""
@@ -223,14 +224,17 @@ def _checked_columns(
         nodes, labels, rows, left_out = _said(nodes, labels, rows, name, columns.words, is_number)
         _check_labels(labels, rows, name)
         nodes = _nodes(nodes, rows, node_kind, columns.of_kind or "")
-        if len(set(nodes)) < len(nodes) and (several := _several_labels(nodes, labels, rows)):
+        are_opinions = columns.contradictions == "opinions" and len(set(nodes)) < len(nodes)
+        has_again = len(set(nodes)) < len(nodes) and not are_opinions
+        if has_again and (several := _several_labels(nodes, labels, rows)):
             if columns.contradictions == "refuse":
                 raise _contradiction(several, name)
             stay = _without(several, nodes, last=columns.contradictions == "last")
             left_out[SEVERAL] = len(nodes) - len(stay)
             nodes, labels = [nodes[place] for place in stay], [labels[place] for place in stay]
             rows = [rows[place] for place in stay]
-        checked[of_graph] = _with_givers(nodes, labels, rows, cells.givers, left_out)
+        told = _with_givers(nodes, labels, rows, cells.givers, left_out)
+        checked[of_graph] = replace(told, are_opinions=are_opinions)
     return checked
 
 
@@ -323,8 +327,8 @@ def _contradiction(several: _Several, name: str) -> BadUpload:
     nodes = "1 node has" if len(several) == 1 else f"{len(several):,} nodes have"
     return BadUpload(
         f"a node must have one {name} in a table, and {nodes} several (rows count from 0): "
-        f"{'; '.join(shown)}{more}; say contradictions='last' where the last row of each holds, or "
-        "contradictions='leave-out'",
+        f"{'; '.join(shown)}{more}; say contradictions='last' where the last row of each holds, "
+        "contradictions='leave-out', or contradictions='opinions' where several people say so",
         argument="node",
     )
 

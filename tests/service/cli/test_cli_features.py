@@ -18,7 +18,7 @@ from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.settings import Settings
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from tests.service.cli.conftest import Peewit
+from tests.service.cli.conftest import Outcome, Peewit
 
 ROWS = "node,x,y\na,1,2\nb,3,4\n"
 
@@ -40,6 +40,46 @@ def test_tables_replace_and_join_the_rows_there_are(peewit: Peewit, tmp_path: Pa
     replaced = peewit("features", "g", tmp_path / "2.parquet")
     assert "features_version 3: 1 nodes without a row" in replaced.out
     assert peewit("graph", "show", "g", "--json").json["features"]["n_rows"] == 2
+
+
+def test_columns_that_are_added_are_matched_by_their_names(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    first, second = tmp_path / "1.csv", tmp_path / "2.csv"
+    first.write_text(ROWS)
+    assert peewit("features", "g", first).exit_code == 0
+
+    def added(text: str) -> Outcome:
+        second.write_text(text)
+        return peewit("features", "g", second, "--add", "--json")
+
+    assert added("y,node,x\n8,b,7\n10,c,9\n").exit_code == 0
+    (path,) = tmp_path.glob("home/graphs/*/features")
+    np.testing.assert_array_equal(FeatureStore(path).load(2, 3).values, [[1, 2], [7, 8], [9, 10]])
+    for header, told in {
+        "node,x,y,z": "has further 'z'",
+        "node,x": "lacks 'y'",
+        "node,x,Y": "lacks 'y' and has further 'Y'",
+    }.items():
+        refused = added(f"{header}\nd{',1' * header.count(',')}\n")
+        assert refused.exit_code == 1
+        assert told in refused.err
+    table = pa.table({"node": ["d"], "features": [[11.0, 12.0]]})  # without names, by place
+    pq.write_table(table, tmp_path / "3.parquet")
+    assert peewit("features", "g", tmp_path / "3.parquet", "--add").exit_code == 0
+    assert added("node,y,x\ne,14,13\n").exit_code == 0
+    np.testing.assert_array_equal(FeatureStore(path).load(4, 5).values[3:], [[11, 12], [13, 14]])
+
+
+def test_columns_that_describe_no_node_are_told_and_taken(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g", "--column", "label=is_fraud")
+    table = tmp_path / "features.csv"
+    table.write_text("Unnamed: 0,node,x,is_fraud,n\n7,a,.5,1,1\n3,b,.1,0,2\n9,c,.2,1,3\n")
+    told = peewit("features", "g", table)
+    assert told.exit_code == 0
+    for text in ("'Unnamed: 0' counts", "'n' counts", "'is_fraud' is called as labels are"):
+        assert text in told.err
+    table.write_text("node,x,n\na,.5,1\nb,.1,2\nc,.2,4\n")
+    assert peewit("features", "g", table).err == ""
 
 
 def test_matrices_give_row_i_to_node_i(peewit: Peewit, home: Path, tmp_path: Path) -> None:

@@ -137,6 +137,29 @@ def test_running_again_adds_nothing(peewit: Peewit, edges: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_file_of_a_content_that_came_before_counts_where_that_is_meant(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    first, copy = tmp_path / "a.csv", tmp_path / "b.csv"
+    for path in (first, copy):
+        path.write_text("src,dst\na,b\nb,c\n")
+    peewit("graph", "create", "g")
+    peewit("ingest", "g", first)
+    for _ in range(2):  # told whenever it is asked for
+        told = peewit("ingest", "g", copy)
+        assert told.exit_code == 0
+        assert f"skipped {copy}: it has the same content as {first}; --again counts" in told.err
+    assert "2 rows in" in peewit("ingest", "g", copy, "--once").out
+    assert "4 rows in" in peewit("ingest", "g", copy, "--again").out
+    assert "4 rows in" in peewit("ingest", "g", copy, "--again").out
+    same = peewit("ingest", "g", first, "--again", "--json")
+    assert same.json["progress"]["edges_seen"] == 4
+    assert "copy one under another name" in same.err
+    out = tmp_path / "kept.csv"
+    assert peewit("graph", "export", "g", "-o", out).exit_code == 0
+    assert [line.split(",")[2] for line in out.read_text().splitlines()[1:]] == ["2", "2"]
+
+
 def test_files_that_came_later_are_found(peewit: Peewit, edges: Path) -> None:
     peewit("graph", "create", "g")
     peewit("ingest", "g", edges.parent)

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import time
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -116,19 +117,47 @@ def test_a_file_that_came_by_another_door_counts_once(
 ) -> None:
     graph_id = pages.create_graph("g")["id"]
     columns = {"src": "from", "dst": "to", "weight": "amount"}
-    place = tmp_path / "pay.csv"
-    place.write_text(EDGES)
+    place = tmp_path / "pay.csv.gz"
+    content = gzip.compress(EDGES.encode(), mtime=0)
+    place.write_bytes(content)
+    add = partial(pages.home.manifest.sources.add, graph_id, str(place), columns=columns)
+    address = upload(pages, "edges", "pay.csv.gz", content)
+    query = urlencode(columns)
     for is_sent in (is_sent_first, not is_sent_first):
         if is_sent:
-            address = upload(pages, "edges", "pay.csv", EDGES.encode())
-            expected = 303 if is_sent_first else 422
-            told = send(pages, f"{address}?{urlencode(columns)}", expected)
+            report = look(pages, f"{address}/look?{query}", headers=PIECE)
+            assert (f"the same content from <code>{place}" in report) is not is_sent_first
+            told = send(pages, f"{address}?{query}", 303 if is_sent_first else 422)
             assert is_sent_first or f"the same content from {place}" in told.text
         else:
-            pages.home.manifest.sources.add(graph_id, str(place), follow=False, columns=columns)
+            add()
         pages.ingest()
     assert pages.home.catalog.get("g").progress.edges_seen == 3
-    assert pages.home.manifest.counts(graph_id)["duplicate"] == int(is_sent_first)
+    files = pages.call("GET", "/graphs/g/files?status=duplicate", 200).json()["files"]
+    assert [each["reason"] for each in files] == [
+        "it has the same content as a push; again=True counts it once more"
+    ] * int(is_sent_first)
+    if is_sent_first:
+        add(again=True)
+    else:
+        send(pages, f"{address}?{query}", again="1")
+    for _ in range(2):  # the second time it is in
+        pages.ingest()
+    assert pages.home.catalog.get("g").progress.edges_seen == 6
+
+
+def test_a_file_that_was_sent_is_sent_again_where_that_is_meant(pages: Api) -> None:
+    graph_id = pages.create_graph("g")["id"]
+    query = urlencode({"src": "from", "dst": "to", "weight": "amount"})
+    for said, n_rows in (({}, 3), ({}, 3), ({"again": "1"}, 6), ({"again": "1"}, 9), ({}, 9)):
+        address = upload(pages, "edges", "pay.csv", EDGES.encode())
+        report = look(pages, f"{address}/look?{query}", headers=PIECE)
+        assert ("Count it again" in report) is bool(
+            pages.home.manifest.counts(graph_id)["committed"]
+        )
+        send(pages, f"{address}?{query}", **said)
+        pages.ingest()
+        assert pages.home.catalog.get("g").progress.edges_seen == n_rows
 
 
 def test_every_row_is_accounted_for_at_every_door(pages: Api, tmp_path: Path) -> None:

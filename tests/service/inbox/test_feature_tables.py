@@ -185,14 +185,17 @@ def test_a_fault_names_the_file_and_its_row(tmp_path: Path) -> None:
         list(path_blocks(graph_of(), [tmp_path / "1.csv", tmp_path / "2.csv"]))
 
 
-def test_csv_files_of_a_set_must_have_the_same_columns(tmp_path: Path) -> None:
+def test_columns_of_the_csv_files_of_a_set_are_matched_by_name(tmp_path: Path) -> None:
     paths = [tmp_path / "1.csv", tmp_path / "2.csv"]
     paths[0].write_text("node,x,y\na,1,2\n")
     paths[1].write_text("x,node,y\n3,b,4\n")
     _, values = joined(list(path_blocks(graph_of(), paths)))
     np.testing.assert_array_equal(values, [[1, 2], [3, 4]])
     paths[1].write_text("node,y,x\nb,4,3\n")
-    message = re.escape("2.csv: columns must be those of 1.csv, in their order (x, y), got y, x")
+    _, values = joined(list(path_blocks(graph_of(), paths)))
+    np.testing.assert_array_equal(values, [[1, 2], [3, 4]])
+    paths[1].write_text("node,y,z,x\nb,4,5,3\n")
+    message = re.escape("2.csv: columns of features must have the names of those before")
     with pytest.raises(BadFeatures, match=message):
         list(path_blocks(graph_of(), paths))
 

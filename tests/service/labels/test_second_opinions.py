@@ -1,5 +1,6 @@
 """Second opinions: which label stands, what is kept, and what ends with the label or the node."""
 
+import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,15 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.graph_settings import AutoSolve, GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
-from peewit.service.labels.label_entry import LabeledMeanwhile, Labeling
+from peewit.service.labels.label_entry import LabeledMeanwhile, Labeling, LabelsRefused
 from peewit.service.labels.opinions import OpinionStore, random_part, standing
 from peewit.service.labels.reservations import Reservations
 from peewit.service.labels.second_opinions import NoFirstOpinion, SecondOpinions
 from peewit.service.labels.store import BadLabels
-from peewit.service.tables.uploads import LabelValue, UploadedLabels
+from peewit.service.tables.uploads import LabelColumns, LabelValue, UploadedLabels, read_labels
+from peewit.service.tables.uploads.givers import GIVER_COLUMNS
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.table_formats import Format
 from tests.service.places import Place
 
 
@@ -191,3 +194,36 @@ def test_a_share_of_the_nodes_is_drawn_and_a_smaller_one_is_within_it(seed: int)
     assert abs(sum(each < 0.3 for each in parts) / 2_000 - 0.3) < 0.06  # 5.8 standard errors
     assert parts == [random_part(f"n{each}", seed=seed) for each in range(2_000)]
     assert parts != [random_part(f"n{each}", seed=seed, column="size") for each in range(2_000)]
+
+
+def rows(text: str) -> UploadedLabels:
+    columns = LabelColumns(givers=GIVER_COLUMNS, contradictions="opinions")
+    return read_labels(io.BytesIO(text.encode()), Format.CSV, "string", columns)[""]
+
+
+def test_rows_of_a_node_are_opinions_of_those_the_table_names(told: Annotated) -> None:
+    table = "node,label,annotator\nn,x,ann\nm,y,ann\nn,y,bob\nn,y,cleo\nk,x,\nm,y,bob\nn,x,bob\n"
+    receipt = told.labeling.put(told.graph, {"": rows(table)}, unknown="keep", annotator="key")
+    assert receipt.accepted == 6  # of bob the last answer about n counts
+    assert told.said() == [("ann", "y"), ("bob", "y"), ("ann", "x"), ("cleo", "y"), ("bob", "x")]
+    assert [told.stands(node) for node in "nmk"] == ["x", "y", "x"]
+    told.answer("dora", "y")
+    told.answer("eve", "y")
+    assert told.stands() == "y"  # as if they had all answered one by one
+    (differs,) = told.store.disagreements(told.graph.id)
+    assert differs.node == "n"
+
+
+def test_rows_without_names_are_opinions_of_their_own(told: Annotated) -> None:
+    told.put("ann", "z")
+    told.answer("bob", "x")
+    table = "node,label\nn,x\nn,y\nn,y\nk,x\n"
+    receipt = told.labeling.put(told.graph, {"": rows(table)}, unknown="keep", annotator="key")
+    assert receipt.accepted == 4
+    assert told.said() == [("opinion 1", "x"), ("opinion 2", "y"), ("opinion 3", "y")]
+    assert (told.stands(), told.stands("k")) == ("y", "x")
+    with pytest.raises(LabelsRefused):
+        told.labeling.put(told.graph, {"": rows(table)})
+    with pytest.raises(BadLabels, match="must be text"):
+        told.labeling.put(told.graph, {"": rows("node,label\nn,1\nn,2\n")}, unknown="keep")
+    assert told.stands() == "y"

@@ -372,7 +372,8 @@ def test_all_contradictions_are_named_at_once_or_left_out() -> None:
     assert str(caught.value) == (
         "a node must have one label in a table, and 2 nodes have several (rows count from 0): "
         "'b' has 'bot' in row 1 and 'human' in row 3; 'c' has 'x' in row 4 and 'y' in row 5; "
-        "say contradictions='last' where the last row of each holds, or contradictions='leave-out'"
+        "say contradictions='last' where the last row of each holds, contradictions='leave-out', "
+        "or contradictions='opinions' where several people say so"
     )
 
     def read(contradictions: Contradictions) -> UploadedLabels:
@@ -383,6 +384,9 @@ def test_all_contradictions_are_named_at_once_or_left_out() -> None:
     assert last.last_of_each() == {"a": "bot", "b": "bot", "c": "y"}
     assert (last.left_out, left_out.left_out) == ({"several labels": 3}, {"several labels": 5})
     assert left_out.last_of_each() == {"a": "bot"}
+    opinions = read("opinions")
+    assert opinions.are_opinions
+    assert (len(opinions.nodes), opinions.left_out) == (7, {})
 
 
 @pytest.mark.parametrize(

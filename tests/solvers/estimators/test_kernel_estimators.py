@@ -232,3 +232,11 @@ def test_equal_samples_and_isolated_nodes_leave_finite_scores() -> None:
     graph = Graph.from_edges([5], [6], [1.0], n_nodes=12)
     for estimator in ALL:
         assert np.isfinite(estimator().fit(points, y, graph=graph).decision_).all()
+
+
+def test_a_column_that_counts_the_samples_is_told() -> None:
+    rng = np.random.default_rng(0)
+    y = np.array([0, 1] * 20)
+    X = np.column_stack([y + rng.normal(0, 0.1, 40), np.arange(40)])
+    with pytest.warns(UserWarning, match="LapRLSC: column 1 counts the rows"):
+        LapRLSC(n_neighbors=3).fit(X, y)

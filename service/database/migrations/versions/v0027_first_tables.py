@@ -1,9 +1,9 @@
 """The first tables, which a new database gets from `peewit.service.database.tables`.
 
-Revision ID: 0026, as twenty-five came before anything was released.
+Revision ID: 0027, as twenty-six came before anything was released.
 """
 
-revision = "0026"
+revision = "0027"
 down_revision = None
 branch_labels = None
 depends_on = None

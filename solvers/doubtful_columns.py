@@ -1,0 +1,58 @@
+"""Columns among features that describe no node: numbers of the rows, and labels by their names."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import AnyArray, BoolArray
+
+_ROW_NAMES: Final = {"", "index", "level_0", "row", "row_number", "unnamed: 0"}
+_LABEL_NAMES: Final = {"class", "label", "labels", "target", "y"}
+_LEAST_ROWS: Final = 3
+"""Fewer may count from 0 or 1 by chance."""
+
+_SHOWN: Final = 3
+
+
+class DoubtfulColumns:
+    """Looks through rows of features, block by block, for columns that count them from 0 or 1."""
+
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        self._names = names
+        self._counts: BoolArray | None = None  # (2, n_columns), from 0 and from 1
+        self._n_rows = 0
+
+    def look(self, block: AnyArray) -> None:
+        """Take the next rows, (n_some, n_columns)."""
+        if self._counts is None:
+            self._counts = np.ones((2, block.shape[1]), np.bool_)
+        for start in range(len(self._counts) if len(block) else 0):
+            first = self._n_rows + start
+            numbers = np.arange(first, first + len(block)).astype(block.dtype)
+            self._counts[start] &= block[0] == numbers[0]
+            for column in np.flatnonzero(self._counts[start]):
+                self._counts[start, column] = np.array_equal(block[:, column], numbers)
+        self._n_rows += len(block)
+
+    def note(self, own_labels: Sequence[str] = ()) -> str | None:
+        """What to leave out, if not meant; ``own_labels`` are further names of labels."""
+        names = self._names
+        lower = [name.strip().lower() for name in names or ()]
+        labels = _LABEL_NAMES | {name.lower() for name in own_labels}
+        labels -= {"y"} if "x" in lower else set()  # of a place
+        counting = {number for number, name in enumerate(lower) if name in _ROW_NAMES}
+        if self._counts is not None and self._n_rows >= _LEAST_ROWS:
+            counting |= set(np.flatnonzero(self._counts.any(axis=0)).tolist())
+        doubts = dict.fromkeys(sorted(counting), "counts the rows")
+        for number, name in enumerate(lower):
+            if name in labels:
+                doubts.setdefault(number, "is called as labels are")
+        if not doubts:
+            return None
+        told = [
+            f"column {number if names is None else repr(names[number])} {why}"
+            for number, why in doubts.items()
+        ]
+        more = f" and {len(told) - _SHOWN:,} more do" if len(told) > _SHOWN else ""
+        return f"{', '.join(told[:_SHOWN])}{more}; leave out of features what describes no node"
