@@ -6,6 +6,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.feature_log import FeatureSetNotFound, SetMode
 from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.inbox.inbox_records import BacklogFull
+from peewit.service.inbox.typed_graphs import kinds_named, typed_graph
 from peewit.service.jobs.job import UnknownJob
 from peewit.service.operations.declaration import Path, Query, Table, operation
 from peewit.service.operations.features import feature_set_of, features_of
@@ -113,11 +114,13 @@ def get_filtered_features(
 def _taken(
     here: Here, graph: GraphRecord, rows: TableUpload, node: str | None, mode: SetMode
 ) -> FeatureSet:
+    column = node or graph.settings.columns.get(NODE, NODE)
+    graph = typed_graph(here.home.database, graph, kinds_named({NODE: column}))
     blocks = table_blocks(
         graph,
         rows.file,
         rows.table_format,
-        node=node or graph.settings.columns.get(NODE, NODE),
+        node=column,
         limits=rows.limits,
     )
     return feature_set_of(here.home.features.add(graph, blocks, mode=mode, owner=here.owner))

@@ -26,6 +26,7 @@ from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.home import Home
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, path_blocks
+from peewit.service.inbox.typed_graphs import kinds_named, typed_graph
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.streaming.edges.table_formats import format_of_file
@@ -79,6 +80,8 @@ def features(
     started = time.monotonic()
     with open_home() as home:
         graph = home.graph(name)
+        column = node or graph.settings.columns.get(NODE, NODE)
+        graph = typed_graph(home.database, graph, kinds_named({NODE: column}))
         with StopSignal() as stop, exit_after_signal(STOP_SECONDS):
             with ended_when_stopped("nothing was taken"):
                 blocks = path_blocks(
@@ -86,7 +89,7 @@ def features(
                     paths,
                     is_libsvm=from_libsvm,
                     zero_based=zero_based,
-                    node=node or graph.settings.columns.get(NODE, NODE),
+                    node=column,
                     n_threads=home.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)

@@ -188,3 +188,16 @@ def test_ids_that_two_columns_share_are_told(peewit: Peewit, logins: Path, tmp_p
     peewit("graph", "create", "t")
     typed = ("--src", "account:account_id", "--dst", "device:device_id")
     assert "one node" not in peewit("ingest", "t", logins, *typed).err
+
+
+@pytest.mark.usefixtures("processes")
+def test_features_are_of_a_kind(peewit: Peewit, graph: str, tmp_path: Path) -> None:
+    rows = [(n, n % 2, n / 90) for n in range(N_ACCOUNTS)]
+    table = written(tmp_path / "f.csv", "account,x,y", rows)
+    put = peewit("features", graph, table, "--node", "account:account")
+    assert put.exit_code == 0, put.err
+    assert peewit("graph", "show", graph, "--json").json["nodes"] == N_ACCOUNTS + N_DEVICES
+    peewit("graph", "create", "alone")  # features come first, and make it typed
+    assert peewit("features", "alone", table, "--node", "account:account").exit_code == 0
+    shown = peewit("graph", "show", "alone", "--json").json
+    assert (shown["settings"]["node_ids"], shown["nodes"]) == ("typed", N_ACCOUNTS)
