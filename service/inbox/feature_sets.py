@@ -18,6 +18,7 @@ from peewit.service.inbox.feature_log import FeatureLog, FeatureSetRecord, NewFe
 from peewit.service.inbox.inbox_records import BacklogFull
 from peewit.streaming.durable_files import make_durable_directory
 from peewit.streaming.features.checked_tables import FeatureBlock
+from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.features.feature_files import write_set
 from peewit.streaming.features.store import (
     FeaturesMeta,
@@ -85,6 +86,7 @@ class FeatureSets:
                     n_columns=shape.n_columns,
                     is_sparse=shape.is_sparse,
                     names=shape.names,
+                    encoding=shape.encoding,
                 )
             new = NewFeatureSet(
                 mode=mode,
@@ -114,6 +116,15 @@ class FeatureSets:
             n_pending=len(self._log.waiting(graph.id)),
             refused=last if last is not None and last.status == "refused" else None,
         )
+
+    def encoding(self, graph: GraphRecord, version: int | None = None) -> Encoding | None:
+        """How the features of a version, or those there, were made from columns of any kind."""
+        try:
+            meta = self._present(graph) if version is None else self._store(graph).meta(version)
+        except FeaturesNotFound:
+            return None
+        stored = None if meta is None else meta.encoding
+        return None if stored is None else Encoding.from_json(stored)
 
     def names(self, graph: GraphRecord, version: int | None) -> tuple[str, ...] | None:
         """Names of the columns of a version; None where it is not kept, or has none."""

@@ -16,10 +16,12 @@ import scipy.sparse as sp
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
+from peewit.service.tables.uploads.raw_features import is_raw
 from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 from peewit.streaming.edges.typed_ids import split_column
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
 _NUMBERED_ROWS: Final = 1 << 14
@@ -36,6 +38,7 @@ def path_blocks(
     is_libsvm: bool = False,
     zero_based: bool = False,
     node: str = NODE,
+    encoding: Encoding | None = None,
     n_threads: int = 1,
 ) -> Iterator[FeatureBlock]:
     """Checked blocks of files that are one set, in the order of the files.
@@ -43,7 +46,8 @@ def path_blocks(
     Files are tables, packed or not, whose names tell their format; one ``.npz`` of
     `scipy.sparse.save_npz`; or, with ``is_libsvm``, one file of libsvm text, whose labels are
     ignored and whose columns count from 0 if ``zero_based``, else from 1. ``node`` names the column
-    of nodes; ``n_threads`` blocks of Parquet are read together.
+    of nodes; ``encoding`` says what becomes of columns of any kind, else the first file's rows do;
+    ``n_threads`` blocks of Parquet are read together.
 
     Raises BadFeatures, with file and row, where a row breaks the data contract, and ValueError
     where the suffix of a file tells no format or a matrix is not the only file.
@@ -57,8 +61,12 @@ def path_blocks(
             if is_libsvm:
                 blocks = matrix_blocks(graph, _libsvm(path, zero_based=zero_based))
             else:
-                blocks = _file_blocks(graph, path, node=node, n_threads=n_threads)
+                blocks = _file_blocks(
+                    graph, path, node=node, encoding=encoding, n_threads=n_threads
+                )
             for block in blocks:
+                if encoding is None and block.encoding is not None:
+                    encoding = Encoding.from_json(block.encoding)
                 names = names or block.names
                 yield replace(block.ordered(names), first_row=n_before + block.first_row)
                 n_rows = block.first_row + block.n_rows
@@ -82,13 +90,16 @@ def n_rows_known(paths: Sequence[Path]) -> int | None:
 
 
 def _file_blocks(
-    graph: GraphRecord, path: Path, *, node: str, n_threads: int
+    graph: GraphRecord, path: Path, *, node: str, encoding: Encoding | None, n_threads: int
 ) -> Iterator[FeatureBlock]:
     if path.suffix == MATRIX_SUFFIX:
         yield from matrix_blocks(graph, _load_matrix(path))
         return
     table_format, compression = format_of_file(path.name)
-    if table_format is Format.PARQUET and compression is None and node == NODE:
+    with unpacked(path, compression) as table:
+        is_encoded = is_raw(table, table_format, node, None)
+    is_parquet = table_format is Format.PARQUET and compression is None
+    if is_parquet and node == NODE and not is_encoded:
         settings = graph.settings
         yield from read_blocks(
             [path],
@@ -98,7 +109,7 @@ def _file_blocks(
         )
         return
     with unpacked(path, compression) as table:
-        yield from table_blocks(graph, table, table_format, node=node)
+        yield from table_blocks(graph, table, table_format, node=node, encoding=encoding)
 
 
 def _libsvm(path: Path, *, zero_based: bool) -> Any:
@@ -135,14 +146,20 @@ def table_blocks(
     table_format: Format,
     *,
     node: str = NODE,
+    encoding: Encoding | None = None,
     limits: UploadLimits | None = None,
 ) -> Iterator[FeatureBlock]:
-    """Checked blocks of a table that somebody sent; ``node`` names its column of nodes."""
+    """Checked blocks of a table that somebody sent; ``node`` names its column of nodes.
+
+    ``encoding`` says what becomes of columns of any kind; else the first rows do.
+    """
     settings = graph.settings
     n_columns: int | None = None
     first_row = 0
     of_kind, node = split_column(node)
-    for batch in feature_batches(file, table_format, settings.node_ids, node=node, limits=limits):
+    for batch in feature_batches(
+        file, table_format, settings.node_ids, node=node, encoding=encoding, limits=limits
+    ):
         block = read_features(
             batch,
             of_kind=of_kind,

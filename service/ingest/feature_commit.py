@@ -51,6 +51,7 @@ class FeatureCommitter:
         path = Path(waiting.path)
         self.steps.begin("adding features", waiting.path)
         onto = present if waiting.mode == "add" and present else None
+        names, encoding = set_names(path)
         try:
             with self.stream.adding_nodes() as index:
                 nodes, lengths = self._map_rows(index, waiting)
@@ -61,7 +62,8 @@ class FeatureCommitter:
                         n_columns=waiting.n_columns,
                         blocks=self._values(path),
                         lengths=lengths,
-                        names=set_names(path),
+                        names=names,
+                        encoding=encoding,
                     ),
                     onto=onto,
                     created_at=self.wall_clock(),

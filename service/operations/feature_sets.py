@@ -121,6 +121,7 @@ def _taken(
         rows.file,
         rows.table_format,
         node=column,
+        encoding=here.home.features.encoding(graph) if mode == "add" else None,
         limits=rows.limits,
     )
     return feature_set_of(here.home.features.add(graph, blocks, mode=mode, owner=here.owner))

@@ -266,7 +266,14 @@ def predict_points(
     graph = home.catalog.get_by_id(job.graph_id)
     node_kind = graph.settings.node_ids
     if isinstance(points, TableUpload):
-        batches = point_batches(points.file, points.table_format, node_kind, limits=points.limits)
+        encoding = home.features.encoding(graph, predictor.meta.features_version)
+        batches = point_batches(
+            points.file,
+            points.table_format,
+            node_kind,
+            encoding=encoding,
+            limits=points.limits,
+        )
     else:
         batches = json_point_batches(points.rows("points", '{"features": [...]}'), node_kind)
     checked = checked_points(

@@ -31,6 +31,9 @@ SPARSE_COLUMNS: Final = ("indices", "values")
 COLUMNS: Final = (NODE, *DENSE_COLUMNS, *SPARSE_COLUMNS)
 """The columns of a table of features that are read; all others are ignored."""
 
+ENCODING: Final = b"encoding"
+"""Key of a table's metadata: how its features were made from columns of any kind."""
+
 _NAMES: Final = b"names"
 _SHOWN: Final = 5
 
@@ -63,6 +66,7 @@ class FeatureBlock:
     nodes: pa.Array
     values: Any
     names: tuple[str, ...] | None = None
+    encoding: str | None = None  # how they were made from columns of any kind, as JSON
     first_row: int = 0  # of the block, within the set
 
     @property
@@ -90,6 +94,12 @@ def with_names(lists: pa.Array, names: Sequence[str]) -> pa.RecordBatch:
     """A table of dense rows whose columns have names."""
     told = {_NAMES: json.dumps(list(names))}
     return pa.record_batch([lists], pa.schema([pa.field("features", lists.type, metadata=told)]))
+
+
+def encoding_of(schema: pa.Schema) -> str | None:
+    """How the features of a table were made from columns of any kind, where they were."""
+    told = (schema.metadata or {}).get(ENCODING)
+    return None if told is None else told.decode()
 
 
 def names_of(table: pa.Table | pa.RecordBatch) -> tuple[str, ...] | None:
@@ -204,7 +214,13 @@ def read_features(
         if is_sparse
         else dense_values(table, first_row=first_row, n_columns=n_columns)
     )
-    return FeatureBlock(nodes=nodes, values=values, names=names_of(table), first_row=first_row)
+    return FeatureBlock(
+        nodes=nodes,
+        values=values,
+        names=names_of(table),
+        encoding=encoding_of(table.schema),
+        first_row=first_row,
+    )
 
 
 def dense_values(

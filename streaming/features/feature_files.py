@@ -26,6 +26,7 @@ from peewit.streaming.edges.reader import read_ahead
 from peewit.streaming.features.checked_tables import (
     COLUMNS,
     DENSE_COLUMNS,
+    ENCODING,
     NODE,
     SPARSE_COLUMNS,
     BadFeatures,
@@ -33,12 +34,14 @@ from peewit.streaming.features.checked_tables import (
     as_bad_features,
     bad_number,
     dense_values,
+    encoding_of,
     is_sparse_schema,
     names_of,
     read_features,
     sparse_values,
     with_names,
 )
+from peewit.streaming.features.encoding import Encoding
 
 BLOCK_BYTES: Final = 1 << 24
 """Bytes of rows that are read together, as far as a footer tells them."""
@@ -59,6 +62,7 @@ class SetShape:
     is_sparse: bool
     names: tuple[str, ...] | None = None
     note: str | None = None
+    encoding: str | None = None  # how they were made from columns of any kind, as JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +175,17 @@ def write_set(
             raise BadFeatures("sparse features must hold at least one entry, got none")
 
     publish_file(path, write)
-    return replace(shape, note=doubtful.note(own_labels) if doubtful else None)
+    notes = [doubtful.note(own_labels)] if doubtful else []
+    if shape.encoding is not None:
+        notes.insert(0, Encoding.from_json(shape.encoding).note())
+    return replace(shape, note="; ".join(filter(None, notes)) or None)
 
 
-def set_names(path: Path) -> tuple[str, ...] | None:
-    """Names of the columns of a file of `write_set`, if they have some."""
+def set_names(path: Path) -> tuple[tuple[str, ...] | None, str | None]:
+    """Names of the columns of a file of `write_set`, and how they were encoded, if they were."""
     with pa.memory_map(str(path)) as source:
-        return names_of(pa.ipc.open_file(source))
+        reader = pa.ipc.open_file(source)
+        return names_of(reader), encoding_of(reader.schema)
 
 
 def set_owners(path: Path) -> Iterator[tuple[pa.Array, Int64Array | None]]:
@@ -404,6 +412,7 @@ def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
         n_columns=max(shape.n_columns, n_columns),
         is_sparse=block.is_sparse,
         names=block.names if not shape.n_rows else shape.names,
+        encoding=block.encoding if not shape.n_rows else shape.encoding,
     )
 
 
@@ -416,15 +425,22 @@ def _table_of(block: FeatureBlock) -> pa.Table:
         flat = pa.array(np.ascontiguousarray(block.values).reshape(-1))
         rows = pa.FixedSizeListArray.from_arrays(flat, block.values.shape[1])
         table = pa.table({NODE: nodes, "features": rows})
-        if block.names is None:
-            return table
-        return table.set_column(1, with_names(rows, block.names).schema.field(0), rows)
+        if block.names is not None:
+            table = table.set_column(1, with_names(rows, block.names).schema.field(0), rows)
+        return _with_encoding(table, block)
     starts = pa.array(block.values.indptr.astype(np.int32))
     indices = pa.array(block.values.indices.astype(np.int32))
-    return pa.table(
+    table = pa.table(
         {
             NODE: nodes,
             "indices": pa.ListArray.from_arrays(starts, indices),
             "values": pa.ListArray.from_arrays(starts, pa.array(block.values.data)),
         }
     )
+    return _with_encoding(table, block)
+
+
+def _with_encoding(table: pa.Table, block: FeatureBlock) -> pa.Table:
+    if block.encoding is None:
+        return table
+    return table.replace_schema_metadata({ENCODING: block.encoding})

@@ -55,6 +55,7 @@ class FeaturesMeta:
     n_values: int  # numbers stored
     created_at: float  # seconds since the epoch
     names: tuple[str, ...] | None = None  # of the columns, where a table had them
+    encoding: str | None = None  # how they were made from columns of any kind, as JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,6 +71,7 @@ class NewRows:
     blocks: Iterable[Any]
     lengths: Int64Array | None = None  # (n_rows,), entries of each row; None for dense rows
     names: tuple[str, ...] | None = None  # of the columns
+    encoding: str | None = None  # how they were made from columns of any kind, as JSON
 
     @property
     def is_sparse(self) -> bool:
@@ -144,7 +146,11 @@ class FeatureStore:
         """
         before = None if onto is None else self.meta(onto)
         order = order_to_join(
-            before, n_columns=rows.n_columns, is_sparse=rows.is_sparse, names=rows.names
+            before,
+            n_columns=rows.n_columns,
+            is_sparse=rows.is_sparse,
+            names=rows.names,
+            encoding=rows.encoding,
         )
         if order is not None:
             rows = replace(rows, blocks=(block[:, order] for block in rows.blocks))
@@ -168,6 +174,7 @@ class FeatureStore:
                 n_values=n_values,
                 created_at=created_at,
                 names=(before and before.names) or rows.names,
+                encoding=rows.encoding,
             )
             write_json(directory / _META, asdict(meta))
             guard()
@@ -205,6 +212,7 @@ class FeatureStore:
             blocks=blocks(),
             lengths=lengths,
             names=before.names,
+            encoding=before.encoding,
         )
         return self.publish(version, rows, created_at=created_at, guard=guard)
 
@@ -242,6 +250,7 @@ def order_to_join(
     n_columns: int,
     is_sparse: bool,
     names: tuple[str, ...] | None,
+    encoding: str | None,
 ) -> Int64Array | None:
     """Places of a version's columns among those of rows to be added; None where they are the same.
 
@@ -249,6 +258,11 @@ def order_to_join(
     """
     if before is None:
         return None
+    if encoding != before.encoding:
+        raise BadFeatures(
+            "rows that are added must have the columns that the features there were made from, and "
+            "the same of them; replace the whole set to change that"
+        )
     kinds = {True: "sparse", False: "dense"}
     if before.is_sparse != is_sparse:
         raise BadFeatures(

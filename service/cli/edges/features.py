@@ -90,6 +90,7 @@ def features(
                     is_libsvm=from_libsvm,
                     zero_based=zero_based,
                     node=column,
+                    encoding=home.features.encoding(graph) if add else None,
                     n_threads=home.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)

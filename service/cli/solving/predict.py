@@ -95,7 +95,8 @@ def predict(
         else:
             points_format, kind = table_format(points, "FILE"), graph.settings.node_ids
             with points.open("rb") as file:
-                blocks = check(point_batches(file, points_format, kind))
+                encoding = home.features.encoding(graph, predictor.meta.features_version)
+                blocks = check(point_batches(file, points_format, kind, encoding=encoding))
     batches = predictor.batches(blocks)
     meta = predictor.meta
     if output is None:

@@ -18,6 +18,7 @@ from peewit.service.tables.uploads.limits import (
     columns_within,
     counted,
 )
+from peewit.service.tables.uploads.raw_features import encoded_batches, is_raw
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.csv_tables import csv_edges, n_csv_columns
@@ -25,6 +26,7 @@ from peewit.streaming.edges.json_tables import json_edges, json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, EDGES, NODE, SPARSE_COLUMNS
+from peewit.streaming.features.encoding import Encoding
 
 _PER_BYTE_OF_CSV: Final = 8
 _PER_BYTE_OF_JSON: Final = 32
@@ -83,15 +85,24 @@ def feature_batches(
     *,
     node: str = NODE,
     edge_kind: NodeKind | None = None,
+    encoding: Encoding | None = None,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, for `peewit.streaming.features.checked_tables`.
 
     In CSV every column except ``node`` is one number of the row, in the order of the header. With
     ``node_kind`` None rows are points, not nodes, which in NDJSON may have edges to nodes of
-    ``edge_kind``. Raises `BadUpload` where the file cannot be read, and `TableTooLarge` as
-    `edge_batches` does.
+    ``edge_kind``. A table without lists of features, and in text with more than numbers, is encoded
+    as it comes: by ``encoding``, or of nodes as its first rows say. Raises `BadUpload` where the
+    file cannot be read, and `TableTooLarge` as `edge_batches` does.
     """
+    is_text = encoding is not None and table_format is Format.CSV
+    may_be_raw = encoding is not None or node_kind is not None
+    if is_text or (may_be_raw and is_raw(file, table_format, node if node_kind else None, limits)):
+        yield from encoded_batches(
+            file, table_format, node_kind, node, encoding=encoding, limits=limits
+        )
+        return
     match table_format:
         case Format.ARROW | Format.PARQUET:
             owner = (node,) if node_kind else ()
@@ -112,13 +123,16 @@ def point_batches(
     table_format: Format,
     node_kind: NodeKind,
     *,
+    encoding: Encoding | None = None,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of new points, for `peewit.service.predictions.checked_points`.
 
     ``node_kind`` is that of the nodes that they have edges to.
     """
-    return feature_batches(file, table_format, None, edge_kind=node_kind, limits=limits)
+    return feature_batches(
+        file, table_format, None, edge_kind=node_kind, encoding=encoding, limits=limits
+    )
 
 
 def json_point_batches(rows: list[Any], node_kind: NodeKind) -> Iterator[pa.RecordBatch]:

@@ -110,11 +110,15 @@ def test_sparse_rows_come_in_formats_that_have_lists(table_format: Format) -> No
     np.testing.assert_array_equal(values, [[0, 2.5, 0, 1], [0] * 4, [-1, 0, 0, 0]])
 
 
+MANY = b"node,x\n" + b"".join(b"n%d,1\n" % row for row in range(200_000))
+"""Numbers alone, beyond the rows by which it is decided that they are."""
+
+
 @pytest.mark.parametrize(
     ("table_format", "body", "message"),
     [
-        (Format.CSV, b"node,x\na,1\nb,\n", "column 'x' must hold a number, got '' in row 1"),
-        (Format.CSV, b"node,x\na,1\nb,two\n", "must hold numbers"),
+        (Format.CSV, MANY + b"b,\n", "column 'x' must hold a number, got '' in row 200000"),
+        (Format.CSV, MANY + b"b,two\n", "must hold numbers"),
         (Format.CSV, b"node,x\na,1\nb,nan\n", "must hold finite numbers, got nan in row 1"),
         (Format.CSV, b"node\na\n", "must be node, once, and at least one of numbers"),
         (Format.CSV, b"x,y\n1,2\n", "must be node, once, and at least one of numbers"),

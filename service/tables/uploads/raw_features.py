@@ -1,0 +1,217 @@
+"""Tables of features as they come: columns of any kind, encoded as `streaming` decides."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import BinaryIO, Final
+
+import orjson
+import pyarrow as pa
+
+from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
+from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
+from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.csv_tables import converted, csv_batches, csv_header
+from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_ids, json_rows
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind
+from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.features.checked_tables import COLUMNS, EDGES
+from peewit.streaming.features.encoding import SAMPLE_ROWS, Encoding, encoded_batch
+
+_LISTS: Final = (*COLUMNS[1:], EDGES)
+"""Columns of tables that hold features as lists already."""
+
+
+def is_raw(
+    file: BinaryIO, table_format: Format, node: str | None, limits: UploadLimits | None
+) -> bool:
+    """Whether a table has no lists of features, and in text not numbers alone.
+
+    The file is left where it stood; a damaged one is none, nor one beyond the limits.
+    """
+    start = file.tell()
+    try:
+        match table_format:
+            case Format.CSV:
+                return _has_more_than_numbers(file, node, limits)
+            case Format.NDJSON:
+                names: Sequence[str] = list(orjson.loads(file.readline(MAX_LINE_BYTES)))
+            case _:
+                names = _stored_names(file, table_format, limits)
+    except (ValueError, TypeError, OSError):  # told by whoever reads it
+        return False
+    finally:
+        file.seek(start)
+    return any(name != node for name in names) and not set(names) & set(_LISTS)
+
+
+def _stored_names(
+    file: BinaryIO, table_format: Format, limits: UploadLimits | None
+) -> Sequence[str]:
+    """Names of the columns of Arrow or Parquet, once these are surveyed."""
+    found: list[str] = []
+
+    class _Seen(Exception):
+        """The names are known."""
+
+    def check(names: Sequence[str]) -> None:
+        found.extend(names)
+        raise _Seen
+
+    with suppress(_Seen):
+        next(stored_batches(file, table_format, (), limits, check=check), None)
+    return found
+
+
+def encoded_batches(
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind | None,
+    node: str,
+    *,
+    encoding: Encoding | None,
+    limits: UploadLimits | None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of lists of features, and of the column ``node`` unless ``node_kind`` is None.
+
+    Without an ``encoding`` the first rows decide. Raises `BadUpload` and `BadFeatures`.
+    """
+    batches = _columns(file, table_format, node_kind, node, limits)
+    held: list[pa.RecordBatch] = []
+    if encoding is None:
+        n_rows = 0
+        for batch in batches:
+            held.append(batch)
+            n_rows += batch.num_rows
+            if n_rows >= SAMPLE_ROWS:
+                break
+        if not n_rows:
+            return
+        sample = pa.Table.from_batches(held).slice(0, SAMPLE_ROWS)
+        encoding = Encoding.of(sample.select([n for n in sample.column_names if n != node]))
+    first_row = 0
+    for batch in counted(chain(held, batches), limits):
+        if node_kind is not None:
+            _require_known(batch.schema.names, encoding, node)
+        yield from encoded_batch(batch, encoding, node if node_kind else None, first_row)
+        first_row += batch.num_rows
+
+
+def _require_known(names: Sequence[str], encoding: Encoding, node: str) -> None:
+    """Refuse a column that the features there were not made from."""
+    known = {node, *encoding.left_out, *(each.name for each in encoding.columns)}
+    for name in names:
+        if name not in known:
+            raise BadUpload(
+                f"column {name!r} must be left out: the features there were not made from it; "
+                "replace the whole set to have it among them",
+                argument=name,
+            )
+
+
+def _columns(
+    file: BinaryIO,
+    table_format: Format,
+    node_kind: NodeKind | None,
+    node: str,
+    limits: UploadLimits | None,
+) -> Iterator[pa.RecordBatch]:
+    """All columns as they stand; ids of text in the type of the graph's."""
+
+    def check(names: Sequence[str]) -> None:
+        for name in names if node_kind is None else (*names, node):
+            if names.count(name) != 1:
+                held = ", ".join(names)
+                rule = f"column {name!r} must stand once; the file has {excerpt(held)}"
+                raise BadUpload(rule, argument=name)
+
+    match table_format:
+        case Format.ARROW | Format.PARQUET:
+            start = file.tell()
+            names = tuple(_stored_names(file, table_format, limits))
+            file.seek(start)
+            yield from stored_batches(file, table_format, names, limits, check=check)
+        case Format.CSV:
+            yield from _text_columns(file, node_kind, node, columns_within(limits, check))
+        case Format.NDJSON:
+            yield from _json_columns(file, node_kind, node, check)
+
+
+def _text_columns(
+    file: BinaryIO,
+    node_kind: NodeKind | None,
+    node: str,
+    check: Callable[[Sequence[str]], None],
+) -> Iterator[pa.RecordBatch]:
+    start = file.tell()
+    names, _, _ = csv_header(file, (node,))
+    file.seek(start)
+    first_row = 0
+    for batch in csv_batches(file, names, check=check):
+        if node_kind is not None:
+            place = batch.schema.get_field_index(node)
+            wanted = pa.string() if node_kind in TEXT else pa.int64()
+            ids = converted(batch.column(node), wanted, node, first_row)
+            yield batch.set_column(place, node, ids)
+        else:
+            yield batch
+        first_row += batch.num_rows
+
+
+def _json_columns(
+    file: BinaryIO,
+    node_kind: NodeKind | None,
+    node: str,
+    check: Callable[[Sequence[str]], None],
+) -> Iterator[pa.RecordBatch]:
+    first_row = 0
+    names: list[str] | None = None
+    for rows in json_rows(file):
+        for row, each in enumerate(rows, first_row):
+            if not isinstance(each, dict):
+                raise BadUpload("a row must be an object", row=row, value=each)
+        names = names or list(dict.fromkeys(name for each in rows for name in each))
+        check(names)
+        columns = {
+            name: _json_column([each.get(name) for each in rows], name, first_row)
+            for name in names
+            if name != node
+        }
+        if node_kind is not None:
+            ids = [each.get(node) for each in rows]
+            columns[node] = json_ids(ids, node, node_kind, first_row)
+        yield pa.record_batch(columns)
+        first_row += len(rows)
+
+
+def _json_column(values: list[object], name: str, first_row: int) -> pa.Array:
+    """Numbers or truth values where all are such, else text."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {int, float}:
+        return pa.array([None if value is None else float(value) for value in values])  # type: ignore[arg-type]
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    for row, value in enumerate(values, first_row):
+        if isinstance(value, dict | list):
+            rule = f"column {name!r} must hold numbers, text or truth values"
+            raise BadUpload(rule, argument=name, row=row, value=value)
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _has_more_than_numbers(file: BinaryIO, node: str | None, limits: UploadLimits | None) -> bool:
+    """Whether the first rows of a text hold a value that is no number, or none at all."""
+    start = file.tell()
+    names, _, _ = csv_header(file, () if node is None else (node,))
+    columns_within(limits)(names)
+    file.seek(start)
+    others = [name for name in names if name != node]
+    if len(set(names)) < len(names):
+        return False
+    for batch in csv_batches(file, names, check=lambda _names: None):
+        try:
+            for name in others:
+                batch.column(name).cast(pa.float64())
+        except pa.ArrowInvalid:
+            return True
+        return False
+    return False

@@ -1,0 +1,370 @@
+"""Encoding of a table as it comes: columns of numbers, words, truth values and times as features.
+
+What becomes of each column is decided on the first rows and stays: rows that come later, and new
+points, are encoded alike, their columns matched by name.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
+from peewit.solvers.late_modules import LateModule
+from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.reading_options import MISSING_WORDS
+from peewit.streaming.features.checked_tables import ENCODING, NODE, BadFeatures, with_names
+
+sp = LateModule("scipy.sparse")
+
+Encoded: TypeAlias = Literal["number", "flag", "time", "category", "hashed"]
+"""How a column is read."""
+
+SAMPLE_ROWS: Final = 100_000
+"""First rows, on which it is decided what columns hold."""
+
+MOST_CATEGORIES: Final = 40
+"""Different words of a column that get a feature each; of more, a hash picks one of `_BUCKETS`."""
+
+_MOST_DENSE: Final = 256
+"""Features of a row that are kept with their zeros; of more, only the others."""
+
+_BUCKETS: Final = 64
+_ROWS: Final = 1 << 13  # encoded at once
+_UNIQUE: Final = 0.9
+"""Share of different words from which a column names rows, and says nothing of others."""
+
+_FARTHEST: Final = 3.0  # numbers are squashed into [-3, 3]
+_DAY: Final = 86_400_000_000  # microseconds
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedColumn:
+    """What becomes of one column.
+
+    Numbers and times are (v - center) / scale, squashed into [-3, 3]; ``scale`` is the distance of
+    the quartiles. Words get a feature each; those that the first rows lack, none.
+    """
+
+    name: str
+    kind: Encoded
+    center: float = 0.0
+    scale: float = 1.0
+    words: tuple[str, ...] = ()
+    may_be_missing: bool = False  # as some of the first rows; there is a feature that says so
+
+    @property
+    def features(self) -> list[str]:
+        """Names of its features."""
+        names = {
+            "number": [self.name],
+            "flag": [self.name],
+            "time": [self.name, *(f"{self.name} {each}" for each in _CYCLES)],
+            "category": [f"{self.name}={word}" for word in self.words],
+            "hashed": [f"{self.name}#{bucket}" for bucket in range(_BUCKETS)],
+        }[self.kind]
+        return [*names, f"{self.name} missing"] if self.may_be_missing else names
+
+    def encode(self, column: pa.Array, first_row: int) -> Float32Array:
+        """(n_rows, n_features) of some rows; BadFeatures for a value of another kind."""
+        n_rows = len(column)
+        if self.kind in ("category", "hashed"):
+            values = self._of_words(_as_words(column))
+            is_missing = _as_words(column).is_null().to_numpy(zero_copy_only=False)
+        else:
+            numbers = _as_numbers(column, self.kind, self.name, first_row)
+            is_missing = np.isnan(numbers)
+            values = self._of_numbers(np.where(is_missing, self.center, numbers))
+            values[is_missing] = 0.0
+        if self.may_be_missing:
+            values = np.column_stack([values, is_missing.reshape(n_rows, 1)])
+        return values.astype(np.float32)
+
+    def _of_numbers(self, numbers: FloatArray) -> FloatArray:
+        if self.kind == "flag":
+            return numbers[:, None].copy()
+        off = (numbers - self.center) / self.scale
+        squashed = off / np.sqrt(1.0 + np.square(off / _FARTHEST))
+        if self.kind == "number":
+            return squashed[:, None]
+        phases = [2.0 * np.pi * numbers / period for period in _CYCLE_LENGTHS]
+        waves = [wave(phase) for phase in phases for wave in (np.sin, np.cos)]
+        return np.column_stack([squashed, *waves])
+
+    def _of_words(self, words: pa.Array) -> FloatArray:
+        coded = words.dictionary_encode()
+        distinct = coded.dictionary.to_pylist()
+        if self.kind == "hashed":
+            place = [_bucket(word) for word in distinct]
+        else:
+            known = {word: number for number, word in enumerate(self.words)}
+            place = [known.get(word, -1) for word in distinct]
+        n_features = _BUCKETS if self.kind == "hashed" else len(self.words)
+        indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        where = np.append(np.array(place, np.int64), -1)[indices]
+        one_hot = np.zeros((len(words), n_features))
+        rows = np.flatnonzero(where >= 0)
+        one_hot[rows, where[rows]] = 1.0
+        return one_hot
+
+
+_CYCLES: Final = ("sine of day", "cosine of day", "sine of week", "cosine of week")
+_CYCLE_LENGTHS: Final = (1.0, 7.0)  # days
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """What becomes of the columns of a table; those that no column names are left out."""
+
+    columns: tuple[EncodedColumn, ...]
+    left_out: tuple[str, ...] = ()  # columns that hold one value, or another in nearly every row
+
+    @classmethod
+    def of(cls, sample: pa.Table) -> "Encoding":
+        """The encoding that fits the first rows of a table; its node column is not among them.
+
+        Raises BadFeatures where no column is left.
+        """
+        columns, left_out = [], []
+        for name in sample.column_names:
+            column = _fitted(name, plain_column(sample.column(name)))
+            if column is None:
+                left_out.append(name)
+            else:
+                columns.append(column)
+        if not columns:
+            raise BadFeatures(
+                "a table of features must have a column that differs between rows and is no name "
+                f"of each; it has {', '.join(map(repr, sample.column_names)) or 'none'}"
+            )
+        return cls(columns=tuple(columns), left_out=tuple(left_out))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all features, in order."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    def encode(self, batch: pa.RecordBatch, first_row: int) -> Float32Array:
+        """(n_rows, n_features) of some rows.
+
+        Raises BadFeatures for a column that is missing, and for a value that is of another kind
+        than those of the first rows.
+        """
+        missing = [each.name for each in self.columns if each.name not in batch.schema.names]
+        if missing:
+            raise BadFeatures(
+                f"columns must be those that features were made from; {missing[0]!r} is missing",
+                argument=missing[0],
+            )
+        return np.concatenate(
+            [
+                each.encode(plain_column(batch.column(each.name)), first_row)
+                for each in self.columns
+            ],
+            axis=1,
+        )
+
+    def note(self) -> str:
+        """How many columns became how many features, and which were left out."""
+        counts = {
+            kind: sum(each.kind == kind for each in self.columns)
+            for kind in dict.fromkeys(each.kind for each in self.columns)
+        }
+        of_kinds = ", ".join(f"{count} of {_PLURALS[kind]}" for kind, count in counts.items())
+        text = f"{len(self.columns):,} columns became {len(self.names):,} features: {of_kinds}"
+        if self.left_out:
+            more = len(self.left_out) - _SHOWN
+            named = ", ".join(map(repr, self.left_out[:_SHOWN]))
+            text += (
+                f"; left out, as they hold one value, or another in nearly every row: {named}"
+                f"{f' and {more} more' if more > 0 else ''}"
+            )
+        return text
+
+    def to_json(self) -> str:
+        """As `from_json` reads it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Encoding":
+        """The encoding that `to_json` wrote."""
+        stored = json.loads(text)
+        columns = tuple(
+            EncodedColumn(**each | {"words": tuple(each["words"])}) for each in stored["columns"]
+        )
+        return cls(columns=columns, left_out=tuple(stored["left_out"]))
+
+
+_PLURALS: Final[dict[str, str]] = {
+    "number": "numbers",
+    "flag": "truth values",
+    "time": "times",
+    "category": "words",
+    "hashed": "many words, hashed",
+}
+
+
+def _fitted(name: str, column: pa.ChunkedArray) -> EncodedColumn | None:
+    """What becomes of a column; None where it says nothing of its nodes."""
+    kind = _kind_of(column)
+    if kind in ("category", "hashed"):
+        return _fitted_words(name, _as_words(column.combine_chunks()))
+    numbers = _as_numbers(column.combine_chunks(), kind, name, 0)
+    present = numbers[~np.isnan(numbers)]
+    may_be_missing = present.size < numbers.size
+    if not present.size or (present.min() == present.max() and not may_be_missing):
+        return None
+    if kind == "flag":
+        return EncodedColumn(name=name, kind=kind, may_be_missing=may_be_missing)
+    low, center, high = np.quantile(present, (0.25, 0.5, 0.75))
+    scale = high - low or (present.max() - present.min()) / 2.0 or 1.0
+    return EncodedColumn(
+        name=name,
+        kind=kind,
+        center=float(center),
+        scale=float(scale),
+        may_be_missing=may_be_missing,
+    )
+
+
+def _fitted_words(name: str, words: pa.Array) -> EncodedColumn | None:
+    counts = pc.value_counts(words.drop_null())
+    distinct = sorted(counts.field("values").to_pylist())
+    n_present, may_be_missing = len(words) - words.null_count, words.null_count > 0
+    if not distinct or (len(distinct) == 1 and not may_be_missing):
+        return None
+    if len(distinct) > MOST_CATEGORIES:
+        if len(distinct) > _UNIQUE * n_present:
+            return None
+        return EncodedColumn(name=name, kind="hashed", may_be_missing=may_be_missing)
+    return EncodedColumn(
+        name=name, kind="category", words=tuple(distinct), may_be_missing=may_be_missing
+    )
+
+
+def _kind_of(column: pa.ChunkedArray) -> Encoded:
+    """By its type; of text, numbers or times where all values that are there are such."""
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return "flag"
+    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+        return "time"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise BadFeatures(f"columns of features must hold numbers, text or times, got type {kind}")
+    present = _as_words(column.combine_chunks()).drop_null()
+    if len(present):
+        lower = pc.utf8_lower(present)
+        if pc.all(pc.is_in(lower, value_set=pa.array(list(_TRUTH), lower.type))).as_py():
+            return "flag"
+        for wanted in ("number", "time"):
+            try:
+                _parsed(present, wanted)
+            except pa.ArrowInvalid:
+                continue
+            return "number" if wanted == "number" else "time"
+    return "category"
+
+
+_TRUTH: Final = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
+
+
+def _as_words(column: pa.Array) -> pa.Array:
+    """Text without blanks around it; null for an empty one, or a word for a missing value."""
+    text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+    text = pc.utf8_trim_whitespace(text)
+    missing = pa.array(["", *sorted(MISSING_WORDS)], text.type)
+    return pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=missing), None, text)
+
+
+def _parsed(words: pa.Array, kind: str) -> pa.Array:
+    """Text as numbers or as times; raises ArrowInvalid."""
+    if kind == "number":
+        return words.cast(pa.float64())
+    return words.cast(pa.timestamp("us"))
+
+
+def _as_numbers(column: pa.Array, kind: str, name: str, first_row: int) -> FloatArray:
+    """(n_rows,) numbers, truth values or days since 1970; nan where a value is missing."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        words = _as_words(column)
+        if kind == "flag":
+            places = pc.index_in(pc.utf8_lower(words), value_set=pa.array(list(_TRUTH)))
+            _require_all(words, places.is_valid(), name, first_row, "truth values")
+            column = pa.array(list(_TRUTH.values())).take(places)
+        else:
+            try:
+                column = _parsed(words, kind)
+            except pa.ArrowInvalid:
+                fits = pa.array([_is_parsed(words, row, kind) for row in range(len(words))])
+                _require_all(words, fits, name, first_row, f"{kind}s")
+                raise
+    if pa.types.is_temporal(column.type):
+        column = pc.divide(
+            column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64()), float(_DAY)
+        )
+    numbers: FloatArray = column.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+    is_infinite: BoolArray = np.isinf(numbers)
+    if is_infinite.any():
+        row = int(is_infinite.argmax())
+        raise BadFeatures(
+            f"column {name!r} must hold finite numbers", argument=name, row=first_row + row
+        )
+    return numbers
+
+
+def _is_parsed(words: pa.Array, row: int, kind: str) -> bool:
+    try:
+        _parsed(words.slice(row, 1), kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _require_all(words: pa.Array, fits: pa.Array, name: str, first_row: int, what: str) -> None:
+    """Raise BadFeatures with the first value that is there and is of another kind."""
+    is_bad = pc.and_(words.is_valid(), pc.invert(fits)).to_numpy(zero_copy_only=False)
+    if is_bad.any():
+        row = int(is_bad.argmax())
+        raise BadFeatures(
+            f"column {name!r} must hold {what}, as the first {SAMPLE_ROWS:,} rows of the set do",
+            argument=name,
+            row=first_row + row,
+            value=repr(words[row].as_py()),
+        )
+
+
+def _bucket(word: str) -> int:
+    """The feature of a word among many, the same on every machine."""
+    digest = blake2b(word.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % _BUCKETS
+
+
+def encoded_batch(
+    batch: pa.RecordBatch, encoding: Encoding, node: str | None, first_row: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows as lists of features, some at a time, that say how they were encoded."""
+    told = {ENCODING: encoding.to_json()}
+    names = encoding.names
+    for start in range(0, batch.num_rows, _ROWS):
+        some = batch.slice(start, _ROWS)
+        values = encoding.encode(some, first_row + start)
+        if len(names) <= _MOST_DENSE:
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), len(names))
+            table = with_names(lists, names)
+        else:
+            rows = sp.csr_array(values)
+            starts = pa.array(rows.indptr.astype(np.int32))
+            indices = pa.ListArray.from_arrays(starts, pa.array(rows.indices.astype(np.int32)))
+            numbers = pa.ListArray.from_arrays(starts, pa.array(rows.data))
+            table = pa.record_batch({"indices": indices, "values": numbers})
+        if node is not None:
+            table = table.append_column(NODE, some.column(node))
+        yield table.replace_schema_metadata(told)

@@ -1,0 +1,107 @@
+"""Features of a table as it comes: words, times, truth values and gaps, by every way in."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from tests.service.cli.conftest import Peewit
+
+N_NODES = 120
+
+
+def accounts() -> pa.Table:
+    rng = np.random.default_rng(0)
+    is_bad = np.arange(N_NODES) % 2 == 1
+    countries = np.where(rng.random(N_NODES) < 0.9, np.where(is_bad, "XX", "DE"), "FR")
+    amounts = [
+        None if k % 7 == 0 else float(10 * b + r)
+        for k, (b, r) in enumerate(zip(is_bad, rng.random(N_NODES), strict=True))
+    ]
+    return pa.table(
+        {
+            "account": [f"a{k}" for k in range(N_NODES)],
+            "country": countries.tolist(),
+            "amount": amounts,
+            "is_new": (rng.random(N_NODES) < 0.5).tolist(),
+        }
+    )
+
+
+@pytest.fixture
+def graph(peewit: Peewit, tmp_path: Path) -> str:
+    ring = [f"a{k},a{(k + 2) % N_NODES}" for k in range(N_NODES)]
+    (tmp_path / "edges.csv").write_text("\n".join(["src,dst", *ring]) + "\n")
+    peewit("graph", "create", "g", "--seed", 1)
+    assert peewit("ingest", "g", tmp_path / "edges.csv").exit_code == 0
+    return "g"
+
+
+def written(table: pa.Table, path: Path) -> Path:
+    match path.suffix:
+        case ".parquet":
+            pa.parquet.write_table(table, path)
+        case ".csv":
+            pa.csv.write_csv(table, path)
+        case _:
+            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    return path
+
+
+@pytest.mark.usefixtures("processes")
+def test_columns_of_any_kind_are_features_and_points_are_encoded_alike(
+    peewit: Peewit, graph: str, tmp_path: Path
+) -> None:
+    table = accounts()
+    for suffix in (".ndjson", ".parquet", ".csv"):
+        path = written(table, tmp_path / f"accounts{suffix}")
+        put = peewit("features", graph, path, "--node", "account")
+        assert put.exit_code == 0, put.err
+        assert "3 columns became 6 features: 1 of words, 1 of numbers, 1 of truth values" in put.err
+    labels = [f"a{k},{'bad' if k % 2 else 'good'}" for k in range(20)]
+    (tmp_path / "labels.csv").write_text("\n".join(["who,label", *labels]) + "\n")
+    peewit("labels", "put", graph, tmp_path / "labels.csv", "--node", "who")
+    solved = peewit("solve", graph, "--model", "filtered-ridge", "--json")
+    assert solved.exit_code == 0, solved.err
+    points = table.select(["amount", "is_new", "country"]).slice(20, 30)
+    answers = []
+    for suffix in (".csv", ".parquet", ".ndjson"):
+        told = peewit("predict", graph, written(points, tmp_path / f"points{suffix}"), "--json")
+        assert told.exit_code == 0, told.err
+        answers.append([json.loads(line)["label"] for line in told.out.splitlines()])
+    assert answers[0] == answers[1] == answers[2]
+    right = [label == ("bad" if k % 2 else "good") for k, label in enumerate(answers[0], 20)]
+    assert np.mean(right) > 0.8
+
+
+@pytest.mark.usefixtures("processes")
+def test_rows_are_added_by_the_columns_of_before(
+    peewit: Peewit, graph: str, tmp_path: Path
+) -> None:
+    table = accounts()
+    first = written(table.slice(0, 100), tmp_path / "first.csv")
+    assert peewit("features", graph, first, "--node", "account").exit_code == 0
+    more = written(
+        table.slice(100).select(["is_new", "account", "amount", "country"]), tmp_path / "more.csv"
+    )
+    added = peewit("features", graph, more, "--node", "account", "--add")
+    assert added.exit_code == 0, added.err
+    shown = peewit("graph", "show", graph).out
+    assert f"{N_NODES} rows of 6, 0 nodes without" in shown
+    for changed, why in (
+        (table.drop_columns(["country"]), "'country' is missing"),
+        (table.append_column("age", pa.array(range(N_NODES))), "column 'age' must be left out"),
+        (
+            table.set_column(2, "amount", pa.array(["many"] * N_NODES)),
+            "column 'amount' must hold numbers",
+        ),
+    ):
+        refused = peewit(
+            "features", graph, written(changed, tmp_path / "no.csv"), "--node", "account", "--add"
+        )
+        assert refused.exit_code != 0
+        assert why in refused.err

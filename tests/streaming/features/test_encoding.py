@@ -1,0 +1,118 @@
+"""Encoding of tables as they come: what columns become, alike for all rows."""
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from peewit.streaming.features.checked_tables import BadFeatures, encoding_of, read_features
+from peewit.streaming.features.encoding import Encoding, encoded_batch
+
+
+def encoded(
+    columns: dict[str, Any], sample: dict[str, Any] | None = None
+) -> dict[str, list[float]]:
+    encoding = Encoding.of(pa.table(sample or columns))
+    values = encoding.encode(pa.record_batch(columns), 0)
+    return {name: values[:, place].tolist() for place, name in enumerate(encoding.names)}
+
+
+def test_each_kind_of_column_has_its_features() -> None:
+    found = encoded(
+        {
+            "amount": [1.0, 2.0, None, 3.0],
+            "country": ["DE", "FR", "DE", " NULL "],
+            "is_new": [True, False, None, True],
+            "same": ["x"] * 4,
+        }
+    )
+    assert list(found) == [
+        "amount",
+        "amount missing",
+        "country=DE",
+        "country=FR",
+        "country missing",
+        "is_new",
+        "is_new missing",
+    ]
+    assert found["amount missing"] == [0, 0, 1, 0]
+    assert found["amount"][1:3] == [0, 0]  # the median, and what is missing
+    assert found["amount"][0] == -found["amount"][3] < 0
+    assert (found["country=DE"], found["country missing"]) == ([1, 0, 1, 0], [0, 0, 0, 1])
+    assert (found["is_new"], found["is_new missing"]) == ([1, 0, 0, 1], [0, 0, 1, 0])
+
+
+def test_numbers_far_off_stay_near() -> None:
+    found = encoded({"x": [*range(100), 10**9]})["x"]
+    assert max(found) == pytest.approx(3.0)
+    assert np.all(np.diff(found) > 0)
+
+
+def test_text_of_numbers_truth_and_times_is_read_as_such() -> None:
+    text = {
+        "n": ["1", "2.5", "", "nan"],
+        "ok": ["yes", "No", "yes", "no"],
+        "at": ["2024-01-01", "2024-01-02T12:00:00", "2024-03-01", ""],
+    }
+    typed = {
+        "n": [1.0, 2.5, None, None],
+        "ok": [True, False, True, False],
+        "at": pa.array(["2024-01-01", "2024-01-02T12:00", "2024-03-01", None]).cast(
+            pa.timestamp("s")
+        ),
+    }
+    assert encoded(text) == encoded(typed)
+    assert (
+        encoded({"at": [date(2024, 1, 1), date(2024, 1, 4)]})["at sine of day"]
+        == [pytest.approx(0, abs=1e-6)] * 2
+    )
+
+
+def test_many_words_are_hashed_and_names_of_rows_left_out() -> None:
+    n = 1000
+    table = pa.table({"city": [f"c{i % 300}" for i in range(n)], "id": [f"u{i}" for i in range(n)]})
+    encoding = Encoding.of(table)
+    assert encoding.left_out == ("id",)
+    assert {each.kind for each in encoding.columns} == {"hashed"}
+    values = encoding.encode(table.combine_chunks().to_batches()[0], 0)
+    assert (values.sum(axis=1) == 1).all()
+    assert "left out, as they hold one value, or another in nearly every row: 'id'" in (
+        encoding.note()
+    )
+
+
+def test_rows_that_come_later_are_encoded_alike() -> None:
+    first = {"amount": [0.0, 1.0, 2.0], "country": ["DE", "FR", "DE"]}
+    stored = Encoding.from_json(Encoding.of(pa.table(first)).to_json())
+    assert stored == Encoding.of(pa.table(first))
+    later = stored.encode(pa.record_batch({"country": ["US", "FR"], "amount": [1.0, None]}), 0)
+    assert later.tolist() == [[0, 0, 0], [0, 0, 1]]  # by name; an unknown word has no feature
+    with pytest.raises(BadFeatures, match="'country' is missing"):
+        stored.encode(pa.record_batch({"amount": [1.0]}), 0)
+    with pytest.raises(BadFeatures, match=r"must hold numbers.* got 'many' in row 8"):
+        stored.encode(pa.record_batch({"country": ["DE", "DE"], "amount": ["1", "many"]}), 7)
+
+
+@pytest.mark.parametrize("n_words", [3, 40])
+def test_batches_are_tables_of_features(n_words: int) -> None:
+    n = 20_000
+    words = {f"w{k}": [f"v{i % n_words}" for i in range(n)] for k in range(8)}
+    raw = pa.record_batch({"node": [str(i) for i in range(n)], **words})
+    encoding = Encoding.of(pa.table(words))
+    first_row = 0
+    for batch in encoded_batch(raw, encoding, "node", 0):
+        block = read_features(batch, node_kind="string", max_nodes=n, first_row=first_row)
+        assert block.is_sparse == (len(encoding.names) > 256)
+        expected = encoding.encode(raw.slice(first_row, block.n_rows), first_row)
+        values = block.values.toarray() if block.is_sparse else block.values
+        assert np.array_equal(values, expected[:, : values.shape[1]])
+        assert encoding_of(batch.schema) == encoding.to_json()
+        first_row += block.n_rows
+    assert first_row == n
+
+
+def test_a_table_that_says_nothing_is_refused() -> None:
+    with pytest.raises(BadFeatures, match="a column that differs between rows"):
+        Encoding.of(pa.table({"a": [1, 1], "b": ["x", "x"]}))
