@@ -110,6 +110,7 @@ class Labeling:
         unknown: UnknownNodes = "refuse",
         origin: LabelOrigin = "given",
         annotator: str | None = None,
+        key: str | None = None,
         after_seq: int | None = None,
     ) -> LabelReceipt:
         """Store labels and request the graph's ``auto_solve``, in one transaction.
@@ -120,6 +121,8 @@ class Labeling:
             Labels by their column, of which all are stored or none.
         origin : LabelOrigin
             For rows that do not say it.
+        key : str, optional
+            Name of the giver's key.
         after_seq : int, optional
             The last label event of any of these nodes that the giver has seen.
 
@@ -161,6 +164,7 @@ class Labeling:
                     column=name,
                     origin=givers[name].origin,
                     annotator=givers[name].annotator,
+                    key=key,
                     is_known=are_known.get(name),
                     connection=connection,
                 )
@@ -219,6 +223,7 @@ class Labeling:
         *,
         column: str = "",
         annotator: str | None = None,
+        key: str | None = None,
     ) -> LabelReceipt:
         """Remove labels of a column and request ``auto_solve``, in one transaction."""
         with self.database.write() as connection:
@@ -227,6 +232,7 @@ class Labeling:
                 [str(node) for node in nodes],
                 column=column,
                 annotator=annotator,
+                key=key,
                 connection=connection,
             )
             if receipt.accepted:
@@ -269,11 +275,11 @@ def encode_labels(
     table_format: Format,
     columns: LabelColumns = PLAIN_LABELS,
 ) -> Iterator[bytes]:
-    """A table of nodes, labels, ``origin`` and ``annotator``, ready to be put again.
+    """A table of nodes, labels, ``origin``, ``annotator`` and ``key``, ready to be put again.
 
     Labels are int64 where all are whole numbers, float64 where all are numbers, else strings;
-    NDJSON keeps each as it was given. A node or label column named ``origin`` or ``annotator``
-    takes the place of that column.
+    NDJSON keeps each as it was given. A node or label column of one of these names takes the place
+    of that column. A key is that of whoever puts: that of a row says nothing.
     """
     nodes = current.nodes.cast(id_type(node_kind))
     if all(isinstance(label, int) for label in current.labels):
@@ -287,16 +293,18 @@ def encode_labels(
     values = {columns.node: nodes, columns.label: labels}
     values.setdefault("origin", current.origins)
     values.setdefault("annotator", current.annotators)
+    values.setdefault("key", current.keys)
     table = pa.table(values)
     return encode(table.schema, table.to_batches(_ROWS_PER_BATCH), table_format)
 
 
 def _json_lines(nodes: pa.Array, current: CurrentLabels, columns: LabelColumns) -> Iterator[bytes]:
-    origins, annotators = current.origins.to_pylist(), current.annotators.to_pylist()
-    rows = zip(nodes.to_pylist(), current.labels, origins, annotators, strict=True)
-    for node, label, origin, annotator in rows:
+    givers = (each.to_pylist() for each in (current.origins, current.annotators, current.keys))
+    rows = zip(nodes.to_pylist(), current.labels, *givers, strict=True)
+    for node, label, origin, annotator, key in rows:
         shown = json_integer(node) if isinstance(node, int) else node
         row = {columns.node: shown, columns.label: label}
         row.setdefault("origin", origin)
         row.setdefault("annotator", annotator)
+        row.setdefault("key", key)
         yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
