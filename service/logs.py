@@ -26,6 +26,7 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 
     0x2028: "\\u2028",
     0x2029: "\\u2029",
 }
+_CONTROLS_OF_TRACEBACKS: Final = {code: _CONTROLS[code] for code in _CONTROLS if code != 10}
 
 _log = structlog.get_logger(__name__)
 
@@ -145,10 +146,10 @@ def _redact(value: Any) -> Any:
 def _on_one_line(
     _logger: Any, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Escape control characters in all but the traceback: one message cannot pose as two."""
+    """Escape control characters, so that one message cannot pose as two; tracebacks keep lines."""
     return {
-        name: value.translate(_CONTROLS)
-        if isinstance(value, str) and name != "exception"
+        name: value.translate(_CONTROLS_OF_TRACEBACKS if name == "exception" else _CONTROLS)
+        if isinstance(value, str)
         else value
         for name, value in event.items()
     }

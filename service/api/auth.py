@@ -17,7 +17,8 @@ from peewit.service.api.streams import is_wait, streams_of
 from peewit.service.api.throttling import RateLimits, TooManyRequests, digest_of, network_of
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.key_store import KeyRecord, Scope
-from peewit.service.labels.annotators import holder_of
+from peewit.service.labels.annotators import annotator_name, holder_of
+from peewit.solvers.arguments import BadArgument
 
 _bearer: Final = HTTPBearer(
     auto_error=False,
@@ -39,8 +40,21 @@ class Caller:
 
     @property
     def annotator(self) -> str | None:
-        """Who gave the labels of this call: the name that the caller gives, else the key's."""
-        return self.said_name or (None if self.key is None else self.key.name)
+        """Who gave the labels of this call: the name that the caller gives, else the key's.
+
+        A key has its prefix for a name where nobody could be called as it is.
+        """
+        if self.said_name or self.key is None:
+            return self.said_name
+        try:
+            return annotator_name(self.key.name)
+        except BadArgument:
+            return self.key.prefix
+
+    @property
+    def key_name(self) -> str | None:
+        """What people call the key, which is kept beside whatever name they give."""
+        return None if self.key is None else self.key.name
 
     @property
     def holder(self) -> str:

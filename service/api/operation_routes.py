@@ -139,6 +139,7 @@ def here_of(home: ServedHome, caller: Caller) -> Here:
         owner=caller.name,
         only=caller.only,
         annotator=caller.annotator,
+        key=caller.key_name,
         door=caller.door,
         require=caller.require,
     )

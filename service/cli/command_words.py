@@ -155,9 +155,7 @@ HELP: Final = {
     ),
     "features": "Give nodes features; nodes that the graph does not know are created.",
     "labels put": "Put labels; the latest of a node wins.",
-    "labels columns": (
-        "The columns in which labels were given, with how many nodes have one; reads all labels."
-    ),
+    "labels columns": "The columns in which labels were given, with how many nodes have one.",
     "labels list": (
         "List labeled nodes, their labels, where these come from and who gave them, by their ids."
     ),

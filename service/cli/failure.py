@@ -47,7 +47,7 @@ def tell_failure(error: Exception, *, as_json: bool) -> int:
         _log.critical("ended", error=_one_line(error), exc_info=_wants_traceback())
         return exit_code
     if _wants_traceback():
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
     say(f"peewit: {redacted(_one_line(error))}")
     return exit_code
 
@@ -68,7 +68,7 @@ def _tell_json(error: Exception, text: str, exit_code: int) -> int:
         "detail": redacted(text),
     }
     if _wants_traceback():
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
     problem = {name: value for name, value in body.items() if value is not None}
     sys.stderr.write(json.dumps({"error": problem}) + "\n")
     return exit_code

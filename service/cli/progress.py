@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peewit.service.cli.option_names import as_options
+from peewit.service.cli.session import printable
 from peewit.service.inbox.inbox_records import FileRecord
 from peewit.streaming.events import (
     Committed,
@@ -52,7 +53,7 @@ class LiveLine:
 
     def _say(self, text: str) -> None:
         """Print a line that stays."""
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.print(Text(printable(text)), soft_wrap=True)
 
 
 class CompileCount:
@@ -110,7 +111,7 @@ class _Figures(LiveLine):
 
     def _show(self, line: Callable[[], str]) -> None:
         if self._console.is_terminal:
-            self._live.update(Text(line()), refresh=True)
+            self._live.update(Text(printable(line())), refresh=True)
         elif self._clock() - self._printed >= LINE_SECONDS:
             self._printed = self._clock()
             self._say(line())

@@ -43,8 +43,11 @@ INTERRUPTED = 130
 """Exit code of a command that a signal has ended."""
 
 _NEGATIVE: Final = re.compile(r"-\d+")
-_CONTROLS: Final = re.compile(r"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that move the cursor, ring or begin a command; not those of colors."""
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that move the cursor, ring, or begin a command or a color."""
+
+_JSON_CONTROLS: Final = re.compile(rb"\x7f|\xc2([\x80-\x9f])")
+"""The same where JSON does not escape them."""
 
 _PIPED_WIDTH = 100_000
 """Columns when stdout is no terminal: wide enough that nothing is folded."""
@@ -119,7 +122,7 @@ def stderr_console() -> "Console":
 
 
 def printable(text: str) -> str:
-    """Text with what controls terminals escaped, but for colors: ids and names come from others."""
+    """Text with what controls terminals escaped: ids and names come from others."""
     if text.isprintable():
         return text
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
@@ -139,7 +142,9 @@ def echo(text: str = "") -> None:
 def print_json(value: object) -> None:
     """Print one JSON value on stdout."""
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-    sys.stdout.buffer.write(orjson.dumps(value, default=str, option=option))
+    told = orjson.dumps(value, default=str, option=option)
+    escaped = _JSON_CONTROLS.sub(lambda found: b"\\u%04x" % (found[1] or found[0])[0], told)
+    sys.stdout.buffer.write(escaped)
     sys.stdout.flush()
 
 
@@ -155,7 +160,7 @@ def print_fields(values: Mapping[str, object]) -> None:
     """Print names and values, one to a line."""
     table = _table()
     for name, value in values.items():
-        table.add_row(name, as_text(value))
+        table.add_row(printable(name), printable(as_text(value)))
     _print_table(table)
 
 
@@ -163,7 +168,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     """Print a table with a header line."""
     table = _table(*columns)
     for row in rows:
-        table.add_row(*(as_text(value) for value in row))
+        table.add_row(*(printable(as_text(value)) for value in row))
     _print_table(table)
 
 
@@ -202,7 +207,7 @@ def _print_table(table: "Table") -> None:
     console = Console(highlight=False, markup=False, width=width)
     with console.capture() as captured:
         console.print(table)
-    echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    typer.echo("\n".join(line.rstrip() for line in captured.get().split("\n")[:-1]))
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -124,8 +124,9 @@ def take(
     *,
     origin: LabelOrigin | None,
     annotator: str | None,
+    key: str | None,
 ) -> LabelReceipt:
-    """Put the labels of a file, which is removed, as given by ``annotator``.
+    """Put the labels of a file, which is removed, as given by ``annotator`` with a key.
 
     Without ``origin`` each row gives its origin and annotator, as far as it has them. Raises
     BadUpload, TableTooLarge, BadLabels, LabelsRefused and InvalidArgument as ``PUT
@@ -134,7 +135,12 @@ def take(
     givers = GIVER_COLUMNS if origin is None else ()
     given = _read(upload, graph, home, choice, givers=givers)
     receipt = home.labeling.put(
-        graph, given, unknown=choice.unknown, origin=origin or "imported", annotator=annotator
+        graph,
+        given,
+        unknown=choice.unknown,
+        origin=origin or "imported",
+        annotator=annotator,
+        key=key,
     )
     upload.remove()
     return receipt

@@ -1,11 +1,11 @@
 """Uploads: files that a page sent, kept until somebody has said what their columns are.
 
 Context: columns are chosen and rows checked before a file is taken, in several requests, which any
-API process may answer. Decision: the file lies below its graph under an unguessable name. It goes
-once it is taken, given up, or its graph erases nodes; after an hour it is no longer shown, and goes
-when the next file is sent or the server starts. Consequence: no table of uploads, nothing in
-backups, and no file is sent twice. The chosen columns of the last file are kept beside them for the
-next one; an erasure removes these, too.
+API process may answer. Decision: the file lies below its graph under an unguessable name and that
+of the key that sent it, which alone finds it. It goes once it is taken, given up, or its graph
+erases nodes; after an hour it is no longer shown, and goes when the next file is sent or the server
+starts. Consequence: no table of uploads, nothing in backups, and no file is sent twice. The chosen
+columns of the last file are kept beside them for the next one; an erasure removes these, too.
 """
 
 import json
@@ -90,7 +90,13 @@ class Uploads:
         self._settings = settings
 
     async def receive(
-        self, graph_id: str, holds: Holds, name: str, content: AsyncIterator[bytes]
+        self,
+        graph_id: str,
+        holds: Holds,
+        name: str,
+        content: AsyncIterator[bytes],
+        *,
+        owner: str | None,
     ) -> Upload:
         """Write a file to the disk as it arrives, unpacked if its suffix says that it is packed.
 
@@ -100,10 +106,11 @@ class Uploads:
         """
         plain, table_format, compression = _plain_name(name)
         await run_in_threadpool(self._require_room, graph_id)
-        directory = self._directory(graph_id, holds) / token_urlsafe(18)
+        upload_id = token_urlsafe(18)
+        directory = self._place(graph_id, holds, upload_id, owner)
         await run_in_threadpool(directory.mkdir, parents=True)
         path = directory / plain
-        upload = Upload(id=directory.name, path=path, table_format=table_format)
+        upload = Upload(id=upload_id, path=path, table_format=table_format)
         try:
             received = path if compression is None else directory / _PACKED
             if not await _write(received, content, self._settings.max_body_bytes):
@@ -119,12 +126,12 @@ class Uploads:
             raise
         return upload
 
-    def get(self, graph_id: str, holds: Holds, upload_id: str) -> Upload:
-        """A file that waits; raises `UploadNotFound`."""
+    def get(self, graph_id: str, holds: Holds, upload_id: str, *, owner: str | None) -> Upload:
+        """A file of an owner that waits; raises `UploadNotFound`."""
         if _ID.fullmatch(upload_id):
             uploads = [
                 path
-                for path in _files(self._directory(graph_id, holds) / upload_id)
+                for path in _files(self._place(graph_id, holds, upload_id, owner))
                 if not _is_old(path)
             ]
             if uploads:
@@ -140,7 +147,7 @@ class Uploads:
         """Move a waiting file to another graph."""
         below = self._directory(graph_id, holds)
         below.mkdir(parents=True, exist_ok=True)
-        upload.path.parent.rename(below / upload.id)
+        upload.path.parent.rename(below / upload.path.parent.name)
 
     def remember(self, graph_id: str, holds: Holds, columns: Mapping[str, str]) -> None:
         """Keep the chosen columns of a file, to propose them for the next one."""
@@ -160,6 +167,9 @@ class Uploads:
         for path in self._settings.graphs_directory.glob("*/uploads/*/*"):
             if _is_old(path):
                 shutil.rmtree(path, ignore_errors=True)
+
+    def _place(self, graph_id: str, holds: Holds, upload_id: str, owner: str | None) -> Path:
+        return self._directory(graph_id, holds) / f"{upload_id}.{owner or ''}"
 
     def _directory(self, graph_id: str, holds: Holds) -> Path:
         return GraphPaths(root=self._settings.graphs_directory / graph_id).uploads / holds

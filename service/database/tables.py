@@ -307,8 +307,11 @@ label_events = Table(
     _time("created_at", nullable=False),
     Column("origin", Text, nullable=False, default="given", server_default="given"),
     Column("annotator", Text),
+    Column("key", Text),  # name of the key that signed with the annotator's name
     _flag("by_majority"),
+    _flag("is_superseded"),  # a later event is about the same node
     Index(None, "graph_id", "column_name", "node", "seq"),
+    Index(None, "graph_id", "column_name", "label", "is_superseded"),
 )
 _index_of_some(
     "annotator IS NOT NULL AND origin <> 'imported'",
@@ -323,6 +326,7 @@ opinions = Table(
     Column("node", Text, primary_key=True),
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("annotator", Text),
+    Column("key", Text),
     Column("label", Text, nullable=False),
     # The label event that the first opinion is, or the last one when another was given.
     Column("seq", BigInteger, nullable=False),

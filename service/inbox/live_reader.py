@@ -5,6 +5,7 @@ chunk again.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from peewit.service.catalog import Catalog, GraphRecord
@@ -14,7 +15,7 @@ from peewit.service.inbox.live_intakes import EdgeIntake, Intake
 from peewit.service.inbox.live_positions import PositionMoved
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.source_columns import source_columns
-from peewit.service.live_sources.contract import Access, Chunk, LiveSource
+from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, LiveSource, Position
 from peewit.service.live_sources.kinds import live_source
 from peewit.service.live_sources.node_columns import Holds
 from peewit.service.settings import Settings
@@ -64,17 +65,22 @@ class LiveReader:
             place = self._manifest.live.place(source.id)
             n_reads, position, is_all = place.n_reads, place.position, False
             intake = self._intakes[source.holds]
-            if intake.has_room(source):
-                most_rows = self._chunk_rows or intake.most_rows
-                for chunk in live.read(position, most_rows=most_rows, should_stop=should_stop):
-                    self._take(intake, source, graph, n_reads, chunk)
-                    n_reads, position = n_reads + 1, chunk.position
-                    on_chunk()
-                    if should_stop() or not intake.has_room(source):
-                        break
-                else:
-                    is_all = not should_stop()
-            lag = live.lag(position)
+            most_rows = self._chunk_rows or intake.most_rows
+            try:
+                if intake.has_room(source):
+                    for chunk in live.read(position, most_rows=most_rows, should_stop=should_stop):
+                        self._take(intake, source, graph, n_reads, chunk)
+                        n_reads, position = n_reads + 1, chunk.position
+                        on_chunk()
+                        if should_stop() or not intake.has_room(source):
+                            break
+                    else:
+                        is_all = not should_stop()
+            except ChangesLost:
+                with suppress(ChangesLost):  # the source may not tell any more
+                    self._note_lag(source, live, position)
+                raise
+            self._note_lag(source, live, position)
         except PositionMoved:
             return False
         except BaseException:
@@ -82,8 +88,6 @@ class LiveReader:
             raise
         finally:
             self._busy.discard(source.id)
-        if lag != source.lag:
-            self._manifest.live.note_lag(source.id, lag)
         return is_all
 
     def forget(self, source_id: str) -> None:
@@ -101,6 +105,11 @@ class LiveReader:
         """Close all sources."""
         for source_id in list(self._open):
             self.forget(source_id)
+
+    def _note_lag(self, source: SourceRecord, live: LiveSource, position: Position | None) -> None:
+        lag = live.lag(position)
+        if lag != source.lag:
+            self._manifest.live.note_lag(source.id, lag)
 
     def _ensure_open(self, source: SourceRecord, graph: GraphRecord) -> LiveSource:
         """The source, opened again when it is to be read in another way."""

@@ -42,12 +42,8 @@ def request_auto_solve(
     label, so that whoever comes second sees both.
     """
     row = connection.execute(select(graphs).where(graphs.c.id == graph_id)).one()
-    specs = _specs(connection, row)
-    return [
-        submit_coalesced(connection, spec)
-        for column, spec in specs.items()
-        if columns is None or column in columns
-    ]
+    specs = _specs(connection, row, columns)
+    return [submit_coalesced(connection, spec) for spec in specs.values()]
 
 
 def least_labels(parameters: Mapping[str, Any]) -> int:
@@ -55,8 +51,10 @@ def least_labels(parameters: Mapping[str, Any]) -> int:
     return 1 if parameters.get("target") == "real" else 2
 
 
-def _specs(connection: Connection, graph: Row[Any]) -> dict[str, JobSpec]:
-    """Jobs that the settings of a graph ask for, by column of labels."""
+def _specs(
+    connection: Connection, graph: Row[Any], of_columns: Collection[str] | None
+) -> dict[str, JobSpec]:
+    """Jobs that the settings of a graph ask for, by column of labels; of some or of all."""
     if graph.auto_solve is None or graph.state != "active":
         return {}
     model, parameters = graph.auto_solve["model"], graph.auto_solve.get("parameters") or {}
@@ -72,7 +70,8 @@ def _specs(connection: Connection, graph: Row[Any]) -> dict[str, JobSpec]:
             lane=lane_of(model, parameters),
         )
         for column in columns
-        if count_to_two(connection, graph.id, column) >= least_labels(parameters)
+        if (of_columns is None or column in of_columns)
+        and count_to_two(connection, graph.id, column) >= least_labels(parameters)
     }
 
 
@@ -97,7 +96,7 @@ def _renew(connection: Connection, row: Row[Any]) -> list[Job]:
         select(graphs).where(graphs.c.id == row.graph_id).with_for_update()
     ).one_or_none()
     column = row.parameters.get(LABEL_COLUMN, "")
-    spec = None if graph is None else _specs(connection, graph).get(column)
+    spec = None if graph is None else _specs(connection, graph, [column]).get(column)
     if spec is None or coalesce_key(spec) != row.coalesce_key:
         return []
     is_equal = (jobs.c.graph_id == row.graph_id) & (jobs.c.coalesce_key == row.coalesce_key)

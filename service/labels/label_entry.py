@@ -115,6 +115,7 @@ class Labeling:
         unknown: UnknownNodes = "refuse",
         origin: LabelOrigin = "given",
         annotator: str | None = None,
+        key: str | None = None,
         after_seq: int | None = None,
     ) -> LabelReceipt:
         """Store labels and request the graph's ``auto_solve``, in one transaction.
@@ -125,6 +126,8 @@ class Labeling:
             Labels by their column, of which all are stored or none.
         origin : LabelOrigin
             For rows that do not say it.
+        key : str, optional
+            Name of the giver's key.
         after_seq : int, optional
             The last label event of any of these nodes that the giver has seen.
 
@@ -163,7 +166,9 @@ class Labeling:
                 is_split = given[name].are_opinions and not refusing
                 put = self._put_opinions if is_split else self._put_labels
                 receipts[name] = put(
-                    connection, graph.id, name, given[name], givers[name], are_known.get(name)
+                    *(connection, graph.id, name, given[name], givers[name]),
+                    is_known=are_known.get(name),
+                    key=key,
                 )
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
@@ -180,7 +185,9 @@ class Labeling:
         column: str,
         rows: UploadedLabels,
         givers: RowGivers,
+        *,
         is_known: BoolArray | None,
+        key: str | None,
     ) -> LabelReceipt:
         return self.labels.put(
             graph_id,
@@ -189,6 +196,7 @@ class Labeling:
             column=column,
             origin=givers.origin,
             annotator=givers.annotator,
+            key=key,
             is_known=is_known,
             connection=connection,
         )
@@ -200,7 +208,9 @@ class Labeling:
         column: str,
         rows: UploadedLabels,
         givers: RowGivers,
+        *,
         is_known: BoolArray | None,  # all are, or nobody asked
+        key: str | None,
     ) -> LabelReceipt:
         """Labels of the first row of each node, and opinions where there are several.
 
@@ -221,6 +231,7 @@ class Labeling:
             column=column,
             origin=origins,
             annotator=[name or givers.of(row)[1] for name, row in firsts],
+            key=key,
             connection=connection,
         )
         first_seq = receipt.labels_seq - len(told) + 1
@@ -232,7 +243,7 @@ class Labeling:
             if len(of_node) > 1
         }
         store = OpinionStore(self.database)
-        store.replace(connection, graph_id, column, answers, seq=receipt.labels_seq)
+        store.replace(connection, graph_id, column, answers, seq=receipt.labels_seq, key=key)
         moved = {
             node: (label_text(None, each.standing), origin)
             for node, origin in zip(told, origins, strict=True)
@@ -291,6 +302,7 @@ class Labeling:
         *,
         column: str = "",
         annotator: str | None = None,
+        key: str | None = None,
     ) -> LabelReceipt:
         """Remove labels of a column and request ``auto_solve``, in one transaction."""
         with self.database.write() as connection:
@@ -299,6 +311,7 @@ class Labeling:
                 [str(node) for node in nodes],
                 column=column,
                 annotator=annotator,
+                key=key,
                 connection=connection,
             )
             if receipt.accepted:
@@ -341,11 +354,11 @@ def encode_labels(
     table_format: Format,
     columns: LabelColumns = PLAIN_LABELS,
 ) -> Iterator[bytes]:
-    """A table of nodes, labels, ``origin`` and ``annotator``, ready to be put again.
+    """A table of nodes, labels, ``origin``, ``annotator`` and ``key``, ready to be put again.
 
     Labels are int64 where all are whole numbers, float64 where all are numbers, else strings;
-    NDJSON keeps each as it was given. A node or label column named ``origin`` or ``annotator``
-    takes the place of that column.
+    NDJSON keeps each as it was given. A node or label column of one of these names takes the place
+    of that column. A key is that of whoever puts: that of a row says nothing.
     """
     nodes = current.nodes.cast(id_type(node_kind))
     if all(isinstance(label, int) for label in current.labels):
@@ -359,16 +372,18 @@ def encode_labels(
     values = {columns.node: nodes, columns.label: labels}
     values.setdefault("origin", current.origins)
     values.setdefault("annotator", current.annotators)
+    values.setdefault("key", current.keys)
     table = pa.table(values)
     return encode(table.schema, table.to_batches(_ROWS_PER_BATCH), table_format)
 
 
 def _json_lines(nodes: pa.Array, current: CurrentLabels, columns: LabelColumns) -> Iterator[bytes]:
-    origins, annotators = current.origins.to_pylist(), current.annotators.to_pylist()
-    rows = zip(nodes.to_pylist(), current.labels, origins, annotators, strict=True)
-    for node, label, origin, annotator in rows:
+    givers = (each.to_pylist() for each in (current.origins, current.annotators, current.keys))
+    rows = zip(nodes.to_pylist(), current.labels, *givers, strict=True)
+    for node, label, origin, annotator, key in rows:
         shown = json_integer(node) if isinstance(node, int) else node
         row = {columns.node: shown, columns.label: label}
         row.setdefault("origin", origin)
         row.setdefault("annotator", annotator)
+        row.setdefault("key", key)
         yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)

@@ -34,7 +34,7 @@ from sqlalchemy import (
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database
-from peewit.service.database.present_labels import is_present
+from peewit.service.database.present_labels import is_present, labels_now
 from peewit.service.database.tables import label_events, opinions, reservations
 from peewit.service.database.timestamps import now
 from peewit.service.labels.store import label_text
@@ -53,6 +53,7 @@ class Opinion:
     node: str
     number: int  # 1 for the first opinion about the node, and so on
     annotator: str | None  # None where unknown, as of an unsigned first label
+    key: str | None  # name of the key that signed so; None without one
     label: LabelValue
     at: datetime
     withdrawn_at: datetime | None  # None while it counts
@@ -77,6 +78,7 @@ class LabelNow:
     label: LabelValue
     origin: LabelOrigin
     annotator: str | None
+    key: str | None
     at: datetime
     by_majority: bool
 
@@ -159,6 +161,7 @@ class OpinionStore:
         column: str,
         number: int,
         annotator: str | None,
+        key: str | None,
         seq: int,
         first_at: datetime | None = None,
     ) -> None:
@@ -169,6 +172,7 @@ class OpinionStore:
             "node": node,
             "number": number,
             "annotator": annotator,
+            "key": key,
             "label": label_text(None, label),
             "seq": seq,
         }
@@ -184,10 +188,11 @@ class OpinionStore:
         answers: Mapping[str, Answers],
         *,
         seq: int,
+        key: str | None,
     ) -> None:
         """Store answers of several people at once, in place of those that there are.
 
-        ``seq`` is the last label event.
+        ``seq`` is the last label event, ``key`` the name of the key that brings them.
         """
         nodes, at = list(answers), now()
         for start in range(0, len(nodes), _NODES_PER_QUERY):
@@ -205,6 +210,7 @@ class OpinionStore:
                     "node": node,
                     "number": last.get(node, 0) + number,
                     "annotator": annotator,
+                    "key": key,
                     "label": label_text(None, label),
                     "seq": answers[node].seq if number == 1 else seq,
                     "is_first": number == 1,
@@ -295,7 +301,7 @@ class OpinionStore:
         return found
 
     def rename(self, graph_id: str, present: str, wanted: str) -> int:
-        """Rename an annotator in a graph; number of rows that have the new name.
+        """Rename an annotator in a graph, and a key of that name in its rows; how many are theirs.
 
         Their reservations end, as they are held under the old name. Raises BadArgument where nobody
         has the old name, or somebody else has the new one, since two people would become one.
@@ -316,14 +322,13 @@ class OpinionStore:
                     rule = "must be that of somebody" if is_wanted else "must be nobody's yet"
                     raise BadArgument("annotator", f"{rule} in the graph, got {name!r}")
             connection.execute(delete(reservations).where(reservations.c.graph_id == graph_id))
-            return sum(
-                connection.execute(
-                    update(table)
-                    .where(table.c.graph_id == graph_id, table.c.annotator == present)
-                    .values(annotator=wanted)
-                ).rowcount
-                for table in tables
-            )
+            n_changed = 0
+            for table in tables:
+                mine = update(table).where(table.c.graph_id == graph_id)
+                connection.execute(mine.where(table.c.key == present).values(key=wanted))
+                renamed = mine.where(table.c.annotator == present).values(annotator=wanted)
+                n_changed += connection.execute(renamed).rowcount
+            return n_changed
 
     def disagreements(self, graph_id: str, *, column: str = "") -> list[Disagreement]:
         """Nodes with different answers and no decision, the last answered first."""
@@ -387,6 +392,7 @@ def _opinion(row: Row[Any]) -> Opinion:
         node=row.node,
         number=row.number,
         annotator=row.annotator,
+        key=row.key,
         label=json.loads(row.label),
         at=row.created_at,
         withdrawn_at=row.withdrawn_at,
@@ -397,24 +403,16 @@ def _labels_now(
     connection: Connection, graph_id: str, nodes: Collection[str], column: str
 ) -> dict[str, LabelNow]:
     """Labels of some nodes that stand now."""
-    events, wanted = label_events.c, list(nodes)
-    found: dict[str, LabelNow] = {}
-    for start in range(0, len(wanted), _NODES_PER_QUERY):
-        statement = (
-            select(label_events)
-            .where(events.graph_id == graph_id, events.column_name == column, is_present())
-            .where(events.node.in_(wanted[start : start + _NODES_PER_QUERY]))
+    return {
+        row.node: LabelNow(
+            node=row.node,
+            seq=row.seq,
+            label=json.loads(row.label),
+            origin=row.origin,
+            annotator=row.annotator,
+            key=row.key,
+            at=row.created_at,
+            by_majority=row.by_majority,
         )
-        found |= {
-            row.node: LabelNow(
-                node=row.node,
-                seq=row.seq,
-                label=json.loads(row.label),
-                origin=row.origin,
-                annotator=row.annotator,
-                at=row.created_at,
-                by_majority=row.by_majority,
-            )
-            for row in connection.execute(statement)
-        }
-    return found
+        for row in labels_now(connection, graph_id, column, list(nodes))
+    }

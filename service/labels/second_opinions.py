@@ -44,6 +44,7 @@ class SecondOpinions:
         given: UploadedLabels,
         *,
         annotator: str | None,
+        key: str | None = None,
         column: str = "",
     ) -> LabelReceipt:
         """Store answers about nodes that other people have labeled: all of them, or none.
@@ -58,12 +59,18 @@ class SecondOpinions:
             lock_graph(connection, graph.id)
             self._require_same_kind(connection, graph.id, column, names, given.labels)
             for name, label in zip(names, given.labels, strict=True):
-                self._answer_one(connection, graph.id, column, name, label, who)
+                self._answer_one(connection, graph.id, column, name, label, who, key)
             seq = lock_graph(connection, graph.id).labels_seq
         return LabelReceipt(labels_seq=seq, accepted=len(names))
 
     def take_back(
-        self, graph: GraphRecord, node: NodeId, *, annotator: str | None, column: str = ""
+        self,
+        graph: GraphRecord,
+        node: NodeId,
+        *,
+        annotator: str | None,
+        key: str | None = None,
+        column: str = "",
     ) -> LabelReceipt:
         """Withdraw an annotator's answer; the label that stands is that of the others.
 
@@ -76,7 +83,7 @@ class SecondOpinions:
             is_gone = self.store.withdraw(connection, graph.id, name, who, column)
             if present is None or not is_gone:
                 raise NoFirstOpinion(f"{who!r} must have given a second opinion of node {name!r}")
-            self._settle(connection, graph.id, column, present, who)
+            self._settle(connection, graph.id, column, present, who, key)
             seq = lock_graph(connection, graph.id).labels_seq
         return LabelReceipt(labels_seq=seq, accepted=1)
 
@@ -87,6 +94,7 @@ class SecondOpinions:
         label: LabelValue,
         *,
         annotator: str | None,
+        key: str | None = None,
         column: str = "",
     ) -> LabelReceipt:
         """Put the label that stands of a node with several opinions.
@@ -108,6 +116,7 @@ class SecondOpinions:
                 *(connection, graph.id, column, [name], [text]),
                 origin=present.origin,
                 annotator=annotator,
+                key=key,
             )
             request_auto_solve(connection, graph.id, [column])
         return receipt
@@ -146,6 +155,7 @@ class SecondOpinions:
         node: str,
         label: LabelValue,
         annotator: str,
+        key: str | None,
     ) -> None:
         present = self.store.label_now(connection, graph_id, node, column)
         if present is None:
@@ -168,14 +178,15 @@ class SecondOpinions:
                 present.label,
                 number=number,
                 annotator=present.annotator,
+                key=present.key,
                 seq=present.seq,
                 first_at=present.at,
             )
             number += 1
         self.store.withdraw(connection, graph_id, node, annotator, column)
         seq = lock_graph(connection, graph_id).labels_seq
-        add(label, number=number, annotator=annotator, seq=seq)
-        self._settle(connection, graph_id, column, present, annotator)
+        add(label, number=number, annotator=annotator, key=key, seq=seq)
+        self._settle(connection, graph_id, column, present, annotator, key)
 
     def _settle(
         self,
@@ -184,6 +195,7 @@ class SecondOpinions:
         column: str,
         present: LabelNow,
         annotator: str,
+        key: str | None,
     ) -> None:
         """Append a label event where the rule names another label than the present one."""
         if is_decided(present, self.store.first_seq(connection, graph_id, present.node, column)):
@@ -196,6 +208,7 @@ class SecondOpinions:
             *(connection, graph_id, column, [present.node], [label_text(None, stands)]),
             origin=present.origin,
             annotator=annotator,
+            key=key,
             by_majority=True,
         )
         request_auto_solve(connection, graph_id, [column])

@@ -20,9 +20,19 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, upd
 
 from peewit.service.catalog import find_graph, lock_graph
 from peewit.service.database.engine import Database
-from peewit.service.database.present_labels import column_names, count_to_two, is_present
+from peewit.service.database.present_labels import (
+    column_names,
+    count_to_two,
+    is_present,
+    labels_now,
+)
 from peewit.service.database.tables import graphs, label_events
-from peewit.service.labels.event_rows import give_back_labeled, insert_events, withdraw_opinions
+from peewit.service.labels.event_rows import (
+    give_back_labeled,
+    insert_events,
+    mark_superseded,
+    withdraw_opinions,
+)
 from peewit.service.tables.uploads import LabelValue
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arrays import BoolArray
@@ -37,7 +47,7 @@ MAX_LISTED: Final = 1000
 """Most refused nodes that a receipt lists."""
 
 _INT64: Final = 2**63
-_NODES_PER_QUERY: Final = 10_000  # SQLite takes 32,766 parameters
+_SHOWN: Final = ("node", "label", "origin", "annotator", "key", "seq")
 
 
 class BadLabels(BadTable):
@@ -75,6 +85,7 @@ class CurrentLabels:
     labels: list[LabelValue]  # (n_labeled,) as they were given
     origins: pa.StringArray  # (n_labeled,) each a `LabelOrigin`
     annotators: pa.StringArray  # (n_labeled,) null where unknown
+    keys: pa.StringArray  # (n_labeled,) names of the keys that gave them, null without one
     labels_seq: int
 
 
@@ -88,6 +99,7 @@ class LabelEvent:
     at: datetime  # by the database's clock, in UTC
     origin: LabelOrigin
     annotator: str | None  # who gave or removed it; None where unknown
+    key: str | None  # name of the key that signed so; None without one
     by_majority: bool  # set by `opinions.standing`, upon this annotator's answer
 
 
@@ -119,17 +131,18 @@ class LabelStore:
         column: str = "",
         origin: LabelOrigin | Sequence[LabelOrigin] = "given",
         annotator: str | Sequence[str | None] | None = None,
+        key: str | None = None,
         is_known: BoolArray | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
         """Store a label for each node; of a node named twice the later label counts.
 
-        ``origin`` and ``annotator`` hold for all labels or are given for each. ``is_known``
-        (n_nodes,) says which nodes the graph knows: unless it knows all, nothing is stored and the
-        receipt lists the others. Without it every node is taken. Raises `GraphNotFound`;
-        `BadLabels` unless nodes are strings of at most `MAX_NODE_BYTES`, and labels 64-bit
-        integers, finite numbers or strings of 1 to `MAX_LABEL_BYTES`; ValueError where lengths
-        differ.
+        ``origin`` and ``annotator`` hold for all labels or are given for each; ``key`` is the name
+        of the caller's. ``is_known`` (n_nodes,) says which nodes the graph knows: unless it knows
+        all, nothing is stored and the receipt lists the others. Without it every node is taken.
+        Raises `GraphNotFound`; `BadLabels` unless nodes are strings of at most `MAX_NODE_BYTES`,
+        and labels 64-bit integers, finite numbers or strings of 1 to `MAX_LABEL_BYTES`; ValueError
+        where lengths differ.
         """
         if len(nodes) != len(labels):
             raise ValueError(
@@ -147,7 +160,10 @@ class LabelStore:
                     n_refused=len(unknown),
                 )
             return append_events(
-                joined, graph_id, column, nodes, values, origin=origin, annotator=annotator
+                *(joined, graph_id, column, nodes, values),
+                origin=origin,
+                annotator=annotator,
+                key=key,
             )
 
     def delete(
@@ -157,6 +173,7 @@ class LabelStore:
         *,
         column: str = "",
         annotator: str | None = None,
+        key: str | None = None,
         connection: Connection | None = None,
     ) -> LabelReceipt:
         """Remove the labels of some nodes; nodes without a label are skipped.
@@ -166,14 +183,14 @@ class LabelStore:
         wanted = list(dict.fromkeys(_check_nodes(nodes).to_pylist()))
         with self._database.joined(connection) as joined:
             lock_graph(joined, graph_id)
-            labeled: list[str] = []
-            for start in range(0, len(wanted), _NODES_PER_QUERY):
-                some = label_events.c.node.in_(wanted[start : start + _NODES_PER_QUERY])
-                labeled += joined.execute(_latest(graph_id, column, some)).scalars()
+            present = {row.node for row in labels_now(joined, graph_id, column, wanted)}
+            labeled = [node for node in wanted if node in present]
             if not labeled:
                 _require_column(joined, find_graph(joined, graph_id), column)
             return append_events(
-                joined, graph_id, column, labeled, [None] * len(labeled), annotator=annotator
+                *(joined, graph_id, column, labeled, [None] * len(labeled)),
+                annotator=annotator,
+                key=key,
             )
 
     def change(
@@ -191,11 +208,8 @@ class LabelStore:
         """
         lock_graph(connection, graph_id)
         nodes = list(labels)
-        present: dict[str, str] = {}
-        for start in range(0, len(nodes), _NODES_PER_QUERY):
-            some = label_events.c.node.in_(nodes[start : start + _NODES_PER_QUERY])
-            rows = connection.execute(_latest(graph_id, column, some))
-            present |= {row.node: row.label for row in rows}
+        rows = labels_now(connection, graph_id, column, nodes)
+        present = {row.node: row.label for row in rows}
         changed = [node for node in nodes if labels[node] != present.get(node)]
         texts = [labels[each] for each in changed]
         return append_events(connection, graph_id, column, changed, texts, origin=origin)
@@ -211,7 +225,7 @@ class LabelStore:
             _require_column(connection, find_graph(connection, graph_id), column)
 
     def described_columns(self, graph_id: str) -> list[LabelColumn]:
-        """The columns that ever had labels, by name; reads all labels."""
+        """The columns that ever had labels, by name."""
         counts = {name: self.class_counts(graph_id, column=name) for name in self.columns(graph_id)}
         return [
             LabelColumn(name=name, n_labeled=sum(each.values()), n_labels=len(each))
@@ -225,11 +239,13 @@ class LabelStore:
 
         Raises `GraphNotFound`, and `LabelColumnNotFound` for a named column that never had a label.
         """
-        rules = [] if upto_seq is None else [label_events.c.seq <= upto_seq]
         with self._database.read() as connection:
             graph = find_graph(connection, graph_id)
             labels_seq = graph.labels_seq
-            rows = connection.execute(_latest(graph_id, column, *rules)).all()
+            if upto_seq is None or upto_seq >= labels_seq:
+                rows = connection.execute(_present(graph_id, column)).all()
+            else:
+                rows = connection.execute(_as_of(graph_id, column, upto_seq)).all()
             if not rows:
                 _require_column(connection, graph, column)
         values: dict[str, LabelValue] = {}
@@ -241,6 +257,7 @@ class LabelStore:
             labels=[values[row.label] for row in rows],
             origins=pa.array([row.origin for row in rows], pa.string()),
             annotators=pa.array([row.annotator for row in rows], pa.string()),
+            keys=pa.array([row.key for row in rows], pa.string()),
             labels_seq=labels_seq if upto_seq is None else min(upto_seq, labels_seq),
         )
 
@@ -285,11 +302,8 @@ class LabelStore:
 
         Reads the labels of all nodes; those of the nodes ``besides`` do not count.
         """
-        latest = _latest(graph_id, column).subquery()
-        begins_as_text = latest.c.label.startswith('"')
-        statement = select(latest.c.node, latest.c.label).where(
-            ~begins_as_text if is_text else begins_as_text
-        )
+        begins_as_text = label_events.c.label.startswith('"')
+        statement = _present(graph_id, column, ~begins_as_text if is_text else begins_as_text)
         for row in connection.execute(statement):
             if row.node not in besides:
                 return row.node, json.loads(row.label)
@@ -299,13 +313,9 @@ class LabelStore:
         self, graph_id: str, nodes: Sequence[str], *, column: str = ""
     ) -> dict[str, LabelValue]:
         """The labels of those of some nodes that have one, by node."""
-        found: dict[str, LabelValue] = {}
         with self._database.read() as connection:
-            for start in range(0, len(nodes), _NODES_PER_QUERY):
-                some = label_events.c.node.in_(nodes[start : start + _NODES_PER_QUERY])
-                rows = connection.execute(_latest(graph_id, column, some))
-                found |= {row.node: json.loads(row.label) for row in rows}
-        return found
+            rows = labels_now(connection, graph_id, column, nodes)
+            return {row.node: json.loads(row.label) for row in rows}
 
     def page(
         self,
@@ -354,6 +364,7 @@ class LabelStore:
                 events.created_at,
                 events.origin,
                 events.annotator,
+                events.key,
                 events.by_majority,
             )
             .where(*rules)
@@ -369,6 +380,7 @@ class LabelStore:
                     at=row.created_at,
                     origin=row.origin,
                     annotator=row.annotator,
+                    key=row.key,
                     by_majority=row.by_majority,
                 )
                 for row in connection.execute(statement)
@@ -381,11 +393,12 @@ class LabelStore:
 
     def class_counts(self, graph_id: str, *, column: str = "") -> dict[LabelValue, int]:
         """Number of nodes of each label, most frequent first."""
-        latest = _latest(graph_id, column).order_by(None).subquery()
-        n_nodes = func.count().label("n_nodes")
-        statement = select(latest.c.label, n_nodes).group_by(latest.c.label)
+        label, n_nodes = label_events.c.label, func.count().label("n_nodes")
+        statement = select(label, n_nodes).where(*_of_column(graph_id, column), is_present())
         with self._database.read() as connection:
-            rows = connection.execute(statement.order_by(n_nodes.desc(), latest.c.label)).all()
+            rows = connection.execute(
+                statement.group_by(label).order_by(n_nodes.desc(), label)
+            ).all()
         counts: dict[LabelValue, int] = {}
         for row in rows:  # 3 and 3.0 are one number
             label = json.loads(row.label)
@@ -410,8 +423,15 @@ def _of_column(graph_id: str, column: str) -> tuple[ColumnElement[bool], ...]:
     return events.graph_id == graph_id, events.column_name == column
 
 
-def _latest(graph_id: str, column: str, *rules: ColumnElement[bool]) -> Select[Any]:
-    """The last event of each node among those that obey some rules, unless it is a removal.
+def _present(graph_id: str, column: str, *rules: ColumnElement[bool]) -> Select[Any]:
+    """The label events that hold now and obey some rules."""
+    of_column = *_of_column(graph_id, column), is_present()
+    columns = [label_events.c[name] for name in _SHOWN]
+    return select(*columns).where(*of_column, *rules).order_by(label_events.c.seq)
+
+
+def _as_of(graph_id: str, column: str, upto_seq: int) -> Select[Any]:
+    """The last event of each node up to one, unless it is a removal.
 
     A window, since both planners read it in one pass over the index; joins with the maxima and "no
     later event" each took quadratic time on one of them.
@@ -419,16 +439,13 @@ def _latest(graph_id: str, column: str, *rules: ColumnElement[bool]) -> Select[A
     events = label_events.c
     age = func.row_number().over(partition_by=events.node, order_by=events.seq.desc())
     ranked = (
-        select(
-            *(events.node, events.label, events.origin, events.annotator, events.seq),
-            age.label("age"),
-        )
-        .where(*_of_column(graph_id, column), *rules)
+        select(*(events[name] for name in _SHOWN), age.label("age"))
+        .where(*_of_column(graph_id, column), events.seq <= upto_seq)
         .subquery()
         .c
     )
     return (
-        select(ranked.node, ranked.label, ranked.origin, ranked.annotator, ranked.seq)
+        select(*(ranked[name] for name in _SHOWN))
         .where(ranked.age == 1, ranked.label.is_not(None))
         .order_by(ranked.seq)
     )
@@ -457,6 +474,7 @@ def append_events(
     *,
     origin: LabelOrigin | Sequence[LabelOrigin] = "given",
     annotator: str | Sequence[str | None] | None = None,
+    key: str | None = None,
     by_majority: bool = False,
 ) -> LabelReceipt:
     """Number label events and store them; the lock of the graph's row orders numbers by commit.
@@ -482,8 +500,10 @@ def append_events(
         column=column,
         origin=origin,
         annotator=annotator,
+        key=key,
         by_majority=by_majority,
     )
+    mark_superseded(connection, graph_id, column, nodes, first=first)
     give_back_labeled(connection, graph_id, column, first=first)
     if any(label is None for label in labels):
         withdraw_opinions(connection, graph_id, column, first=first)

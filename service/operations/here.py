@@ -26,6 +26,7 @@ class Here:
     owner: str | None = None  # noted with what they make
     only: str | None = None  # the owner whose things they see; None where they see all
     annotator: str | None = None  # who gives the labels of a call that names nobody
+    key: str | None = None  # name of their key
     door: str = "command"  # what a page reserves no program of the same key holds
     require: Callable[[Scope], None] = _allowed  # refuses what their key must allow, and does not
     note: Callable[[str], None] = _nobody_reads  # tells a person what an answer has no field for

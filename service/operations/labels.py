@@ -41,6 +41,7 @@ class GivenLabelIn(LabelIn):
 
     origin: LabelOrigin | None = None
     annotator: str | None = None
+    key: Any = None  # as exports have it; the key of a label is the caller's
 
 
 class LabelColumnsIn(Body):
@@ -175,6 +176,7 @@ def put_labels(
         unknown=unknown,
         origin=origin or ("imported" if labels.is_table else "given"),
         annotator=here.given_by(annotator),
+        key=here.key,
     )
     return answer_of(LabelsOut, receipt)
 
@@ -185,7 +187,8 @@ def put_labels(
     raises=(LabelColumnNotFound,),
     client="labels",
     rows="Columns `node` and `label`, or that of `label_column`, ready to be put again, `origin`, "
-    "where each label comes from, and `annotator`, who has given it.",
+    "where each label comes from, `annotator`, who has given it, and `key`, the name of the key "
+    "that signed so.",
 )
 def get_labels(here: Here, graph: GraphRecord, label_column: LabelColumn = None) -> Rows:
     """The present label of every labeled node."""
@@ -218,14 +221,14 @@ def delete_labels(
     """Take labels back; `accepted` counts the nodes that had one."""
     ids = [node_id(each, graph.settings.node_ids) for each in nodes]
     receipt = here.home.labeling.delete(
-        graph, ids, column=label_column or "", annotator=here.annotator
+        graph, ids, column=label_column or "", annotator=here.annotator, key=here.key
     )
     return answer_of(LabelsOut, receipt)
 
 
 @operation("GET /labels:columns", "read", client="label_columns", items="label_columns")
 def list_label_columns(here: Here, graph: GraphRecord) -> LabelColumnList:
-    """The columns in which labels were given, with how many nodes have one; reads all labels."""
+    """The columns in which labels were given, with how many nodes have one."""
     found = here.home.labels.described_columns(graph.id)
     return LabelColumnList(label_columns=[answer_of(ColumnOfLabels, each) for each in found])
 
@@ -234,8 +237,8 @@ def list_label_columns(here: Here, graph: GraphRecord) -> LabelColumnList:
     "GET /opinions",
     "read",
     client="opinions",
-    rows="Columns `node`, `annotator`, `label` (as JSON), `at` and `withdrawn_at`, of nodes that "
-    "several people have labeled.",
+    rows="Columns `node`, `annotator`, `key`, `label` (as JSON), `at` and `withdrawn_at`, of nodes "
+    "that several people have labeled.",
 )
 def get_opinions(
     here: Here,

@@ -163,7 +163,11 @@ def put_opinions(
     rows = [each.model_dump() for each in opinions]
     labels = json_labels(rows, graph.settings.node_ids, LabelColumns(words=AS_SAID))[""]
     receipt = here.home.second_opinions.answer(
-        graph, labels, annotator=here.given_by(annotator), column=label_column or ""
+        graph,
+        labels,
+        annotator=here.given_by(annotator),
+        key=here.key,
+        column=label_column or "",
     )
     return answer_of(LabelReceipt, receipt)
 
@@ -181,6 +185,7 @@ def take_opinion_back(
         graph,
         node_id(node, graph.settings.node_ids),
         annotator=here.given_by(annotator),
+        key=here.key,
         column=label_column or "",
     )
     return answer_of(LabelReceipt, receipt)
@@ -257,6 +262,7 @@ def decide_label(
         node_id(node, graph.settings.node_ids, name="node"),
         label,
         annotator=here.given_by(annotator),
+        key=here.key,
         column=column,
     )
     return answer_of(LabelReceipt, receipt)

@@ -28,6 +28,7 @@ class OpinionOfNode:
     """What one person has said of a node."""
 
     annotator: str | None = described("Null where nobody is known.")
+    key: str | None = described("Name of the key that signed so; null without one.")
     label: Label
     at: datetime
 

@@ -98,6 +98,13 @@ class Home:
         assert process.returncode == exit_code, err
         return out
 
+    def said(self, *arguments: object) -> tuple[int, str]:
+        """Exit code of ``peewit <arguments>``, and what it printed on stdout and stderr."""
+        command = [*self.program, *map(str, arguments)]
+        process = self._start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        out, _ = process.communicate(timeout=RUN_SECONDS)
+        return process.returncode, out
+
     def json(self, *arguments: object) -> Any:
         """What ``peewit <arguments> --json`` printed."""
         return json.loads(self.run(*arguments, "--json"))

@@ -142,7 +142,7 @@ def test_acknowledged_label_outlives_a_killed_api(lasting_server: Server) -> Non
     eventually(lambda: is_gone(api.pid))
     eventually(server.is_ready)
     (kept,) = server.client.labels("g").to_pylist()
-    assert kept == {"node": "a", "label": "x", "origin": "given", "annotator": None}
+    assert kept == {"node": "a", "label": "x", "origin": "given", "annotator": None, "key": None}
     eventually(lambda: server.client.graph("g").edges_seen == 1)
 
 

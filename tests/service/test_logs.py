@@ -72,6 +72,18 @@ def test_an_exception_is_part_of_its_line() -> None:
     assert "hunter2" not in text  # no values of variables
 
 
+def test_tracebacks_for_people_move_no_cursor() -> None:
+    body = (
+        "try:\n"
+        "    raise ValueError('bad \\x1b[2J\\x9bthing')\n"
+        "except ValueError:\n"
+        "    log.exception('ours')"
+    )
+    text = logged(body, "console")
+    assert r"ValueError: bad \x1b[2J\x9bthing" in text
+    assert "Traceback" in text.splitlines()[1]
+
+
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_no_value_begins_a_new_line(log_format: str) -> None:
     body = (

@@ -22,6 +22,7 @@ from peewit.service.cli.session import (
     command_group,
     open_home,
     print_json,
+    printable,
 )
 from peewit.service.graphs.ingest_history import IngestHistory, IngestPoint, edges_per_second
 from peewit.service.graphs.notes import kept_text
@@ -86,7 +87,7 @@ def view(home: Home, graph: GraphRecord) -> RenderableType:
     for file in faults:
         place = file.path.rsplit("/", 1)[-1]
         fault = fault_text(file.reason, file.row, file.value)
-        pieces.append(Text(f"quarantined {place}: {fault}", style="red"))
+        pieces.append(Text(printable(f"quarantined {place}: {fault}"), style="red"))
     pieces.append(_jobs(jobs, moment))
     return Group(*pieces)
 
@@ -162,7 +163,7 @@ def _jobs(jobs: Sequence[Job], moment: datetime) -> RenderableType:
             job.short_id,
             f"{job.kind} {job.model or ''}".strip(),
             Text(job.status, style=_COLOURS.get(job.status, "")),
-            _progress(job) if is_running else Text(job.error or "", style="red"),
+            _progress(job) if is_running else Text(printable(job.error or ""), style="red"),
             _time_left(job, moment) if is_running else "",
             _took(job, moment),
         )

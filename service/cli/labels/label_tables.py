@@ -199,16 +199,17 @@ def list_labels(
     n_labels: Annotated[int, typer.Option("-n", min=1, help="Most nodes.")] = 50,
     json: AsJson = False,
 ) -> None:
-    """List labeled nodes, their labels, where these come from and who gave them, by their ids."""
+    """List labeled nodes, their labels, where these come from and who gave them, by their ids.
+
+    Beside a person's name stands that of the key with which they signed.
+    """
     with open_home() as home:
         store, graph = home.labels, home.graph(name)
         current = store.current(graph.id, column=label_column or "")
-    names = ("node", "label", "origin", "annotator")
-    columns = (current.nodes, current.origins, current.annotators)
-    nodes, origins, annotators = (each.to_pylist() for each in columns)
-    found = sorted(
-        zip(nodes, current.labels, origins, annotators, strict=True), key=lambda each: each[0]
-    )
+    names = ("node", "label", "origin", "annotator", "key")
+    givers = (current.origins, current.annotators, current.keys)
+    nodes, *said = (each.to_pylist() for each in (current.nodes, *givers))
+    found = sorted(zip(nodes, current.labels, *said, strict=True), key=lambda each: each[0])
     wanted = [
         each for each in found if label in {None, str(each[1])} and annotator in {None, each[3]}
     ]

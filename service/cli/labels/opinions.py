@@ -17,7 +17,12 @@ from peewit.service.cli.session import (
 from peewit.service.labels.annotators import annotator_name
 from peewit.service.operations.opinions import decide_label, get_agreement, list_disagreements
 from peewit.service.wire.labels import LabelReceipt
-from peewit.service.wire.opinions import AgreementFigure, DisagreementList, LabelAgreement
+from peewit.service.wire.opinions import (
+    AgreementFigure,
+    DisagreementList,
+    LabelAgreement,
+    OpinionOfNode,
+)
 
 app = command_group()
 
@@ -58,7 +63,7 @@ def show_disagreements(found: DisagreementList, *, name: str, **_: object) -> No
             (
                 each.node,
                 str(each.label),
-                ", ".join(f"{said.annotator or '-'}: {said.label}" for said in each.opinions),
+                ", ".join(f"{_signed(said)}: {said.label}" for said in each.opinions),
             )
             for each in found.disagreements
         ),
@@ -94,6 +99,12 @@ def rename_annotator(
     with open_home() as home:
         n_changed = home.opinions.rename(home.graph(name).id, present, new)
     tell(f"changed {n_changed:,} rows", {"n_changed": n_changed}, as_json=json)
+
+
+def _signed(said: OpinionOfNode) -> str:
+    """Who said something, and with which key where they call themselves otherwise."""
+    who = said.annotator or "-"
+    return who if said.key in {None, said.annotator} else f"{who} (key {said.key})"
 
 
 def _shown(figure: AgreementFigure, *, percent: bool = False) -> str:

@@ -52,7 +52,7 @@ def demo(
 
     def tell(line: str) -> None:
         progress.clear()
-        (say if json else typer.echo)(line)
+        (say if json else echo)(line)
 
     with progress, told_of_compilations(progress):
         result = run_demo(settings, tell)

@@ -25,7 +25,8 @@ def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
     -------
     pyarrow.Table
         Columns `node` and `label`, or that of `label_column`, ready to be put again, `origin`,
-        where each label comes from, and `annotator`, who has given it.
+        where each label comes from, `annotator`, who has given it, and `key`, the name of the
+        key that signed so.
 
     Raises
     ------
@@ -36,7 +37,7 @@ def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
 
 
 def label_columns(graph: str) -> Call[list[LabelColumn]]:
-    """The columns in which labels were given, with how many nodes have one; reads all labels."""
+    """The columns in which labels were given, with how many nodes have one."""
     request = Request(
         method="GET", path=path("graphs", graph, "labels", verb="columns"), is_repeatable=True
     )
@@ -60,8 +61,8 @@ def opinions(
     Returns
     -------
     pyarrow.Table
-        Columns `node`, `annotator`, `label` (as JSON), `at` and `withdrawn_at`, of nodes that
-        several people have labeled.
+        Columns `node`, `annotator`, `key`, `label` (as JSON), `at` and `withdrawn_at`, of nodes
+        that several people have labeled.
     """
     request = get("graphs", graph, "opinions", withdrawn=withdrawn, label_column=label_column)
     return (yield from table_of(request))[0]

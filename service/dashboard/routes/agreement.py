@@ -52,6 +52,7 @@ async def decide(
             node_id(form.get("node", ""), graph.settings.node_ids),
             home.labels.typed(graph.id, form.get("label", ""), column=column),
             annotator=caller.annotator,
+            key=caller.key_name,
             column=column,
         )
 

@@ -239,9 +239,9 @@ async def add_place(
 
 async def received(request: Request, graph: GraphRecord, holds: Holds, name: str) -> Upload:
     """The file of a request: its body under a name, or a form field where no script runs."""
-    uploads = uploads_of(request)
+    uploads, owner = uploads_of(request), request.state.caller.name
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return await uploads.receive(graph.id, holds, name, request.stream())
+        return await uploads.receive(graph.id, holds, name, request.stream(), owner=owner)
     async with request.form(max_files=1, max_fields=10) as form:
         file = form.get("file")
         if not isinstance(file, UploadFile):
@@ -251,7 +251,7 @@ async def received(request: Request, graph: GraphRecord, holds: Holds, name: str
             while chunk := await file.read(_CHUNK_BYTES):
                 yield chunk
 
-        return await uploads.receive(graph.id, holds, file.filename or "", chunks())
+        return await uploads.receive(graph.id, holds, file.filename or "", chunks(), owner=owner)
 
 
 def sent_to(request: Request, path: str) -> Response:
@@ -275,7 +275,8 @@ def uploads_of(request: Request) -> Uploads:
 
 
 def _upload(request: Request, graph: GraphRecord, upload_id: str) -> Upload:
-    return uploads_of(request).get(graph.id, "edges", upload_id)
+    owner = request.state.caller.name
+    return uploads_of(request).get(graph.id, "edges", upload_id, owner=owner)
 
 
 def _to_columns(address: str, chosen: EdgeChoice) -> Response:

@@ -103,9 +103,8 @@ async def take_labels(
     # first: a disk without room for it has none for the labels
     await run_in_threadpool(uploads_of(request).remember, graph.id, "labels", chosen.named)
     async with home.label_tables, home.decoding.held(await decoding_of(upload, home)):
-        receipt = await run_in_threadpool(
-            take, upload, graph, home, chosen, origin=origin, annotator=caller.annotator
-        )
+        who = {"annotator": caller.annotator, "key": caller.key_name}
+        receipt = await run_in_threadpool(take, upload, graph, home, chosen, origin=origin, **who)
     query = {"put": str(receipt.accepted)}
     if receipt.left_out:
         query["left_out"] = str(sum(receipt.left_out.values()))
@@ -122,7 +121,8 @@ def remove_labels_file(request: Request, graph: GraphHere, upload_id: str) -> Re
 
 
 def _upload(request: Request, graph: GraphRecord, upload_id: str) -> Upload:
-    return uploads_of(request).get(graph.id, "labels", upload_id)
+    owner = request.state.caller.name
+    return uploads_of(request).get(graph.id, "labels", upload_id, owner=owner)
 
 
 def _address(graph: GraphRecord, upload: Upload) -> str:

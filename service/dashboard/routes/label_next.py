@@ -100,6 +100,7 @@ async def label_one(
     column = form.get("label_column", "")
     origin = origin_in(form.get("origin", "suggested"))
     skipped = _nodes_in(form.get("skipped", "[]"))
+    who, key = caller.annotator, caller.key_name
 
     def take() -> Response:
         node = node_id(name, graph.settings.node_ids)
@@ -109,9 +110,7 @@ async def label_one(
         is_second = bool(form.get("second"))
         if form.get("undo"):
             if is_second:
-                home.second_opinions.take_back(
-                    graph, node, annotator=caller.annotator, column=column
-                )
+                home.second_opinions.take_back(graph, node, annotator=who, key=key, column=column)
             else:
                 _take_back(graph, home, node, label, last, form, caller)
             question = Question(name, origin, is_second)
@@ -127,14 +126,15 @@ async def label_one(
                     graph,
                     {column: as_table},
                     origin=origin,
-                    annotator=caller.annotator,
+                    annotator=who,
+                    key=key,
                     after_seq=events[0].seq if events else 0,
                 )
                 before = last if last is not None and last.label != value else None
             except LabeledMeanwhile:
                 is_second = True
         if is_second:
-            home.second_opinions.answer(graph, as_table, annotator=caller.annotator, column=column)
+            home.second_opinions.answer(graph, as_table, annotator=who, key=key, column=column)
         done = {
             "node": name,
             "label": value,
@@ -223,15 +223,15 @@ def _take_back(
     caller: Caller,
 ) -> None:
     """Give a node back the label that it had before, or none."""
-    column = form.get("label_column", "")
+    column, who, key = form.get("label_column", ""), caller.annotator, caller.key_name
     _require_same(last, str(node), label)
     if before := form.get("before", ""):
         value = home.labels.typed(graph.id, before, column=column)
         of_columns = {column: UploadedLabels(nodes=[node], labels=[value])}
         origin = origin_in(form.get("origin_before", "given"))
-        home.labeling.put(graph, of_columns, origin=origin, annotator=caller.annotator)
+        home.labeling.put(graph, of_columns, origin=origin, annotator=who, key=key)
     else:
-        home.labeling.delete(graph, [node], column=column, annotator=caller.annotator)
+        home.labeling.delete(graph, [node], column=column, annotator=who, key=key)
 
 
 def _require_same(present: LabelEvent | None, node: str, label: str) -> None:

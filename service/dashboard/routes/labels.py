@@ -173,6 +173,7 @@ async def remove_one(
         [node],
         column=form.get("label_column", ""),
         annotator=caller.annotator,
+        key=caller.key_name,
     )
     await run_in_threadpool(delete)
     return back_to(f"/graphs/{graph.settings.name}/{form.get('back') or 'labels'}")
@@ -192,6 +193,7 @@ def _put(graph: GraphRecord, home: ServedHome, caller: Caller, form: Mapping[str
         unknown="keep" if form.get("unknown") == "keep" else "refuse",
         origin=origin_in(form.get("origin", "given")),
         annotator=caller.annotator,
+        key=caller.key_name,
     )
 
 

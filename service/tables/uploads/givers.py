@@ -15,6 +15,9 @@ ANNOTATOR: Final = "annotator"
 GIVER_COLUMNS: Final = (ORIGIN, ANNOTATOR)
 """Names of the columns."""
 
+KEY: Final = "key"
+"""A column of exports that is not read: the key of a label is that of whoever puts it."""
+
 _TEXT: Final = (pa.string(), pa.large_string(), pa.string_view())
 
 

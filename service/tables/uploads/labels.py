@@ -12,7 +12,13 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
-from peewit.service.tables.uploads.givers import GIVER_COLUMNS, Giver, giver_columns, read_givers
+from peewit.service.tables.uploads.givers import (
+    GIVER_COLUMNS,
+    KEY,
+    Giver,
+    giver_columns,
+    read_givers,
+)
 from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_labels, values_of
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
 from peewit.service.tables.uploads.label_words import SEVERAL, LabelWords
@@ -113,8 +119,8 @@ def json_labels(
     columns.require_names()
     known = {*columns.all, *columns.beside}
     for row, each in enumerate(rows):
-        if isinstance(each, dict) and not each.keys() <= known | set(GIVER_COLUMNS):
-            name = next(name for name in each if name not in known)
+        if isinstance(each, dict) and not each.keys() <= known | {*GIVER_COLUMNS, KEY}:
+            name = next(name for name in each if name not in known | {KEY})
             rule = f"a row must have {', '.join(sorted(known))} alone"
             raise BadUpload(rule, argument=excerpt(name), row=row, value=name)
     cells = _cells([json_label_batch(rows, columns)], columns, None)

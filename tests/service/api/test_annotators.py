@@ -127,6 +127,39 @@ def test_second_opinions_are_blind_and_tell_how_far_people_agree(
     assert ann.disagreements("g").n_disagreements == 0
 
 
+def test_the_key_stands_beside_whatever_name_signs(
+    served: Api, people: tuple[Client, Client], keys: dict[str, str]
+) -> None:
+    ann, bob = people
+    bob.put_labels("g", {"n5": "left", "n6": "left"}, annotator="ann")
+    ann.put_opinions("g", {"n5": "right"}, annotator="cleo")
+    said = ann.opinions("g").to_pylist()
+    assert [(row["annotator"], row["key"]) for row in said] == [("ann", "bob"), ("cleo", "ann")]
+    (open_question,) = ann.disagreements("g").disagreements
+    assert [each.key for each in open_question.opinions] == ["bob", "ann"]
+    exported = ann.labels("g")
+    rows = {row["node"]: row for row in exported.to_pylist()}
+    assert (rows["n6"]["annotator"], rows["n6"]["key"]) == ("ann", "bob")
+    assert (rows["n3"]["annotator"], rows["n3"]["key"]) == (None, None)
+    ann.put_labels("g", exported)  # what was exported is put by whoever puts it
+    as_rows, header = {"labels": [rows["n6"]]}, {"Authorization": f"Bearer {keys['bob']}"}
+    served.call("PUT", "/graphs/g/labels", 200, json=as_rows, headers=header)
+    rows = {row["node"]: row for row in ann.labels("g").to_pylist()}
+    assert [rows[node]["annotator"] for node in ("n5", "n6")] == ["ann", "ann"]
+    assert [rows[node]["key"] for node in ("n5", "n6")] == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("name", ["x" * 150, "a\x1b[2Jb"])
+def test_names_of_keys_that_nobody_could_have_are_exported_too(served: Api, name: str) -> None:
+    key = served.home.keys.create(name, SCOPES)
+    with Client(str(served.client.base_url), api_key=key) as client:
+        client.put_labels("g", {"n5": "left"})
+        exported = client.labels("g")
+        client.put_labels("g", exported)
+        row = next(each for each in client.labels("g").to_pylist() if each["node"] == "n5")
+    assert (row["annotator"], row["key"]) == (key.partition(".")[0], name)
+
+
 def test_what_cannot_be_asked_or_said_is_refused(
     served: Api, people: tuple[Client, Client], keys: dict[str, str]
 ) -> None:

@@ -49,7 +49,7 @@ def test_labels_of_any_format_are_stored(graph: Api, media_type: str) -> None:
     assert graph.call("GET", "/graphs/g", 200).json()["labels_seq"] == 2
     found = graph.call("GET", "/graphs/g/labels?format=ndjson", 200)
     origin = "given" if media_type == "application/json" else "imported"
-    told = {"origin": origin, "annotator": None}
+    told = {"origin": origin, "annotator": None, "key": None}
     sent = [json.loads(line) | told for line in CONTENT[NDJSON].splitlines()]
     assert [json.loads(line) for line in found.text.splitlines()] == sent
     assert found.headers["peewit-labels-seq"] == "2"
@@ -239,7 +239,7 @@ def test_the_latest_label_holds_and_can_be_taken_back(graph: Api) -> None:
     taken = graph.call("DELETE", "/graphs/g/labels?node=b&node=c", 200).json()
     assert (taken["accepted"], taken["labels_seq"]) == (1, 4)
     left = graph.call("GET", "/graphs/g/labels?format=csv", 200).text
-    assert left == '"node","label","origin","annotator"\n"a","z","given",\n'
+    assert left == '"node","label","origin","annotator","key"\n"a","z","given",,\n'
 
 
 @pytest.mark.parametrize("media_type", ["application/json", CSV])
@@ -293,8 +293,8 @@ def test_integer_nodes_may_come_as_strings(api: Api) -> None:
     assert api.put_labels({-5: "y"})["accepted"] == 1
     found = api.call("GET", "/graphs/g/labels?format=ndjson", 200).text
     assert [json.loads(line) for line in found.splitlines()] == [
-        {"node": str(large), "label": "x", "origin": "given", "annotator": None},
-        {"node": -5, "label": "y", "origin": "given", "annotator": None},
+        {"node": str(large), "label": "x", "origin": "given", "annotator": None, "key": None},
+        {"node": -5, "label": "y", "origin": "given", "annotator": None, "key": None},
     ]
     api.call("DELETE", f"/graphs/g/labels?node={large}", 200)
     assert api.problem("DELETE", "/graphs/g/labels?node=x", 422)["argument"] == "node"

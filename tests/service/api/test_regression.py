@@ -49,7 +49,7 @@ def test_numbers_of_every_format_are_stored_and_read_again(graph: Api) -> None:
         read = [json.loads(line) for line in found.content.splitlines()]
         put = [json.loads(line) for line in CONTENT[NDJSON].splitlines()]
         assert [
-            each | {"origin": row["origin"], "annotator": None}
+            each | {"origin": row["origin"], "annotator": None, "key": None}
             for each, row in zip(put, read, strict=True)
         ] == read
 

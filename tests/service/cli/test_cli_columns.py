@@ -76,9 +76,9 @@ def test_labels_keep_their_columns_and_come_out_as_they_went_in(
     assert peewit("labels", "put", "g", labels, *named).exit_code == 0
     out = peewit("labels", "export", "g").out
     assert out.splitlines() == [
-        '"account_id","is_fraud","origin","annotator"',
-        '"n1","true","imported",',
-        '"n3","false","imported",',
+        '"account_id","is_fraud","origin","annotator","key"',
+        '"n1","true","imported",,',
+        '"n3","false","imported",,',
     ]
     packed = tmp_path / "again.csv.gz"
     packed.write_bytes(gzip.compress(out.encode()))

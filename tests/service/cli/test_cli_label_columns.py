@@ -61,9 +61,9 @@ def test_columns_are_put_solved_judged_and_written(
     peewit("labels", "remove", "g", "n5", "--label-column", "size")
     exported = peewit("labels", "export", "g", "--label-column", "size").out.splitlines()
     assert exported == [
-        '"node","size","origin","annotator"',
-        '"n3",1,"imported",',
-        '"n33",2,"imported",',
+        '"node","size","origin","annotator","key"',
+        '"n3",1,"imported",,',
+        '"n33",2,"imported",,',
     ]
     one = peewit("solve", "g", "--model", "hfs", "--label-column", "size", "--json").json
     assert one["result"]["n_labels"] == 2

@@ -201,7 +201,7 @@ def test_labels_come_back_as_they_were_put(peewit: Peewit, tmp_path: Path, suffi
     assert peewit("labels", "export", "g", copy, "--json").json["n_labels"] == 2
     assert peewit("labels", "put", "g", copy, "--unknown", "keep").exit_code == 0
     assert peewit("labels", "export", "g").out.replace('"', "") == (
-        "node,label,origin,annotator\na,3,imported,\nb,4,imported,\n"
+        "node,label,origin,annotator,key\na,3,imported,,\nb,4,imported,,\n"
     )
 
 
@@ -221,7 +221,7 @@ def test_reader_that_stops_early_is_no_failure(peewit: Peewit, tmp_path: Path) -
     )
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
-        '"node","label","origin","annotator"\n',
+        '"node","label","origin","annotator","key"\n',
         "",
     )
 

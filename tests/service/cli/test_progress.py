@@ -119,9 +119,9 @@ def test_refused_files_are_named_with_the_reason(edges: Path) -> None:
     file = EdgeFile(path="bad.parquet", size=1, version="1")
     with IngestProgress(Console(file=out), []) as progress:
         progress(Quarantined(file=file, reason="[rule] broken", row=3, value="nan"))
-        progress(Duplicate(file=file, digest="d", original="first.parquet"))
+        progress(Duplicate(file=file, digest="d", original="first.parquet\x1b[31m"))
     assert "quarantined bad.parquet: [rule] broken, got nan in row 3" in out.getvalue()
-    assert "the same content as first.parquet" in out.getvalue()
+    assert r"the same content as first.parquet\x1b[31m" in out.getvalue()
 
 
 @pytest.mark.parametrize(

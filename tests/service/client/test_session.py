@@ -180,7 +180,7 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
         "g", {"n1": 0.5, "n2": 1, "n3": np.int64(7), "é\n": 2.0}, unknown="keep"
     )
     assert receipt.accepted == 4
-    nodes, values, origins, annotators = client.labels("g").to_pydict().values()
+    nodes, values, origins, annotators, _ = client.labels("g").to_pydict().values()
     assert set(annotators) == {None}
     assert dict(zip(nodes, values, strict=True)) == {"n1": 0.5, "n2": 1.0, "n3": 7.0, "é\n": 2.0}
     assert set(origins) == {"given"}
@@ -208,7 +208,7 @@ def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api)
     told = [(each.name, each.n_labeled) for each in client.label_columns("g")]
     assert told == [("hue", 2), ("size", 2)]
     columns = client.labels("g", label_column="size").column_names
-    assert columns == ["node", "size", "origin", "annotator"]
+    assert columns == ["node", "size", "origin", "annotator", "key"]
     with pytest.raises(ValueError, match="must be a mapping by column for each node"):
         client.put_labels("g", {"n3": "red"}, label_columns=["hue", "size"])
     with pytest.raises(NotFound, match="got 'nope'"):

@@ -106,6 +106,23 @@ def sign_in(api: Api, *scopes: Any, path: str = "/") -> None:
     assert answer.headers["location"] == path
 
 
+def test_a_file_is_found_by_the_key_that_sent_it(keyed: Api) -> None:
+    origin = str(keyed.client.base_url).rstrip("/")
+    for holds in ("edges", "labels"):
+        sign_in(keyed, "read", "ingest", "label")
+        sent = keyed.client.post(
+            f"/graphs/g/{holds}/files?name=t.csv",
+            content=b"src,dst\na,b\n",
+            headers={"Origin": origin, "Content-Type": CSV, **PIECE},
+        )
+        address = sent.json()["location"]
+        look(keyed, address)
+        sign_in(keyed, "read", "ingest", "label")
+        look(keyed, address, 404)
+        send(keyed, address, 404)
+        send(keyed, f"{address}/remove", 404)
+
+
 @pytest.mark.slow
 def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
     for path in PAGES:

@@ -77,10 +77,18 @@ def test_a_label_that_somebody_gave_meanwhile_is_not_overwritten(told: Annotated
 
 def test_who_is_renamed_holds_no_node_under_the_old_name(told: Annotated) -> None:
     reservations = Reservations(told.place.database)
-    told.put("Ann", "x")
+    told.labeling.put(
+        told.graph,
+        {"": UploadedLabels(nodes=["n"], labels=["x"])},
+        unknown="keep",
+        annotator="Ann",
+        key="Ann",
+    )
     reservations.reserve(told.graph.id, ["m"], holder="page k Ann", strategy="margin", seconds=60)
     told.store.rename(told.graph.id, "Ann", "A1")
     assert reservations.own(told.graph.id, "page k Ann") == []
+    (event,) = told.place.labels.history(told.graph.id)
+    assert (event.annotator, event.key) == ("A1", "A1")
 
 
 @given(st.lists(st.sampled_from("xyz"), max_size=12))

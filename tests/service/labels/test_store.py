@@ -1,5 +1,7 @@
 """Label events, on SQLite and on PostgreSQL."""
 
+import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
@@ -200,6 +202,26 @@ def test_classes_are_counted_by_their_present_nodes(store: LabelStore, graph_id:
     store.delete(graph_id, ["a"])
     assert store.class_counts(graph_id) == {"x": 3, "1": 1}
     assert sum(store.class_counts(graph_id).values()) == 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_present_labels_are_those_of_a_replay(store: LabelStore, graph_id: str, seed: int) -> None:
+    rng, replay = random.Random(seed), dict[str, str]()
+    for _ in range(30):
+        nodes = rng.choices("abcdefgh", k=rng.randint(1, 5))  # some of them twice
+        if rng.random() < 0.3:
+            store.delete(graph_id, nodes)
+            replay = {node: label for node, label in replay.items() if node not in nodes}
+        else:
+            labels = rng.choices("xyz", k=len(nodes))
+            store.put(graph_id, nodes, labels)
+            replay |= zip(nodes, labels, strict=True)
+        current = store.current(graph_id)
+        assert dict(zip(current.nodes.to_pylist(), current.labels, strict=True)) == replay
+        assert store.class_counts(graph_id) == Counter(replay.values())
+        assert store.of_nodes(graph_id, list("abcdefgh")) == replay
+        assert {each.node: each.label for each in store.page(graph_id)} == replay
+        assert store.count_to_two(graph_id) == min(2, len(set(replay.values())))
 
 
 def test_classes_are_counted_to_two_among_present_labels(store: LabelStore, graph_id: str) -> None:

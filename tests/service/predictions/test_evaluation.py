@@ -18,6 +18,7 @@ def labels_of(*nodes: str) -> CurrentLabels:
         labels=[1] * len(nodes),
         origins=pa.array(["given"] * len(nodes)),
         annotators=pa.nulls(len(nodes), pa.string()),
+        keys=pa.nulls(len(nodes), pa.string()),
         labels_seq=len(nodes),
     )
 
@@ -134,6 +135,7 @@ def test_figures_are_those_of_scikit_learn(seed: int) -> None:
         labels=["a", "b", "a"],
         origins=pa.array(["given"] * 3),
         annotators=pa.nulls(3, pa.string()),
+        keys=pa.nulls(3, pa.string()),
         labels_seq=3,
     )
     found = evaluate(predictions, truth_of(**truth), labels)

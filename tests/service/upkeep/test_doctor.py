@@ -461,7 +461,8 @@ def sqlite_file(place: Place) -> Path:
 def test_a_row_that_refers_to_nothing(place: Place) -> None:
     with sqlite3.connect(sqlite_file(place)) as connection:  # which asks for no foreign keys
         connection.execute(
-            "INSERT INTO label_events VALUES ('none', '', 1, 'n', 'x', '2026', 'given', NULL, 0)"
+            "INSERT INTO label_events (graph_id, column_name, seq, node, label, created_at) "
+            "VALUES ('none', '', 1, 'n', 'x', '2026')"
         )
     connection.close()
     assert "of label_events refers to none of graphs" in the_finding(place, "database").text
