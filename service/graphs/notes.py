@@ -1,6 +1,7 @@
 """Notes on the edges of a graph, to be known before its labels are trusted."""
 
 from shlex import quote
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +11,9 @@ from peewit.service.inbox.leaving.wishes import Wanted
 from peewit.service.wire.graphs import edges_text
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
 from peewit.streaming.snapshots.store import SnapshotMeta
+
+_UNSEEN: Final = r"^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$"
+"""White space and characters that show nothing, as a byte order mark, at either end."""
 
 
 def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
@@ -40,12 +44,21 @@ def graph_note(newest: SnapshotMeta | None, wanted: Wanted) -> str:
 
 
 def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
-    """That some new nodes are called as if they stood for a missing value; empty where none is."""
-    if graph.settings.node_ids == "string":
-        words = pa.array(sorted(DOUBTFUL_WORDS), ids.type)
-        found = ids.filter(pc.is_in(pc.utf8_lower(ids), value_set=words))
-    else:
-        found = ids.filter(pc.equal(ids, -1))
+    """What is odd about the ids of some new nodes: words for nothing, and what nobody sees.
+
+    Empty where nothing is.
+    """
+    if graph.settings.node_ids != "string":
+        return _missing_note(graph, ids.filter(pc.equal(ids, -1)))
+    words = pa.array(sorted(DOUBTFUL_WORDS), ids.type)
+    notes = [
+        _missing_note(graph, ids.filter(pc.is_in(pc.utf8_lower(ids), value_set=words))),
+        _unseen_note(ids),
+    ]
+    return "; ".join(filter(None, notes))
+
+
+def _missing_note(graph: GraphRecord, found: pa.ChunkedArray) -> str:
     names = [str(each) for each in found.to_pylist()]
     if not names:
         return ""
@@ -53,6 +66,22 @@ def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
     return (
         f"{', '.join(map(repr, names))} became a node; where it stands for a missing value, "
         f"`peewit erase {name} --node={quote(names[0])}` takes it out with its edges"
+    )
+
+
+def _unseen_note(ids: pa.ChunkedArray) -> str:
+    """That ids begin or end with what nobody sees, or are composed as others are not."""
+    is_plain = pc.and_(pc.string_is_ascii(ids), pc.equal(ids, pc.ascii_trim_whitespace(ids)))
+    odd = ids.filter(pc.invert(is_plain))
+    bare = pc.replace_substring_regex(pc.utf8_normalize(odd, "NFC"), _UNSEEN, "")
+    found = odd.filter(pc.not_equal(odd, bare))
+    if not len(found):
+        return ""
+    ids_are = "1 new id is" if len(found) == 1 else f"{len(found):,} new ids are"
+    return (
+        f"{ids_are} written with blanks or invisible characters around, or with accents as "
+        f"characters of their own, the first {found[0].as_py()!a}: without these it is "
+        "another node"
     )
 
 

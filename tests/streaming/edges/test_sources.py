@@ -421,7 +421,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
-    for content in (b"", b"src,dst\n1,2\n", b"PAR1" * 50):
+    for content in (b"", b"src,dst\n1,2\n", b"PAR1" + b"." * 200):
         (tmp_path / "a.parquet").write_bytes(content)
         with pytest.raises(BadEdges, match="is not a readable Parquet file"):
             staged(tmp_path / "a.parquet")
