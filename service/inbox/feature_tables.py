@@ -18,7 +18,13 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
 from peewit.streaming.edges.csv_tables import csv_header
 from peewit.streaming.edges.parts import content_faults
-from peewit.streaming.edges.table_formats import Format, format_of_file, open_table, unpacked
+from peewit.streaming.edges.table_formats import (
+    Format,
+    format_of_file,
+    open_table,
+    require_no_seam,
+    unpacked,
+)
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
@@ -110,6 +116,8 @@ def _file_blocks(
     table_format, compression = format_of_file(path.name)
     if table_format is Format.PARQUET and compression is None and node == NODE:
         settings = graph.settings
+        with path.open("rb") as file:
+            require_no_seam(file)
         yield from read_blocks(
             [path],
             node_kind=settings.node_ids,

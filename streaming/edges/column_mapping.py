@@ -83,7 +83,7 @@ class EdgeColumns:
             if code in (self.time_format or ""):
                 rule = f"must not have {code}, which is not read; %z reads offsets as +0200"
                 raise BadArgument("time_format", f"{rule}, got {self.time_format!r}")
-        names = [name for name in self if name != "weight"]
+        names = [name for name in self if name not in {"weight", NO_COLUMN}]
         if len({name.startswith("#") for name in names}) > 1:
             raise BadArgument(
                 "src",

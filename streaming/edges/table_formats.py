@@ -137,6 +137,14 @@ class Seams:
         self._tail = (self._tail + bytes(piece[max(0, n_bytes - 16) : n_bytes]))[-16:]
 
 
+def require_no_seam(file: BinaryIO) -> None:
+    """Look at the rest of a file as `Seams` do, and go back to where it stood."""
+    start, seams = file.tell(), Seams()
+    while piece := file.read(BYTES_PER_BATCH):
+        seams.look(piece, len(piece))
+    file.seek(start)
+
+
 def require_stream_end(rest: bytes) -> None:
     """Raise `BadUpload` where bytes follow the end of an Arrow stream, as of another one."""
     if rest:

@@ -25,7 +25,7 @@ from peewit.streaming.edges.table_formats import (
     BYTES_PER_BATCH,
     ROWS_PER_BATCH,
     Format,
-    Seams,
+    require_no_seam,
     require_stream_end,
 )
 
@@ -119,7 +119,7 @@ def _parquet_batches(
         require_at_most(survey.n_rows, limits.rows, ROWS)
         require_decodable(survey.decoded_bytes, survey.largest_page_bytes, limits)
         dictionaries = sorted(survey.dictionary_columns)
-    _require_no_seam(file)
+    require_no_seam(file)
     with named_faults("the body must be a Parquet file"):
         parquet = pa.parquet.ParquetFile(
             file, read_dictionary=dictionaries, coerce_int96_timestamp_unit="us"
@@ -132,13 +132,6 @@ def _parquet_batches(
     with named_faults("the Parquet file is damaged"):
         batches = parquet.iter_batches(batch_size=n_rows, columns=names)
         yield from batches
-
-
-def _require_no_seam(file: BinaryIO) -> None:
-    start, seams = file.tell(), Seams()
-    while piece := file.read(BYTES_PER_BATCH):
-        seams.look(piece, len(piece))
-    file.seek(start)
 
 
 def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
