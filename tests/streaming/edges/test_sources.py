@@ -61,7 +61,9 @@ def test_directories_give_their_parquet_files_and_nothing_unfinished(tmp_path: P
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "folder.parquet").mkdir()
     expected = ["a.PARQUET", "b.parquet", "deep/er/c.parquet"]
-    assert listed(EdgeFiles(tmp_path), tmp_path) == expected
+    source = EdgeFiles(tmp_path)
+    assert listed(source, tmp_path) == expected
+    assert source.unlike_tables == [str(tmp_path / "readme.txt")]
     assert listed(EdgeFiles(f"{tmp_path}/"), tmp_path) == expected
 
 

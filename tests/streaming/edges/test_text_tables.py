@@ -352,6 +352,12 @@ def test_the_directory_of_a_table_is_no_directory_of_files(
     of_table = tmp_path / where / sign
     of_table.parent.mkdir(parents=True)
     of_table.write_text("{}")
+    inside = tmp_path / where / "part=1" / "e.parquet"
+    inside.parent.mkdir(parents=True)
+    inside.write_bytes(b"")
+    for url in (inside, inside.parent, f"{inside.parent}/*", f"{tmp_path / where}/*.parquet"):
+        with pytest.raises(TableDirectory, match="rows that were removed"):
+            EdgeFiles(url).list()
     with pytest.raises(TableDirectory, match="rows that were removed"):
         EdgeFiles(tmp_path).list()
 
