@@ -29,7 +29,9 @@ _PREFERRED: Final = " ,|;\t"
 """Where several cut alike: names hold blanks and commas rather than tabs."""
 
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_ATTRIBUTES: Final = re.compile(r"\{'[^']*': ")
+_PRINTED: Final = re.compile(r"\{'[^']*': |\s*[(\[][^()\[\]]+,[^()\[\]]+[)\]]")
+"""Attributes as networkx writes them behind an edge, or a pair as Python prints it."""
+
 _LINES_LOOKED_AT: Final = 100
 _WHOLE: Final = r"^-?[0-9]+$"
 _LEAVE_OUT: Final = "take such lines out, or leave them out with max_bad_rows"
@@ -62,7 +64,7 @@ def layout_of(
     n_before, has_comments, named = 0, False, None
     while n_before < len(lines):
         line = lines[n_before].strip()
-        said = _SEPARATOR_LINE.fullmatch(line)
+        said = _SEPARATOR_LINE.fullmatch(lines[n_before])  # of a tab, too
         if said is not None:
             named = said[1].decode(errors="replace")
         elif line[:1] in {b"#", b"%"}:
@@ -85,10 +87,11 @@ def layout_of(
     looked_at = islice(lines, n_before, n_before + _LINES_LOOKED_AT)
     sample = [line.decode(errors="replace") for line in looked_at]
     has_header = not (wanted and wanted[0].startswith("#"))
-    if not has_header and _ATTRIBUTES.search(sample[0]):
+    printed = _PRINTED.search(sample[0])
+    if not has_header and printed and (printed[0].startswith("{") or not printed.start()):
         raise BadUpload(
-            "a row must have plain columns, not attributes as networkx writes them; write weights "
-            "with `nx.write_weighted_edgelist`, others with data=False",
+            "a row must have plain fields, not values as Python prints them; write edges with "
+            "`nx.write_weighted_edgelist`, or as columns of CSV",
             row=0,
             value=excerpt(sample[0]),
         )
@@ -200,7 +203,7 @@ def require_no_header(
     one, other = (by_name[name] for name in pair)
     if pair[0].startswith("#"):
         if first_row == 0 and way is _LEAVE_OUT:
-            _require_no_names(one, other)
+            _require_no_names(one, other, pair)
         return
     is_header = pc.or_(pc.equal(one, pair[0]), pc.equal(one, _MARK_IN_TEXT + pair[0]))
     is_header = pc.and_(is_header, pc.equal(other, pair[1]))
@@ -214,8 +217,11 @@ def require_no_header(
         )
 
 
-def _require_no_names(one: pa.Array, other: pa.Array) -> None:
-    """Raise BadUpload where the first row names columns that are read by their places."""
+def _require_no_names(one: pa.Array, other: pa.Array, pair: Sequence[str]) -> None:
+    """Raise BadUpload where the first row of columns read by their places names them.
+
+    Or where one of them holds what stands between two nodes, as an arrow.
+    """
     if not len(one):
         return
     first = str(one[0]).removeprefix(_MARK_IN_TEXT), str(other[0])
@@ -223,6 +229,15 @@ def _require_no_names(one: pa.Array, other: pa.Array) -> None:
         pc.match_substring_regex(column.slice(0, _LINES_LOOKED_AT), _WHOLE).to_pylist()
         for column in (one, other)
     ]
+    for name, column in zip(pair, (one, other), strict=True):
+        word = str(column[0])
+        if (
+            len(column) > 1
+            and not re.search(r"\w", word)
+            and pc.all(pc.equal(column, word)).as_py()
+        ):
+            rule = f"column {name!r} holds the same mark in every row; say another place"
+            raise BadUpload(rule, argument=name, row=0, value=word)
     is_alone = len(one) > 2 and all(not whole[0] and all(whole[1:]) for whole in are_whole)
     if is_alone or (len(first[0]) > 1 and obvious_ends(first) is not None):
         rule = (

@@ -113,6 +113,7 @@ def test_quoted_lines_may_be_long_and_many() -> None:
     [
         ("src, dst\na, b\n c ,d\n", ("src", "dst"), [["a", "b"], ["c", "d"]]),
         ("sep=;\nsrc;dst\na;b,c\n", ("src", "dst"), [["a", "b,c"]]),
+        ("sep=\t\nsrc\tdst\na\tb,c\n", ("src", "dst"), [["a", "b,c"]]),
         ("\ufeffsrc,dst\na,b\n", ("src", "dst"), [["a", "b"]]),
         ("a b 0,5\nc  d 0,7\n", ("#1", "#2"), [["a", "b"], ["c", "d"]]),
         ("a,b\tc\nd\te,f\n", ("#1", "#2"), [["a,b", "c"], ["d", "e,f"]]),
@@ -196,6 +197,8 @@ def test_a_header_between_joined_files_is_refused_or_left_out(tmp_path: Path) ->
         ("// sym\n1 2\n2 3\n", "seems to name the columns"),
         ("4 3\n1 2\n2 3\n3 4\n", "numbers of nodes and edges"),
         ("1 2 {'weight': 3}\n", "nx.write_weighted_edgelist"),
+        ("(1, 2)\n(2, 3)\n", "as Python prints them"),
+        ("a -> b\nb -> c\n", "the same mark in every row"),
     ],
 )
 def test_a_first_line_that_is_no_edge_is_refused_where_columns_are_places(
