@@ -112,8 +112,8 @@ def layout_of(
     names = fields[separator]
     if has_header and not any(name in names for name in wanted) and _is_data(names):
         rule = (
-            "the first line must name the columns (of a file without such a line, say which "
-            "columns are the ends by their places: src='#1', dst='#2')"
+            "the first line must name the columns (of edges or labels without such a line, say "
+            "which are meant by their places: src='#1', dst='#2', or node='#1', label='#2')"
         )
         raise BadUpload(rule, value=excerpt(sample[0]))
     if not has_header:
