@@ -52,6 +52,11 @@ def json_label_batch(
         for name in needed:
             if name not in row:
                 raise BadUpload(f"{name!r} is missing", argument=name, row=number)
+    held = set().union(*rows)
+    for name in columns.names:
+        alike = [other for other in held if other.casefold() == name.casefold()]
+        if alike and name not in alike:
+            raise BadUpload(f"column {name!r} is missing; rows have {alike[0]!r}", argument=name)
     batch = {columns.node: _as_they_come([row.get(columns.node) for row in rows])}
     for name in columns.of_labels:
         labels = [row.get(name) for row in rows]

@@ -493,6 +493,12 @@ def test_labels_that_were_deleted_are_not_put(table_format: Format) -> None:
     assert found.labels == ["insert", "delete"]
 
 
+def test_a_column_of_labels_in_another_case_is_told() -> None:
+    content = io.BytesIO(b'{"node": "a", "Color": "red"}\n{"node": "b"}\n')
+    with pytest.raises(BadUpload, match="'color' is missing; rows have 'Color'"):
+        read_labels(content, Format.NDJSON, "string", LabelColumns(names=("color",)))
+
+
 def test_a_header_between_joined_files_of_labels_is_refused() -> None:
     content = b"node,label\na,x\nnode,label\nb,y\n"
     with pytest.raises(BadUpload, match="name the columns again") as caught:
