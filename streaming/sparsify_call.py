@@ -27,12 +27,14 @@ from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
 from peewit.streaming.edge_budget import edge_budget
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
-from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, excerpt
+from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import node_ids, read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
+from peewit.streaming.edges.plain_types import plain_type
 from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.left_out import NO_ROWS, LeftOut
@@ -163,6 +165,9 @@ def sparsify(
     src: str = "src",
     dst: str = "dst",
     weight: str = "weight",
+    op: Literal[""] | None = None,
+    quote: Quote | None = None,
+    missing_ids: MissingIds = "refuse",
     max_bad_rows: int = 0,
     n_threads: int | None = None,
     scheduler: str | None = None,
@@ -213,6 +218,13 @@ def sparsify(
         ``0 .. n_nodes - 1`` themselves; ``dense`` asks for that, ``int64`` for names.
     src, dst, weight : str
         What the columns of files and tables are called.
+    op : "" or None
+        "" takes every row for an edge where a column of changes asks for deletes, which is refused.
+    quote : {"double", "none"} or None
+        Whether a double quote before a field of text quotes it; None looks, and refuses what is
+        unclear.
+    missing_ids : {"refuse", "keep"}
+        What becomes of ids as NULL and NA.
     max_bad_rows : int
         Most rows of each file that may be left out because they break a rule.
     n_threads : int or None
@@ -271,7 +283,14 @@ def sparsify(
         raise ValueError(f"n_nodes must be at least 1, got {n_nodes}")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    columns = EdgeColumns(src=src, dst=dst, weight=weight)
+    columns = EdgeColumns(
+        src=src,
+        dst=dst,
+        weight=weight,
+        op=NO_COLUMN if op == "" else op,
+        quote=quote,
+        missing_ids=missing_ids,
+    )
     n_threads = n_usable_processors() if n_threads is None else n_threads
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
@@ -336,7 +355,7 @@ def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeCol
     """Sparsifier of edges in memory: numbers first, so that the number of nodes is known."""
     table, n_nodes = _table(edges)
     if not hasattr(edges, "__arrow_c_stream__") and not isinstance(edges, pa.RecordBatch):
-        columns = PLAIN
+        columns = replace(PLAIN, missing_ids=columns.missing_ids)
     if n_nodes is not None:
         if call.n_nodes not in (None, n_nodes):
             raise ValueError(f"n_nodes must be that of the graph, {n_nodes}, got {call.n_nodes}")
@@ -534,6 +553,8 @@ def _table(edges: Edges) -> tuple[pa.Table, int | None]:
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
             raise ValueError(f"edges must be (u, v) or (u, v, weight), got {len(edges)} arrays")
+        if any(isinstance(column, np.ma.MaskedArray) for column in edges):
+            raise TypeError("arrays of edges must be plain, not masked; take masked rows out")
         columns = [pa.array(np.asarray(column)) for column in edges]
         lengths = [len(column) for column in columns]
         if len(set(lengths)) > 1:
@@ -544,7 +565,11 @@ def _table(edges: Edges) -> tuple[pa.Table, int | None]:
     if isinstance(edges, list):
         return _table_of_rows(edges), None
     if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
-        return pa.table(edges), None
+        try:
+            return pa.table(edges), None
+        except pa.ArrowException as error:
+            rule = "columns of a table must hold values of one type, all text or all numbers"
+            raise TypeError(f"{rule} ({excerpt(error)})") from error
     raise TypeError(
         "edges must be a path or URL of files, a table, a list of tuples, a tuple of arrays, "
         f"a sparse matrix or a graph, got {type(edges).__name__}"
@@ -560,7 +585,8 @@ def _table_of_rows(rows: Sequence[Any]) -> pa.Table:
         raise ValueError("edges must be tuples, all (u, v) or all (u, v, weight)")
     columns = dict(zip(("src", "dst", "weight"), zip(*rows, strict=True), strict=False))
     kinds = {type(node) for name in ("src", "dst") for node in columns[name]}
-    if kinds != {str} and not all(issubclass(kind, int | np.integer) for kind in kinds):
+    are_integers = all(issubclass(kind, int | np.integer) for kind in kinds) and bool not in kinds
+    if kinds != {str} and not are_integers:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"ids of nodes must be all strings or all integers, got {names}")
     return pa.table(columns)
@@ -590,9 +616,9 @@ def _kind_of(schema: pa.Schema, columns: EdgeColumns) -> NodeKind:
     """Integers or strings, as the sources are; a missing column is reported later."""
     if columns.src not in schema.names:
         return "string"
-    kind = schema.field(schema.names.index(columns.src)).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return "int64" if pa.types.is_integer(kind) else "string"
+    kind = plain_type(schema.field(schema.names.index(columns.src)).type)
+    is_whole = pa.types.is_decimal(kind) or pa.types.is_floating(kind)  # where ids are: checked
+    return "int64" if is_whole or pa.types.is_integer(kind) else "string"
 
 
 def _kind_of_file(staged: StagedFile) -> NodeKind:

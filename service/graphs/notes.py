@@ -1,6 +1,7 @@
 """Notes on the edges of a graph, to be known before its labels are trusted."""
 
 from shlex import quote
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,9 @@ from peewit.service.wire.graphs import edges_text
 from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
 from peewit.streaming.snapshots.store import SnapshotMeta
+
+_UNSEEN: Final = r"^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$"
+"""White space and characters that show nothing, as a byte order mark, at either end."""
 
 
 def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
@@ -41,15 +45,23 @@ def graph_note(newest: SnapshotMeta | None, wanted: Wanted) -> str:
 
 
 def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
-    """That some new nodes are called as if they stood for a missing value; empty where none is."""
-    if graph.settings.node_ids in TEXT:
-        words = pa.array(sorted(DOUBTFUL_WORDS), ids.type)
-        of_kinds = ids
-        if graph.settings.node_ids == "typed":
-            of_kinds = pc.replace_substring_regex(ids, pattern="^[^:]*:", replacement="")
-        doubtful = ids.filter(pc.is_in(pc.utf8_lower(of_kinds), value_set=words))
-    else:
-        doubtful = ids.filter(pc.equal(ids, -1))
+    """What is odd about the ids of some new nodes: words for nothing, and what nobody sees.
+
+    Empty where nothing is.
+    """
+    if graph.settings.node_ids not in TEXT:
+        return _missing_note(graph, ids.filter(pc.equal(ids, -1)))
+    words, own = pa.array(sorted(DOUBTFUL_WORDS), ids.type), ids
+    if graph.settings.node_ids == "typed":
+        own = pc.replace_substring_regex(ids, pattern="^[^:]*:", replacement="")
+    notes = [
+        _missing_note(graph, ids.filter(pc.is_in(pc.utf8_lower(own), value_set=words))),
+        _unseen_note(own),
+    ]
+    return "; ".join(filter(None, notes))
+
+
+def _missing_note(graph: GraphRecord, doubtful: pa.ChunkedArray) -> str:
     names = [str(each) for each in doubtful.to_pylist()]
     if not names:
         return ""
@@ -57,6 +69,22 @@ def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
     return (
         f"{', '.join(map(repr, names))} became a node; where it stands for a missing value, "
         f"`peewit erase {name} --node={quote(names[0])}` takes it out with its edges"
+    )
+
+
+def _unseen_note(ids: pa.ChunkedArray) -> str:
+    """That ids begin or end with what nobody sees, or are composed as others are not."""
+    is_plain = pc.and_(pc.string_is_ascii(ids), pc.equal(ids, pc.ascii_trim_whitespace(ids)))
+    odd = ids.filter(pc.invert(is_plain))
+    bare = pc.replace_substring_regex(pc.utf8_normalize(odd, "NFC"), _UNSEEN, "")
+    found = odd.filter(pc.not_equal(odd, bare))
+    if not len(found):
+        return ""
+    ids_are = "1 new id is" if len(found) == 1 else f"{len(found):,} new ids are"
+    return (
+        f"{ids_are} written with blanks or invisible characters around, or with accents as "
+        f"characters of their own, the first {found[0].as_py()!a}: without these it is "
+        "another node"
     )
 
 

@@ -18,7 +18,12 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
 from peewit.service.tables.uploads.raw_features import is_raw
 from peewit.streaming.edges.node_kinds import TEXT
-from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
+from peewit.streaming.edges.table_formats import (
+    Format,
+    format_of_file,
+    require_no_seam,
+    unpacked,
+)
 from peewit.streaming.edges.typed_ids import split_column
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.encoding import Encoding
@@ -101,6 +106,8 @@ def _file_blocks(
     is_parquet = table_format is Format.PARQUET and compression is None
     if is_parquet and node == NODE and not is_encoded:
         settings = graph.settings
+        with path.open("rb") as file:
+            require_no_seam(file)
         yield from read_blocks(
             [path],
             node_kind=settings.node_ids,

@@ -29,7 +29,7 @@ from peewit.service.live_sources.contract import Refused
 from peewit.service.live_sources.node_columns import KEEP_WORD
 from peewit.service.tables.uploads import BadUpload, NodeId, id_type
 from peewit.service.tables.uploads.label_words import LabelWords
-from peewit.service.tables.uploads.labels import require_label
+from peewit.service.tables.uploads.labels import is_whole, require_label
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.operations import DELETE
 
@@ -144,9 +144,11 @@ def _text(label: Any, known: dict[tuple[type, Any], str], words: LabelWords) -> 
     """A label as stored; equal labels are checked once."""
     if label is None:
         return None
+    if isinstance(label, float) and is_whole(label):
+        label = int(label)
     if not isinstance(label, str | int | float):
         raise BadUpload("'label' must be text or a number", argument="label", value=label)
-    key = type(label), label  # 3 and 3.0 are equal but differ as labels
+    key = type(label), label
     if key not in known:
         if words.mean_nothing(str(label)):
             raise BadUpload(

@@ -46,6 +46,6 @@ def _times(sent: Sequence[int | None], values: pa.ChunkedArray, columns: EdgeCol
     name, unit = str(columns.time), columns.time_unit
     stamped = pa.array(sent, pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))
     has_value = values.is_valid().combine_chunks()
-    times = read_times(values.filter(has_value), name, unit, 0)
+    times = read_times(values.filter(has_value), name, unit, 0, time_format=columns.time_format)
     moments = pa.array(times, pa.int64()).cast(pa.timestamp("us"))
     return pc.replace_with_mask(stamped, has_value, moments)

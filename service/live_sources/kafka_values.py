@@ -17,6 +17,8 @@ from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.edges.column_mapping import obvious_ends
 from peewit.streaming.edges.columns import string_lengths
+from peewit.streaming.edges.node_ids import INTEGER
+from peewit.streaming.edges.table_formats import require_stream_end
 
 MAX_DECODED_BYTES: Final = 1 << 26
 MAX_COLUMNS: Final = 1 << 10
@@ -93,7 +95,7 @@ def _said(message: Message) -> str | None:
 def _format(value: bytes) -> str:
     """Format by how a value begins."""
     begin = value[:64].lstrip()
-    if begin.startswith((b"{", b"[", b'"{', b'"[')):
+    if begin.startswith((b"{", b"[", b'"{', b'"[', b'"\\"')):
         return "json"
     return "arrow" if begin.startswith(_CONTINUATION) else "csv"
 
@@ -107,8 +109,8 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
             "by `peewit graph create NAME --deletions exact`"
         )
     names = columns.nodes
-    text = _text(key or b"", "the key")
-    if text.lstrip().startswith(("{", "[")):
+    text = _text(bytes(key or b"").removeprefix(_BYTE_ORDER_MARK), "the key")
+    if _format(text.encode()) == "json":
         values = _json_key(text, names)
     elif len(names) == 1 and not text.startswith('"'):
         values = [text] if text else []
@@ -126,20 +128,26 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
 def _json_key(text: str, names: Sequence[str]) -> list[Any]:
     """Nodes of a key: an object by the names of columns, or an array in their order."""
     try:
-        said = orjson.loads(text)
+        said = _loaded(text)
     except orjson.JSONDecodeError:
         return []
     if isinstance(said, dict):
         return [said[name] for name in names if name in said]
-    return [each for each in said if isinstance(each, str | int)]
+    return [each for each in said if isinstance(each, str | int)] if isinstance(said, list) else []
+
+
+def _loaded(content: bytes | str) -> Any:
+    """What JSON says, also where it was written as a JSON string once or twice more."""
+    said = orjson.loads(content)
+    for _ in range(2):
+        said = orjson.loads(said) if isinstance(said, str) else said
+    return said
 
 
 def _json_rows(value: bytes) -> list[dict[str, Any]]:
-    """Rows of JSON, also of JSON that was written as a JSON string once more."""
+    """Rows of JSON, however often it was written as a JSON string."""
     try:
-        said = orjson.loads(value)
-        if isinstance(said, str):
-            said = orjson.loads(said)
+        said = _loaded(value)
     except orjson.JSONDecodeError as error:
         rule = f"the value must be JSON ({error.msg})"
         raise BadUpload(rule, value=excerpt(value.decode(errors="replace"))) from None
@@ -197,8 +205,10 @@ def _is_plain(text: str, lines: Sequence[Sequence[str]], *, by_place: bool) -> b
 
     Columns that are read ``by_place`` need no header.
     """
-    is_cut_else = '"' not in text and any(mark in text for mark in " \t;|{}=")
-    return not is_cut_else and (by_place or obvious_ends(lines[0]) is None)
+    is_cut_else = '"' not in text and any(mark in text for mark in " \t;|{}=<>")
+    are_numbers = [any(map(INTEGER.fullmatch, line)) for line in lines]
+    is_headed = len(lines) > 1 and not are_numbers[0] and all(are_numbers[1:])
+    return not (is_cut_else or is_headed) and (by_place or obvious_ends(lines[0]) is None)
 
 
 def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
@@ -210,7 +220,9 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
             rule = f"the value must have at most {MAX_COLUMNS} columns"
             raise BadUpload(rule, value=survey.n_columns)
         _require_decodable(survey.decoded_bytes)
-        table = pa.ipc.open_stream(value).read_all()
+        content = BytesIO(value)
+        table = pa.ipc.open_stream(content).read_all()
+        require_stream_end(content.read(1))
         table.validate(full=True)
         table = table.select(columns.of(table.column_names))
         for place, field in enumerate(table.schema):

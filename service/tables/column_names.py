@@ -18,7 +18,8 @@ def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = No
 
     A weight column named by the call must exist. One named by the graph may be missing and counts
     as 1 then, unless the table has a column of the usual name. The same holds for the column of
-    operations, without which every row inserts.
+    operations, without which every row inserts; text whose columns are places has none that only
+    the graph names.
     """
     known = *COLUMN_NAMES, *READING_OPTIONS
     for name in chosen or ():
@@ -27,6 +28,9 @@ def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = No
     if "time" in (chosen or {}) and "time" not in graph:
         raise BadArgument("columns.time", "must be left out of a graph without a window by time")
     named = {**graph, **(chosen or {})}
+    are_places = named.get("src", "").startswith("#")
+    if are_places and "op" not in (chosen or {}) and not named.get("op", "#").startswith("#"):
+        del named["op"]
     return EdgeColumns(
         src=named.get("src", "src"),
         dst=named.get("dst", "dst"),

@@ -28,6 +28,7 @@ from peewit.solvers.estimators.targets import (
     Targets,
     find_markers,
     target_columns,
+    without_mask,
     without_nulls,
 )
 from peewit.solvers.graph import Graph
@@ -275,7 +276,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         return float(accuracy_score(truth[known], predicted, sample_weight=weights))
 
     def _with_nulls(self, y: Any) -> Any:
-        return without_nulls(y) if self.unlabeled is None else y
+        return without_nulls(y) if self.unlabeled is None else without_mask(y, self.unlabeled)
 
     def _targets_in(self, y: AnyArray) -> ClassTargets:
         weights = getattr(self, "_sample_weight", None)  # while a fit with some runs

@@ -16,7 +16,8 @@ from peewit.solvers.models.classes.class_balance import class_text
 Marker = str | int | None
 
 LIKE_MARKERS = frozenset(
-    {"", "?", "-", "-1", "na", "n/a", "nan", "none", "null", "unknown", "unlabeled"}
+    {"", "?", "-", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "unknown", "unlabeled"}
+    | {"\\n", "<na>", "nat", "#n/a", "(null)", "<null>"}
 )
 """Names that a file has where no label is known, more often than as a class; in small letters."""
 
@@ -43,8 +44,18 @@ def decisions_of_columns(decisions: list[FloatArray]) -> FloatArray | list[Float
     return np.column_stack(decisions) if all(each.ndim == 1 for each in decisions) else decisions
 
 
+def without_mask(y: Any, marker: Marker) -> Any:
+    """``y`` with the marker where a masked array hides what is below."""
+    if not isinstance(y, np.ma.MaskedArray):
+        return y
+    values = y.data.astype(object)
+    values[np.ma.getmaskarray(y)] = marker
+    return values
+
+
 def without_nulls(y: Any) -> Any:
-    """``y`` with None where it is missing: nulls of pandas, polars and Arrow, nan and NaT."""
+    """``y`` with None where it is missing: masked, null in pandas, polars and Arrow, nan, NaT."""
+    y = without_mask(y, None)
     if hasattr(y, "to_pylist"):
         y = y.to_pylist()  # Arrow
     elif hasattr(y, "null_count") and hasattr(y, "to_list"):

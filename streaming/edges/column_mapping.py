@@ -30,8 +30,16 @@ _VALUES: Final = {"time_unit": TimeUnit, "quote": Quote, "missing_ids": MissingI
 COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 """What the columns are for."""
 
-CHANGE_COLUMNS: Final = ("op", "__op", "_change_type", "op_type", "__deleted")
-"""Where change feeds say that a row is a delete: Debezium, Delta, Oracle and others."""
+FEED_COLUMNS: Final = ("op", "__op", "_change_type", "op_type", "__deleted")
+_CHANGE_NAMES: Final = (
+    *(*FEED_COLUMNS, "operation", "__$operation", "change_type", "row_kind", "metadata$action"),
+    *("_deleted", "deleted", "is_deleted", "_fivetran_deleted"),
+)
+CHANGE_COLUMNS: Final = tuple(
+    dict.fromkeys(cased for name in _CHANGE_NAMES for cased in (name, name.upper()))
+)
+"""Where change feeds say that a row is a delete: Debezium, Delta, Flink, SQL Server, Snowflake and
+others, which may write names in capital letters."""
 
 NO_COLUMN: Final = "\n(no column)"
 """A name that no table has: for the weight where one that is there is left aside on purpose."""
@@ -87,7 +95,11 @@ class EdgeColumns:
             if value is not None and value not in get_args(known):
                 one_of = ", ".join(get_args(known))
                 raise BadArgument(name, f"must be one of {one_of}, got {value!r}")
-        names = [name for name in self if name != "weight"]
+        for code in ("%Z", "%f"):
+            if code in (self.time_format or ""):
+                rule = f"must not have {code}, which is not read; %z reads offsets as +0200"
+                raise BadArgument("time_format", f"{rule}, got {self.time_format!r}")
+        names = [name for name in self if name not in {"weight", NO_COLUMN}]
         if len({name.startswith("#") for name in names}) > 1:
             raise BadArgument(
                 "src",
@@ -113,6 +125,11 @@ class EdgeColumns:
 
     def __iter__(self) -> Iterator[str]:
         return (name for _, name in self.by_argument)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Names of columns to read where a table has them, with those that may ask for deletes."""
+        return (*self, *(() if self.op == NO_COLUMN else CHANGE_COLUMNS))
 
     @property
     def reading(self) -> dict[str, str | bool | None]:
@@ -177,6 +194,8 @@ CHANGES: Final = EdgeColumns(op="op")
 def suggestion(names: Sequence[str]) -> str:
     """Which columns look like ends, as the end of an error; or how to say it."""
     ends = obvious_ends(names)
+    if {"before", "after"} <= set(names) or "payload" in names:
+        return "; rows must be flat: the transform ExtractNewRecordState of Debezium makes them so"
     if ends is None:
         return "; say src='COLUMN', dst='COLUMN' with the names of those that hold the ends"
     src, dst = ends

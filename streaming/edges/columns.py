@@ -47,6 +47,9 @@ _MAX_EXACT = 2.0**53
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 _WORDS = pa.array(sorted(MISSING_WORDS))
 _WORD_LENGTHS = min(map(len, MISSING_WORDS)), max(map(len, MISSING_WORDS))
+_WAY_OF_EDGES = (
+    "say missing_ids='keep' where they are ids, or leave such rows of a file out with max_bad_rows"
+)
 _BEGINS_WORD = np.isin(
     np.arange(256), [ord(c) for w in MISSING_WORDS for c in (w[0], w[0].upper())]
 )
@@ -212,7 +215,8 @@ def checked_ids(
     the column's nodes are ``of_kind``, or it names the kind of each. Raises `BadEdges` where the
     type does not fit, or an id is null, not UTF-8, too long or out of range.
     """
-    ids = _ids(column, name, node_kind, first_row, keeps_missing=False, of_kind=of_kind)
+    way = "name their nodes, or take such rows out"
+    ids = _ids(column, name, node_kind, first_row, keeps_missing=False, of_kind=of_kind, way=way)
     if node_kind != "dense":
         return ids
     _check_range(ids.to_numpy(), name, (0, max_nodes - 1), first_row)
@@ -246,6 +250,7 @@ def _ids(
     *,
     keeps_missing: bool,
     of_kind: str,
+    way: str = _WAY_OF_EDGES,
 ) -> pa.Array:
     check_valid(column, name, first_row)
     if node_kind in TEXT:  # before a dictionary is decoded, which may multiply a long id
@@ -263,7 +268,7 @@ def _ids(
             _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
         return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
     if node_kind in TEXT and ids.type in _STRINGS:
-        _check_text(ids, name, first_row, keeps_missing=keeps_missing)
+        _check_text(ids, name, first_row, way=None if keeps_missing else way)
     if node_kind == "typed":
         ids = named_ids(ids, of_kind, name, first_row)
         _check_lengths(ids, name, first_row)
@@ -294,8 +299,11 @@ def string_lengths(column: pa.Array) -> Int64Array:
     return lengths
 
 
-def _check_text(ids: pa.Array, name: str, first_row: int, *, keeps_missing: bool) -> None:
-    """Raise BadEdges with the first id that is empty, holds a NUL, or means that there is none."""
+def _check_text(ids: pa.Array, name: str, first_row: int, *, way: str | None) -> None:
+    """Raise BadEdges with the first id that is empty, holds a NUL, or means that there is none.
+
+    That is taken where no ``way`` out is to be told.
+    """
     if not len(ids):
         return
     wide = pa.types.is_large_string(ids.type)
@@ -315,12 +323,12 @@ def _check_text(ids: pa.Array, name: str, first_row: int, *, keeps_missing: bool
             row=first_row + row,
             value=repr(excerpt(ids[row].as_py())),
         )
-    if not keeps_missing and content.size:
-        _check_words(ids, content, ends - ends[0], name, first_row)
+    if way is not None and content.size:
+        _check_words(ids, content, ends - ends[0], name, first_row, way)
 
 
 def _check_words(
-    ids: pa.Array, content: UInt8Array, ends: AnyArray, name: str, first_row: int
+    ids: pa.Array, content: UInt8Array, ends: AnyArray, name: str, first_row: int, way: str
 ) -> None:
     """Raise BadEdges with the first id that is a word for a missing value, and their number."""
     lengths = ends[1:] - ends[:-1]
@@ -334,8 +342,7 @@ def _check_words(
     if bad.size:
         raise BadEdges(
             f"column {name!r} must hold ids, not words for a missing value, in every row "
-            f"({bad.size} of the {len(ids)} rows looked at have one); say missing_ids='keep' where "
-            "they are ids, or leave such rows of a file out with max_bad_rows",
+            f"({bad.size} of the {len(ids)} rows looked at have one); {way}",
             argument=name,
             row=first_row + int(bad[0]),
             value=repr(ids[int(bad[0])].as_py()),

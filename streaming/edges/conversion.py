@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
-from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
@@ -31,6 +30,7 @@ from peewit.streaming.edges.table_formats import (
     format_of_content,
     format_of_file,
     open_table,
+    require_stream_end,
 )
 
 ROWS_PER_GROUP: Final = 1 << 18
@@ -118,7 +118,7 @@ def edge_format(path: str, local_path: str | None = None) -> tuple[Format, str |
     except ValueError as error:
         if local_path is None:
             return Format.PARQUET, None
-        with _as_bad_edges():
+        with as_bad_edges():
             of_content = format_of_content(local_path)
         if of_content is None:
             raise BadEdges(str(error)) from error
@@ -153,7 +153,7 @@ def convert(
         file=file, local_path=local_path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
     )
     with (
-        _as_bad_edges(),
+        as_bad_edges(),
         content_faults(f"{file.path} is not readable as {edge_format(file.path, local_path)[0]}"),
         pq.ParquetWriter(copy_path, schema, compression="lz4") as writer,
     ):
@@ -196,14 +196,14 @@ def first_rows(
     original = _Original(
         file=file, local_path=file.path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
     )
-    with _as_bad_edges(), content_faults(f"{file.path} is not readable"):
+    with as_bad_edges(), content_faults(f"{file.path} is not readable"):
         for first, n_read, read in original.batches():
             return read(first, min(n_read, n_rows))
     return None
 
 
 @contextmanager
-def _as_bad_edges() -> Iterator[None]:
+def as_bad_edges() -> Iterator[None]:
     """Faults of any table as BadEdges, which streams take for the fault of one file."""
     try:
         yield
@@ -307,7 +307,7 @@ class _Original:
         columns = self.file.columns
         return csv_batches(
             content,
-            (*columns, *CHANGE_COLUMNS),
+            columns.all,
             check=columns.check,
             on_damaged=self.bad.add_damaged,
             quote=columns.quote,
@@ -345,6 +345,7 @@ def _ipc_batches(local_path: str, content: BinaryIO) -> Iterator[pa.RecordBatch]
                 yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
             return
         yield from pa.ipc.open_stream(content)
+        require_stream_end(content.read(1))
     except MemoryError as error:
         raise BadTable(
             "each record batch must fit in memory; write smaller ones, unless the file is damaged"

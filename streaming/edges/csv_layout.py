@@ -2,28 +2,39 @@
 
 Lines that begin with ``#`` or ``%`` before the header are comments; ``sep=;`` is what Excel writes
 there. Text without a header line is read where all columns that are wanted are positions, ``#1``
-being the first. MatrixMarket has src, dst and weight.
+being the first. MatrixMarket has src, dst and weight. Lines that are no rows are refused: names
+once more, names or sizes where rows begin.
 """
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Final, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.column_mapping import obvious_ends
 from peewit.streaming.edges.reading_options import Quote
 
 SEPARATORS: Final = ",\t;| "
 _HEAD_BYTES: Final = 1 << 20
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_MARK_IN_TEXT: Final = _BYTE_ORDER_MARK.decode()
 _PREFERRED: Final = " ,|;\t"
 """Where several cut alike: names hold blanks and commas rather than tabs."""
 
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]+,[0-9]+")
+_PRINTED: Final = re.compile(r"\{'[^']*': |\s*[(\[][^()\[\]]+,[^()\[\]]+[)\]]")
+"""Attributes as networkx writes them behind an edge, or a pair as Python prints it."""
+
 _LINES_LOOKED_AT: Final = 100
+_WHOLE: Final = r"^-?[0-9]+$"
+_LEAVE_OUT: Final = "take such lines out, or leave them out with max_bad_rows"
 _SEPARATOR_LINE: Final = re.compile(rb"sep=(.)", re.IGNORECASE)
 _MATRIX: Final = b"%%matrixmarket"
 _MATRIX_KINDS: Final = ("pattern", "real", "integer", "double")
@@ -37,6 +48,7 @@ class Layout:
     separator: str
     first_line: int  # line of the first row, from 1: after comments and header
     has_comments: bool = False  # above the header; further ones are refused, as of joined files
+    n_rows: int | None = None  # where the file says so
     quotes: bool = True  # whether the first lines hold a quote; blanks count only where they do
 
 
@@ -52,7 +64,7 @@ def layout_of(
     n_before, has_comments, named = 0, False, None
     while n_before < len(lines):
         line = lines[n_before].strip()
-        said = _SEPARATOR_LINE.fullmatch(line)
+        said = _SEPARATOR_LINE.fullmatch(lines[n_before])  # of a tab, too
         if said is not None:
             named = said[1].decode(errors="replace")
         elif line[:1] in {b"#", b"%"}:
@@ -64,14 +76,25 @@ def layout_of(
         raise BadUpload("it must be CSV with a header line, and is empty")
     if lines[0].lower().startswith(_MATRIX):
         return _matrix(lines[0], lines[n_before], n_before, wanted), head
-    try:
-        lines[n_before].decode()
-    except UnicodeDecodeError as error:
-        rule = "it must be CSV in UTF-8, with a header line"
-        raise BadUpload(rule, value=excerpt(lines[n_before])) from error
+    if b"\0" in lines[n_before] or not _is_utf8(lines[n_before]):
+        is_wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:2]
+        encoding = "UTF-16" if is_wide else "LATIN1"
+        raise BadUpload(
+            "it must be CSV in UTF-8, with a header line; of other text "
+            f"`iconv -f {encoding} -t UTF-8` makes it",
+            value=excerpt(lines[n_before]),
+        )
     looked_at = islice(lines, n_before, n_before + _LINES_LOOKED_AT)
     sample = [line.decode(errors="replace") for line in looked_at]
     has_header = not (wanted and wanted[0].startswith("#"))
+    printed = _PRINTED.search(sample[0])
+    if not has_header and printed and (printed[0].startswith("{") or not printed.start()):
+        raise BadUpload(
+            "a row must have plain fields, not values as Python prints them; write edges with "
+            "`nx.write_weighted_edgelist`, or as columns of CSV",
+            row=0,
+            value=excerpt(sample[0]),
+        )
     tried = SEPARATORS if named is None else named
     fields = {mark: _fields(sample[0], mark, quote) for mark in tried}
     if has_header:
@@ -89,8 +112,8 @@ def layout_of(
     names = fields[separator]
     if has_header and not any(name in names for name in wanted) and _is_data(names):
         rule = (
-            "the first line must name the columns (of a file without such a line, say which "
-            "columns are the ends by their places: src='#1', dst='#2')"
+            "the first line must name the columns (of edges or labels without such a line, say "
+            "which are meant by their places: src='#1', dst='#2', or node='#1', label='#2')"
         )
         raise BadUpload(rule, value=excerpt(sample[0]))
     if not has_header:
@@ -106,6 +129,14 @@ def layout_of(
         quotes=quote != "none" and any('"' in line for line in sample),
     )
     return layout, head
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _fields(line: str, separator: str, quote: Quote | None) -> list[str]:
@@ -149,13 +180,115 @@ def _matrix(banner: bytes, sizes: bytes, n_before: int, wanted: Sequence[str]) -
             f"{', '.join(_MATRIX_KINDS)}"
         )
         raise BadUpload(rule, value=excerpt(banner.decode(errors="replace")))
-    if len(sizes.split()) != 3:
+    said = sizes.split()
+    if len(said) != 3 or said[0] != said[1] or not said[2].isdigit():
         raise BadUpload(
             "the first line of a MatrixMarket file behind its comments must hold its sizes: rows, "
-            "columns, entries",
+            "as many columns, as both are the same nodes, and entries",
             value=excerpt(sizes.decode(errors="replace")),
         )
     names = ["src", "dst"] if words[3] == "pattern" else ["src", "dst", "weight"]
     if wanted and wanted[0].startswith("#"):
         names = [f"#{number}" for number in range(1, len(names) + 1)]
-    return Layout(names=names, separator=" ", first_line=n_before + 2)
+    return Layout(names=names, separator=" ", first_line=n_before + 2, n_rows=int(said[2]))
+
+
+def require_no_header(
+    by_name: Mapping[str, pa.Array], pair: Sequence[str], first_row: int, *, way: str = _LEAVE_OUT
+) -> None:
+    """Raise BadUpload with the first row that names a pair of columns, in whatever order.
+
+    By their places they are edges, whose first row must not look as if it named them.
+    """
+    one, other = (by_name[name] for name in pair)
+    if pair[0].startswith("#"):
+        if first_row == 0 and way is _LEAVE_OUT:
+            _require_no_names(one, other, pair)
+        return
+    is_header = pc.or_(pc.equal(one, pair[0]), pc.equal(one, _MARK_IN_TEXT + pair[0]))
+    is_header = pc.and_(is_header, pc.equal(other, pair[1]))
+    turned = pc.or_(pc.equal(one, pair[1]), pc.equal(one, _MARK_IN_TEXT + pair[1]))
+    is_header = pc.or_(is_header, pc.and_(turned, pc.equal(other, pair[0])))
+    row = pc.index(is_header, value=True).as_py()
+    if row >= 0:
+        rule = f"a row must not name the columns again, as in files that were joined; {way}"
+        raise BadUpload(
+            rule, argument=pair[0], row=first_row + row, value=f"{one[row]}, {other[row]}"
+        )
+
+
+def _require_no_names(one: pa.Array, other: pa.Array, pair: Sequence[str]) -> None:
+    """Raise BadUpload where the first row of columns read by their places names them.
+
+    Or where one of them holds what stands between two nodes, as an arrow.
+    """
+    if not len(one):
+        return
+    first = str(one[0]).removeprefix(_MARK_IN_TEXT), str(other[0])
+    are_whole = [
+        pc.match_substring_regex(column.slice(0, _LINES_LOOKED_AT), _WHOLE).to_pylist()
+        for column in (one, other)
+    ]
+    for name, column in zip(pair, (one, other), strict=True):
+        word = str(column[0])
+        if (
+            len(column) > 1
+            and not re.search(r"\w", word)
+            and pc.all(pc.equal(column, word)).as_py()
+        ):
+            rule = f"column {name!r} holds the same mark in every row; say another place"
+            raise BadUpload(rule, argument=name, row=0, value=word)
+    is_alone = len(one) > 2 and all(not whole[0] and all(whole[1:]) for whole in are_whole)
+    if is_alone or (len(first[0]) > 1 and obvious_ends(first) is not None):
+        rule = (
+            f"the first row must be an edge, and seems to name the columns; say src={first[0]!r}, "
+            f"dst={first[1]!r}, or leave it out with max_bad_rows; where it is an edge, put a line "
+            "of names above it"
+        )
+        raise BadUpload(rule, row=0, value=", ".join(first))
+
+
+class RowCount:
+    """Counts rows, against what the first line says of them where it may hold sizes."""
+
+    def __init__(self, names: Sequence[str], n_said: int | None) -> None:
+        self._n_said = n_said
+        self._may_be_sizes = names == ["#1", "#2"]
+        self._sizes: tuple[int, int] | None = None
+        self.n_rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count the rows of a batch of text."""
+        if self._may_be_sizes and batch.num_columns == 2 and batch.num_rows:
+            self._look(batch)
+        self.n_rows += batch.num_rows
+
+    def _look(self, batch: pa.RecordBatch) -> None:
+        try:
+            columns = [column.cast(pa.int64()) for column in batch.columns]
+        except pa.ArrowInvalid:
+            self._may_be_sizes = False
+            return
+        if self._sizes is None:
+            self._sizes = columns[0][0].as_py(), columns[1][0].as_py()
+            columns = [column.slice(1) for column in columns]
+        greatest = max(pc.max(column).as_py() or 0 for column in columns)
+        self._may_be_sizes = greatest <= self._sizes[0]
+
+    def end(self) -> None:
+        """Raise BadUpload where rows are not as many as the sizes say, or the first is these."""
+        if self._n_said is not None and self.n_rows != self._n_said:
+            raise BadUpload(
+                f"the file says that it has {self._n_said:,} entries; it breaks off, or was "
+                "joined with others",
+                value=f"{self.n_rows:,}",
+            )
+        n_follow = self.n_rows - 1
+        if self._may_be_sizes and self._sizes and self._sizes[1] == n_follow >= 2:
+            raise BadUpload(
+                f"the first line seems to hold numbers of nodes and edges, as {n_follow:,} rows "
+                "follow; take it out, or put a line that names the columns above it where it is "
+                "an edge",
+                row=0,
+                value=f"{self._sizes[0]} {self._sizes[1]}",
+            )

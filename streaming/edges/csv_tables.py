@@ -1,7 +1,7 @@
 """CSV tables: values as they stand there, or typed; a value of the wrong type has its row named."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 
@@ -13,8 +13,8 @@ import pyarrow.csv
 from peewit.solvers.arrays import Int32Array, UInt8Array
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS, PLAIN, EdgeColumns
-from peewit.streaming.edges.csv_layout import Layout, layout_of
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.csv_layout import Layout, RowCount, layout_of, require_no_header
 from peewit.streaming.edges.csv_quotes import CheckedText
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import read_operations, without_deleted_weights
@@ -38,8 +38,7 @@ def csv_edges(
     """Batches of edges in the types that `read_columns` wants; a value of another type is named."""
     first_row = 0
     check = check or columns.check
-    wanted = (*columns, *CHANGE_COLUMNS)
-    for batch in csv_batches(file, wanted, check=check, quote=columns.quote):
+    for batch in csv_batches(file, columns.all, check=check, quote=columns.quote):
         yield typed_edges(batch, node_kind, columns, first_row=first_row)
         first_row += batch.num_rows
 
@@ -54,7 +53,7 @@ def typed_edges(
         (columns.op, columns.time, *columns.watched(batch.schema.names)), pa.string()
     )
     of_others = {columns.weight: pa.float64(), **text}
-    _require_no_header(by_name, columns, first_row)
+    require_no_header(by_name, columns.nodes, first_row)
     if columns.op is not None and columns.op in by_name and columns.weight in by_name:
         op = read_operations(by_name[columns.op], columns.op, first_row)
         if op is not None:
@@ -64,26 +63,6 @@ def typed_edges(
         for name, column in by_name.items()
     }
     return pa.record_batch(typed)
-
-
-def _require_no_header(
-    by_name: Mapping[str, pa.Array], columns: EdgeColumns, first_row: int
-) -> None:
-    """Raise BadUpload with the first row that names the columns again: files were joined."""
-    src, dst = (by_name[name] for name in columns.nodes)
-    if columns.src.startswith("#"):
-        return
-    row = pc.index(src, columns.src).as_py()
-    while row >= 0:
-        if dst[row].as_py() == columns.dst:
-            rule = (
-                "a row must not name the columns again, as in files that were joined; take such "
-                "lines out, or leave them out with max_bad_rows"
-            )
-            value = f"{columns.src}, {columns.dst}"
-            raise BadUpload(rule, argument=columns.src, row=first_row + row, value=value)
-        further = pc.index(src.slice(row + 1), columns.src).as_py()
-        row = -1 if further < 0 else row + 1 + further
 
 
 def csv_batches(
@@ -100,8 +79,17 @@ def csv_batches(
     fields are an error, or left out and passed to ``on_damaged`` with their row, the rule and their
     text, perhaps before their batch comes.
     """
-    layout, opened = _opened(file, wanted, on_damaged, quote)
+    n_damaged = 0
+
+    def leave_out(row: int, rule: str, text: str) -> None:
+        nonlocal n_damaged
+        n_damaged += 1
+        if on_damaged is not None:
+            on_damaged(row, rule, text)
+
+    layout, opened = _opened(file, wanted, leave_out if on_damaged else None, quote)
     check(layout.names)
+    count = RowCount(layout.names, layout.n_rows)
     options = pa.csv.ConvertOptions(
         include_columns=[name for name in layout.names if name in wanted],
         column_types=dict.fromkeys(wanted, pa.string()),
@@ -112,7 +100,11 @@ def csv_batches(
             columns = batch.columns
             if not layout.quotes:
                 columns = [without_blanks(column) for column in columns]
-            yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
+            told = pa.RecordBatch.from_arrays(columns, batch.schema.names)
+            count.add(told)
+            yield told
+    count.n_rows += n_damaged
+    count.end()
 
 
 def csv_header(
@@ -261,17 +253,17 @@ def converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) 
 
 
 def _require_as_written(column: pa.Array, name: str, first_row: int) -> None:
-    """Raise BadUpload with the first integer that is not written as integers are: 01, +1, -0."""
+    """Raise BadUpload with the first integer that is not written as it is printed: 01, +1, 0x1."""
     offsets, codes = _text_of(column)
     rows = np.flatnonzero(offsets[1:] > offsets[:-1] + 1)
     rows = rows[_BEGINS_ODDLY[codes[offsets[rows]]]]
-    is_odd = pc.match_substring_regex(column.take(pa.array(rows)), r"^(\+|-?0[0-9]|-0$)")
+    is_odd = pc.match_substring_regex(column.take(pa.array(rows)), r"^(\+|-?0[0-9xX]|-0$)")
     place = pc.index(is_odd, value=True).as_py()
     if place >= 0:
         row = int(rows[place])
         raise BadUpload(
-            f"column {name!r} must hold integers without leading zeros or plus, as 01 and 1 would "
-            "be one; a graph with node_ids='string' keeps them apart",
+            f"column {name!r} must hold integers without leading zeros, plus or 0x, as 01 and 1 "
+            "would be one; a graph with node_ids='string' keeps them apart",
             argument=name,
             row=first_row + row,
             value=column[row].as_py(),

@@ -8,10 +8,10 @@ import orjson
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS, PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import is_integer, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
-from peewit.streaming.edges.operations import INSERT, OPERATIONS
+from peewit.streaming.edges.operations import INSERT, OPERATIONS, require_no_deletes
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 MAX_LINE_BYTES: Final = 1 << 24
@@ -83,12 +83,16 @@ def json_batch(
     rows: list[Any], node_kind: NodeKind, columns: EdgeColumns, *, first_row: int
 ) -> pa.RecordBatch:
     """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit."""
+    usual_names = {name.casefold() for name in columns} - {NO_COLUMN}
+    names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
+    alike = {name for name in names - set(columns) if name.casefold() in usual_names}
     renamed = [(usual, name) for usual, name in columns.by_argument if usual != name]
     for number, row in enumerate(rows, first_row):
         if not isinstance(row, dict):
             raise BadUpload("a row must be an object", row=number, value=row)
         has_usual = any(usual in row and name not in row for usual, name in renamed)
-        if columns.src not in row or columns.dst not in row or has_usual:
+        is_alike = bool(alike) and not alike.isdisjoint(row)
+        if columns.src not in row or columns.dst not in row or has_usual or is_alike:
             columns.check(list(row), row=number)
     batch = {
         name: json_ids([row[name] for row in rows], name, node_kind, first_row)
@@ -100,18 +104,14 @@ def json_batch(
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
         operations = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
         batch[columns.op] = _json_text(operations, columns.op, first_row)
-    if columns.op is None or not any(columns.op in row for row in rows):
-        for name in columns.watched([name for name in CHANGE_COLUMNS if _is_held(name, rows)]):
-            cells = [row.get(name) for row in rows]
-            batch[name] = pa.array([None if cell is None else str(cell) for cell in cells])
+    for name in columns.watched([each for each in names if each != columns.op]):
+        cells = [None if columns.op in row else row.get(name) for row in rows]
+        words = [None if cell is None else str(cell) for cell in cells]
+        require_no_deletes(pa.array(words, pa.string()), name, first_row)
     if columns.time is not None:
         times = [row.get(columns.time) for row in rows]
         batch[columns.time] = _json_times(times, columns.time, first_row)
     return pa.record_batch(batch)
-
-
-def _is_held(name: str, rows: list[dict[str, Any]]) -> bool:
-    return any(name in row for row in rows)
 
 
 def json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
@@ -131,6 +131,7 @@ def json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) 
 
 
 def _json_text(values: list[Any], name: str, first_row: int) -> pa.Array:
+    values = [str(each) if isinstance(each, int) else each for each in values]  # also true
     for row, value in enumerate(values, first_row):
         if not isinstance(value, str):
             raise BadUpload(

@@ -14,13 +14,14 @@ from peewit.streaming.edges.typed_ids import kind_of
 NodeId = str | int
 
 LIMIT: Final = 2**63
-INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
+_MAX_EXACT: Final = 2.0**53
 
 
 def node_id(
     value: object, node_kind: NodeKind, *, name: str = "node", row: int | None = None
 ) -> NodeId:
-    """An external id of a graph's kind; integers may come as strings of digits.
+    """An external id of a graph's kind; integers may come as text, and as whole floats.
 
     Raises `BadUpload` where it is no such id, which calls it ``name`` and says its ``row``.
     """
@@ -40,7 +41,9 @@ def node_id(
             raise BadUpload(rule, argument=name, row=row, value=value)
         return value
     if isinstance(value, str) and INTEGER.fullmatch(value):
-        value = int(value)
+        value = int(value.partition(".")[0])
+    elif isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT:
+        value = int(value)  # as pandas writes beside missing ones
     if is_integer(value):
         return value
     raise BadUpload(

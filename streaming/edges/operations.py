@@ -33,18 +33,25 @@ OPERATIONS: Final = ("insert", "delete", "set")
 """Names of the operations by their numbers."""
 
 OPERATION_NUMBERS: Final = {
-    **dict.fromkeys(("insert", "i", "c", "r"), INSERT),
-    **dict.fromkeys(("delete", "d", "update_preimage"), DELETE),
-    **dict.fromkeys(("set", "u", "update_postimage"), SET),
+    **dict.fromkeys(("insert", "i", "c", "r", "+i", "1"), INSERT),
+    **dict.fromkeys(("delete", "d", "update_preimage", "update_before", "-d", "-u"), DELETE),
+    **dict.fromkeys(("deleted", "del", "remove", "removed", "tombstone", "-1"), DELETE),
+    **dict.fromkeys(("set", "u", "update_postimage", "update_after", "+u"), SET),
 }
 """Operations by their names, in small letters."""
 
+_FLAGS: Final = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), DELETE),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), INSERT),
+}
+_NUMBERED: Final = {"1": DELETE, "2": INSERT, "3": DELETE, "4": SET}
 
-_DELETING: Final = sorted(
-    {name for name, number in OPERATION_NUMBERS.items() if number == DELETE}
-    | {"deleted", "del", "remove", "removed", "-d", "-u"}
-)
-_DELETED: Final = ("true", "t", "yes", "y", "1")
+
+def operations_named(column: str) -> dict[str, int]:
+    """Operations by what stands for them in a column of some name: words, flags or numbers."""
+    if "deleted" in column.lower():
+        return OPERATION_NUMBERS | _FLAGS
+    return _NUMBERED if column.lower() == "__$operation" else OPERATION_NUMBERS
 
 
 def read_operations(
@@ -52,45 +59,65 @@ def read_operations(
 ) -> UInt8Array | None:
     """(n_rows,) uint8 operations by number; None where every row inserts.
 
-    Raises `BadEdges` where the column holds no strings, or one that is no operation.
+    Raises `BadEdges` where the column holds no words, or one that is no operation.
     """
-    column = plain_column(column)
-    if column.type not in (pa.string(), pa.large_string()):
+    text = _words_of(column)
+    if text is None:
         raise BadEdges(
             f"column {name!r} must hold strings, got type {excerpt(column.type)}", argument="op"
         )
-    text = pc.utf8_lower(pc.cast(column, pa.string()))
-    if isinstance(text, pa.ChunkedArray):
-        text = text.combine_chunks()
-    names = pa.array(list(OPERATION_NUMBERS), pa.string())
-    place = pc.index_in(text, value_set=names).fill_null(len(OPERATION_NUMBERS)).to_numpy()
-    numbers = np.array([*OPERATION_NUMBERS.values(), 255], np.uint8)[place]
+    known = operations_named(name)
+    place = pc.index_in(text, value_set=pa.array(list(known))).fill_null(len(known)).to_numpy()
+    numbers = np.array([*known.values(), 255], np.uint8)[place]
     if numbers.max(initial=INSERT) > SET:
         row = int(np.argmax(numbers > SET))
         raise BadEdges(
-            f"column {name!r} must hold operations: {', '.join(OPERATION_NUMBERS)}",
+            f"column {name!r} must hold operations: {', '.join(known)}",
             argument="op",
             row=first_row + row,
-            value=excerpt(text[row].as_py()),
+            value=repr(excerpt(text[row].as_py())),
         )
     return numbers if numbers.any() else None
 
 
-def require_no_deletes(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> None:
-    """Raise `BadEdges` with the first row that asks for a delete, where nobody reads operations."""
-    text = plain_column(column)
-    if not (pa.types.is_boolean(text.type) or text.type in (pa.string(), pa.large_string())):
+def _words_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
+    """Text, truth values or numbers as words in small letters; None of other types."""
+    column = plain_column(column)
+    kind = column.type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (is_number or is_bytes or is_text or pa.types.is_boolean(kind)):
+        return None
+    try:
+        text = pc.utf8_lower(pc.utf8_trim_whitespace(column.cast(pa.string())))
+    except pa.ArrowInvalid:  # bytes that are no text
+        return None
+    return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+
+
+def require_no_deletes(
+    column: pa.Array | pa.ChunkedArray, name: str, first_row: int, *, way: str | None = None
+) -> None:
+    """Raise `BadEdges` with the first row that asks for a delete, where nobody reads operations.
+
+    The ``way`` out is by default that of edges.
+    """
+    text = _words_of(column)
+    if text is None:
         return
-    words = _DELETED if name == "__deleted" else _DELETING
-    text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.cast(text, pa.string())))
+    words = [word for word, number in operations_named(name).items() if number == DELETE]
     is_delete = pc.is_in(text, value_set=pa.array(words))
     n_deletes = pc.sum(is_delete).as_py()
     if n_deletes:
         row = pc.index(is_delete, value=True).as_py()
+        way = way or (
+            "which this graph does not carry out; read it into a graph with deletions='exact' and "
+            f"say op={name!r}, or say op='' to take every row for an edge"
+        )
         raise BadEdges(
             f"column {name!r} asks for deletes ({n_deletes} of the {len(text)} rows looked at), "
-            "which this graph does not carry out; read it into a graph with deletions='exact' and "
-            f"say op={name!r}, or say op='' to take every row for an edge",
+            f"{way}",
             argument="op",
             row=first_row + row,
             value=repr(excerpt(text[row].as_py())),

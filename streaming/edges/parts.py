@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from peewit.streaming.edges.arrow_faults import DAMAGED
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 
@@ -211,6 +212,7 @@ def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq
         pre_buffer=False,
         buffer_size=_BUFFER_BYTES,
         page_checksum_verification=True,
+        coerce_int96_timestamp_unit="us",  # nanoseconds wrap beyond 2262
     )
 
 
@@ -219,7 +221,7 @@ def content_faults(what: str) -> Iterator[None]:
     """Faults of the content as BadEdges; an OSError with a number is the disk's and passes."""
     try:
         yield
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, *DAMAGED) as error:
         raise BadEdges(f"{what}: {excerpt(error)}") from error
     except OSError as error:
         if error.errno is not None:

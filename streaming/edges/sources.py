@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from glob import has_magic
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from peewit.solvers.late_modules import LateModule
@@ -47,8 +48,9 @@ class EdgeFiles:
     for such names. A file that is named itself is taken whatever its name.
 
     ``storage_options`` go to the fsspec file system (keys, endpoints). ``passed_over`` has the
-    paths that the last `list` left out as they are no UTF-8, with ``\xff`` for what is none. Raises
-    ValueError where the protocol is unknown, or needs a package that is not installed.
+    paths that the last `list` left out as they are no UTF-8, with ``\xff`` for what is none, and
+    ``unlike_tables`` those in directories whose names end like no table's. Raises ValueError where
+    the protocol is unknown, or needs a package that is not installed.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class EdgeFiles:
         self._columns = columns
         self._max_bad_rows = max_bad_rows
         self.passed_over: list[str] = []
+        self.unlike_tables: list[str] = []
         self._file_system, self._root = open_file_system(self.url, self._storage_options)
 
     def list(self) -> list[EdgeFile]:
@@ -74,12 +77,17 @@ class EdgeFiles:
         """
         file_system, root = self._file_system, self._root
         file_system.invalidate_cache()  # a poll must see new files
+        if _is_local(file_system):
+            _require_no_table_above(root)
+        self.unlike_tables = []
         if file_system.isfile(root):
             paths = [root]
         elif file_system.isdir(root):
             below = list(_files_below(file_system, root))
             _require_plain_files(below, root)
-            paths = [path for path in below if is_table(path) and _is_wanted(path, root)]
+            wanted = [path for path in below if _is_wanted(path, root)]
+            paths = list(filter(is_table, wanted))
+            self.unlike_tables = sorted(map(_escaped, {*wanted}.difference(paths)))
         elif has_magic(root):
             base = _before_magic(root)
             paths = [path for path in file_system.glob(root) if _is_wanted(path, base)]
@@ -101,6 +109,8 @@ class TableDirectory(ValueError):
     """A directory is a table of another system, whose files hold rows that were removed, too."""
 
 
+_LEVELS: Final = 4  # of directories of partitions in a table
+
 _SIGNS_OF_TABLES: Final = {
     "Delta": re.compile(r"(?P<table>.*)/_delta_log/[^/]+"),
     "Iceberg": re.compile(r"(?P<table>.*)/metadata/[^/]+\.metadata\.json"),
@@ -119,14 +129,23 @@ def _require_plain_files(paths: Sequence[str], root: str) -> None:
                 else f"`peewit source add GRAPH {table} --kind {kind.lower()}` reads it as one"
             )
             raise TableDirectory(
-                f"url must not be the directory of a table, got {root!r}: {table} is a {kind} "
-                f"table, whose files hold rows that were removed, too; {way}"
+                f"url must not be the directory of a table, or lie in it, got {root!r}: {table} is "
+                f"a table of {kind}, whose files hold rows that were removed, too; {way}"
             )
+
+
+def _require_no_table_above(root: str) -> None:
+    """Raise `TableDirectory` where files of a table are named one by one, or by a part of it."""
+    inside = f"{_before_magic(root)}/*" if has_magic(root) else root
+    for above in list(Path(inside).parents)[:_LEVELS]:
+        held = (above / name for name in ("_delta_log", "metadata", ".hoodie"))
+        paths = [path for directory in held if directory.is_dir() for path in directory.iterdir()]
+        _require_plain_files([str(path) for path in paths if path.is_file()], root)
 
 
 def _files_below(file_system: Any, root: str) -> Iterator[str]:
     """Files below a directory; regular files, where it is local."""
-    if not isinstance(file_system, fsspec_local.LocalFileSystem):
+    if not _is_local(file_system):
         yield from file_system.find(root)
         return
     waiting = [(root, frozenset[tuple[int, int]]())]
@@ -146,6 +165,10 @@ def _files_below(file_system: Any, root: str) -> Iterator[str]:
                     waiting.append((entry.path, above | {identity}))
                 elif entry.is_file():
                     yield entry.path
+
+
+def _is_local(file_system: Any) -> bool:
+    return isinstance(file_system, fsspec_local.LocalFileSystem)
 
 
 def _is_wanted(path: str, base: str) -> bool:

@@ -18,7 +18,7 @@ from blake3 import blake3
 
 from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.blocks import MAX_NODES, BadEdges
-from peewit.streaming.edges.conversion import convert, is_read_in_place
+from peewit.streaming.edges.conversion import as_bad_edges, convert, is_read_in_place
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import (
     PART_ROWS,
@@ -28,6 +28,7 @@ from peewit.streaming.edges.parts import (
     file_stamp,
     open_staged,
 )
+from peewit.streaming.edges.table_formats import Seams
 
 fsspec_core = LateModule("fsspec.core")
 fsspec_local = LateModule("fsspec.implementations.local")
@@ -321,9 +322,12 @@ class _Readable(Protocol):
 def _copy_and_digest(
     content: _Readable, copy: BinaryIO | None, is_abandoned: Callable[[], bool]
 ) -> str:
-    digest = blake3()
-    buffer = memoryview(bytearray(_COPY_BYTES))  # one for all: new ones cost page faults
+    digest, seams = blake3(), Seams()
+    stored = bytearray(_COPY_BYTES)  # one for all: new ones cost page faults
+    buffer = memoryview(stored)
     while n_bytes := content.readinto(buffer):
+        with as_bad_edges():
+            seams.look(stored, n_bytes)
         digest.update(buffer[:n_bytes])
         if copy is not None:
             copy.write(buffer[:n_bytes])

@@ -111,6 +111,49 @@ _MAGIC: Final = {b"PAR1": Format.PARQUET, b"ARROW1": Format.ARROW}
 """How files begin whose name tells nothing."""
 
 
+class Seams:
+    """Looks in bytes that pass for the end of a Parquet or Arrow file and the begin of another.
+
+    Whoever reads the last footer alone would pass over all files before it.
+    """
+
+    def __init__(self) -> None:
+        self._seam: bytes | None = None
+        self._tail = b""
+
+    def look(self, piece: bytes | bytearray, n_bytes: int) -> None:
+        """Look at the first bytes of a piece; raises `BadUpload` at a seam."""
+        if not self._tail:
+            self._seam = next((2 * magic for magic in _MAGIC if piece.startswith(magic)), None)
+        if self._seam is None:
+            self._tail = b"-"
+            return
+        begin = self._tail + bytes(piece[: min(n_bytes, len(self._seam))])
+        if self._seam in begin or piece.find(self._seam, 0, n_bytes) >= 0:
+            raise BadUpload(
+                "it must be one file, and is several behind one another, of which only the last "
+                "would be read; give each by itself, or write them into one with a writer of tables"
+            )
+        self._tail = (self._tail + bytes(piece[max(0, n_bytes - 16) : n_bytes]))[-16:]
+
+
+def require_no_seam(file: BinaryIO) -> None:
+    """Look at the rest of a file as `Seams` do, and go back to where it stood."""
+    start, seams = file.tell(), Seams()
+    while piece := file.read(BYTES_PER_BATCH):
+        seams.look(piece, len(piece))
+    file.seek(start)
+
+
+def require_stream_end(rest: bytes) -> None:
+    """Raise `BadUpload` where bytes follow the end of an Arrow stream, as of another one."""
+    if rest:
+        raise BadUpload(
+            "an Arrow stream must end the table, and bytes follow its end; give each of several "
+            "streams by itself, or write their batches into one"
+        )
+
+
 def format_of_file(name: str) -> tuple[Format, str | None]:
     """Format of a file by its name, and its compression as Arrow calls it.
 

@@ -21,8 +21,14 @@ _EARLIEST: Final = 631_152_000 * SECOND
 """1990 began. Numbers whose unit nobody has named lie after it, and before next year ends."""
 
 _NUMERIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-_FORMATS: Final = {8: "%Y%m%d", 14: "%Y%m%d%H%M%S", 6: "%Y%m", 4: "%Y"}
-"""What numbers of so many digits may be."""
+_FORMATS: Final = ("%Y%m%d", "%Y%m%d%H%M%S", "%Y%m%d%H%M", "%Y%m", "%y%m%d", "%Y")
+"""What numbers may be."""
+
+_DAYS_TO_COUNT: Final = 2**15, 2**16
+"""Numbers between these may be days of spreadsheets since 1900."""
+
+_SCALED_END: Final = 31 * _DAY * SECOND
+"""Before it all of our times lie that were read in a unit a thousand times too small."""
 
 
 def read_times(
@@ -86,7 +92,8 @@ def read_times(
         return _of_numbers(seconds, name, "s", first_row)
     # those with a zone hold the wall clock of UTC
     counted = column.cast(pa.int64()).to_numpy()
-    return _of_numbers(counted, name, "ms" if pa.types.is_date(kind) else kind.unit, first_row)
+    times = _of_numbers(counted, name, "ms" if pa.types.is_date(kind) else kind.unit, first_row)
+    return _of_our_days(times, name, unit, first_row)
 
 
 def moment(time: int) -> str:
@@ -101,6 +108,17 @@ def _fault(name: str, rule: str, row: int, value: str) -> BadEdges:
     return BadEdges(f"column {name!r} {rule}", argument="time", row=row, value=value)
 
 
+def _of_our_days(times: Int64Array, name: str, unit: TimeUnit | None, first_row: int) -> Int64Array:
+    """The times; refused where all lie in the first days of 1970, unless a unit is named."""
+    if unit is None and len(times) and times.min() > 0 and times.max() < _SCALED_END:
+        rule = (
+            "must hold times of our days, and all lie in January of 1970, as of numbers that were "
+            "read in too small a unit; write them again, or say time_unit='us' where they are right"
+        )
+        raise _fault(name, rule, first_row, moment(times[0]))
+    return times
+
+
 def _of_format(column: pa.Array, name: str, time_format: str, first_row: int) -> Int64Array:
     text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
     read = pc.strptime(text, format=time_format, unit="us", error_is_null=True)
@@ -108,7 +126,24 @@ def _of_format(column: pa.Array, name: str, time_format: str, first_row: int) ->
         row = int(np.argmax(read.is_null().to_numpy(zero_copy_only=False)))
         rule = f"must hold times of the format {time_format!r}"
         raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()))
+    _require_same_days(text, read, name, time_format, first_row, is_text=column.type in _STRINGS)
     return np.asarray(read.cast(pa.int64()))
+
+
+def _require_same_days(
+    text: pa.Array, read: pa.Array, name: str, time_format: str, first_row: int, *, is_text: bool
+) -> None:
+    """Refuse what is read as another time than it says, as February 30 or 60101 for 060101."""
+    if "%z" in time_format:
+        return
+    said = pc.utf8_lower(pc.strftime(read.cast(pa.timestamp("s"), safe=False), time_format))
+    is_other = pc.not_equal(said.cast(text.type), pc.utf8_lower(text))
+    if is_text:  # which may lack zeros
+        is_other = pc.and_(is_other, pc.equal(pc.utf8_length(said), pc.utf8_length(text)))
+    row = pc.index(is_other, value=True).as_py()
+    if row >= 0:
+        rule = f"must hold times of the format {time_format!r} with all digits"
+        raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()))
 
 
 def _of_numbers(numbers: AnyArray, name: str, unit: TimeUnit | None, first_row: int) -> Int64Array:
@@ -136,10 +171,11 @@ def _require_recent(numbers: AnyArray, name: str, first_row: int) -> None:
         return
     row = int(np.argmin(is_recent))
     units = [unit for unit in _MICROSECONDS if _are_recent(numbers, unit).all()]
-    digits = {len(str(int(number))) for number in (numbers.min(), numbers.max()) if number >= 0}
-    patterns = [_FORMATS[n] for n in digits if len(digits) == 1 and n in _FORMATS]
+    patterns = [pattern for pattern in _FORMATS if _are_recent_as(numbers, pattern)]
     ways = [f"say time_unit={unit!r}" for unit in units]
     ways += [f"say time_format={pattern!r}" for pattern in patterns]
+    if ((numbers > _DAYS_TO_COUNT[0]) & (numbers < _DAYS_TO_COUNT[1])).all():
+        ways.append("take (days - 25569) * 86400 of days that spreadsheets count")
     ways = ways or ["say time_unit='s' where they are, or say their time_format='%Y%m%d'"]
     rule = (
         "must hold seconds since 1970 between 1990 and the end of next year where no unit is "
@@ -155,6 +191,17 @@ def _are_recent(numbers: AnyArray, unit: TimeUnit) -> BoolArray:
     return (scaled >= _EARLIEST) & (scaled < end)
 
 
+def _are_recent_as(numbers: AnyArray, pattern: str) -> bool:
+    """Whether the least and the greatest of some numbers are dates of our days in a format."""
+    ends = [str(int(end)) for end in (numbers.min(), numbers.max()) if np.isfinite(end)]
+    try:
+        times = [datetime.strptime(end, pattern).replace(tzinfo=UTC) for end in ends]
+    except ValueError:
+        return False
+    is_written = [time.strftime(pattern) for time in times] == ends
+    return is_written and all(1990 <= time.year <= datetime.now(UTC).year + 1 for time in times)
+
+
 def _of_text(column: pa.Array, name: str, unit: TimeUnit | None, first_row: int) -> Int64Array:
     text = pc.utf8_trim_whitespace(column)
     for wanted in (pa.int64(), pa.float64()):
@@ -162,10 +209,13 @@ def _of_text(column: pa.Array, name: str, unit: TimeUnit | None, first_row: int)
             return _of_numbers(text.cast(wanted).to_numpy(), name, unit, first_row)
         except pa.ArrowInvalid:
             continue
-    rule = "must hold times as ISO 8601 text, as 2026-03-01T12:00:00Z, or as numbers"
+    rule = (
+        "must hold times as ISO 8601 text, as 2026-03-01T12:00:00Z, or as numbers; say "
+        "time_format='%d/%m/%Y' where they are written in another way"
+    )
     moments = _moments(text)
     if moments is not None:
-        return moments
+        return _of_our_days(moments, name, unit, first_row)
     times = np.empty(len(text), np.int64)
     for row in range(len(text)):  # some have a zone, others have none
         own = _moments(text.slice(row, 1))

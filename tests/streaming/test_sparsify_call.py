@@ -303,6 +303,30 @@ def test_faults_are_named(tmp_path: Path) -> None:
         sparsify([1, 2])
 
 
+def test_what_a_refusal_advises_can_be_said(tmp_path: Path) -> None:
+    table = pa.table({"src": ["NA", "b"], "dst": ["b", "c"], "op": ["insert", "delete"]})
+    with pytest.raises(BadEdges, match="op=''"):
+        sparsify(table, missing_ids="keep")
+    with pytest.raises(BadEdges, match="missing_ids='keep'"):
+        sparsify(table, op="")
+    assert sparsify(table, op="", missing_ids="keep").edges_seen == 2
+    assert sparsify([("NA", "b")], missing_ids="keep").edges_seen == 1
+    (tmp_path / "e.tsv").write_text('src\tdst\n"a\tb\n')
+    with pytest.raises(BadEdges, match="quote='none'"):
+        sparsify(tmp_path / "e.tsv")
+    assert sparsify(tmp_path / "e.tsv", quote="none").edges_seen == 1
+
+
+def test_ids_of_one_kind_are_asked_for_and_whole_floats_are_integers() -> None:
+    for ids in (pa.array([1.0, 2.0]), pa.array([1, 2], pa.decimal128(38, 0))):
+        found = sparsify(pa.table({"src": ids, "dst": pa.array([2, 3])}))
+        assert found.external_ids is not None
+        assert found.external_ids.to_pylist() == [1, 2, 3]
+    for edges in ([(True, 2)], (np.ma.masked_array([0, 1], [0, 1]), np.array([1, 2]))):
+        with pytest.raises(TypeError):
+            sparsify(edges)
+
+
 @pytest.mark.usefixtures("processes")
 def test_the_package_loads_it_on_demand() -> None:
     program = (

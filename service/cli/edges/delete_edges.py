@@ -119,8 +119,9 @@ def _deletes(
         with unpacked(path, compression) as content:
             first_row = 0
             for batch in edge_batches(content, table_format, kind, columns=columns):
-                if columns.op is not None and columns.op in batch.schema.names:
-                    require_deletes(batch.column(columns.op), columns.op, first_row)
+                names = batch.schema.names
+                for op in [str(columns.op)] if columns.op in names else columns.watched(names):
+                    require_deletes(batch.column(op), op, first_row)
                 yield as_deletes(batch, columns)
                 first_row += batch.num_rows
     if pair:

@@ -17,4 +17,11 @@ def listed(source: EdgeFiles) -> list[EdgeFile]:
         say(f"passed over {shown_url(path)}: the name of a file must be UTF-8")
     if len(source.passed_over) > _SHOWN:
         say(f"and {len(source.passed_over) - _SHOWN:,} more such files")
+    if unlike := source.unlike_tables:
+        names = "1 file, whose name ends" if len(unlike) == 1 else f"{len(unlike):,} files"
+        names = names if len(unlike) == 1 else f"{names}, whose names end"
+        say(
+            f"passed over {names} like no table's: {shown_url(unlike[0])}; name a file itself to "
+            "read it"
+        )
     return files

@@ -68,10 +68,10 @@ def time_of(text: str) -> datetime:
     """A time as it is typed: ISO 8601, or seconds since 1970."""
     try:
         (time,) = read_times(pa.array([text]), "before", "s", 0).tolist()
-    except BadEdges as error:
+        return datetime.fromtimestamp(time / SECOND, UTC)
+    except (BadEdges, OverflowError, ValueError) as error:  # milliseconds lie beyond the calendar
         rule = f"must be ISO 8601, or seconds since 1970, got {text!r}"
         raise typer.BadParameter(rule, param_hint="--before") from error
-    return datetime.fromtimestamp(time / SECOND, UTC)
 
 
 add_command(

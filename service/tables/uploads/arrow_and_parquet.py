@@ -21,7 +21,13 @@ from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.columns import string_lengths
 from peewit.streaming.edges.plain_types import plain_column
-from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH, Format
+from peewit.streaming.edges.table_formats import (
+    BYTES_PER_BATCH,
+    ROWS_PER_BATCH,
+    Format,
+    require_no_seam,
+    require_stream_end,
+)
 
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
 _STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)
@@ -91,6 +97,7 @@ def _arrow_batches(
             try:
                 batch = reader.read_next_batch()
             except StopIteration:
+                require_stream_end(file.read(1))
                 return
         yield batch
 
@@ -112,8 +119,11 @@ def _parquet_batches(
         require_at_most(survey.n_rows, limits.rows, ROWS)
         require_decodable(survey.decoded_bytes, survey.largest_page_bytes, limits)
         dictionaries = sorted(survey.dictionary_columns)
+    require_no_seam(file)
     with named_faults("the body must be a Parquet file"):
-        parquet = pa.parquet.ParquetFile(file, read_dictionary=dictionaries)
+        parquet = pa.parquet.ParquetFile(
+            file, read_dictionary=dictionaries, coerce_int96_timestamp_unit="us"
+        )
         _require_plain_types(parquet.schema_arrow, wanted)
         check(parquet.schema_arrow.names)
     taken = (*wanted, *giver_columns(parquet.schema_arrow, beside))

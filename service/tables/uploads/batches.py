@@ -67,9 +67,7 @@ def edge_batches(
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
-            batches = stored_batches(
-                file, table_format, tuple(columns), limits, check=columns.check
-            )
+            batches = stored_batches(file, table_format, columns.all, limits, check=columns.check)
         case Format.CSV:
             check = columns_within(limits, columns.check)
             batches = csv_edges(file, node_kind, columns, check=check)

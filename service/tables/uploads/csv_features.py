@@ -9,7 +9,8 @@ import pyarrow.csv
 
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.csv_tables import converted, csv_header
+from peewit.streaming.edges.csv_layout import layout_of
+from peewit.streaming.edges.csv_tables import converted, csv_header, without_blanks
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.features.checked_tables import NODE, with_names
 
@@ -22,6 +23,9 @@ def csv_features(
     check: Callable[[Sequence[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the node column, unless ``node_kind`` is None, and all others as one list."""
+    start = file.tell()
+    has_blanks_aside = not layout_of(file, (node,), "double")[0].quotes
+    file.seek(start)
     names, first_line, opened = csv_header(file, (node,), quote="double")
     check(names)
     columns = [name for name in names if name != node]
@@ -50,7 +54,9 @@ def csv_features(
             table = with_names(lists, columns)
             if node_kind is not None:
                 kind = pa.string() if node_kind in TEXT else pa.int64()
-                ids = converted(batch.column(node), kind, node, first_row)
+                nodes = batch.column(node)
+                nodes = without_blanks(nodes) if has_blanks_aside else nodes
+                ids = converted(nodes, kind, node, first_row)
                 table = table.append_column(node, ids)
             yield table
             first_row += batch.num_rows

@@ -12,6 +12,7 @@ import pyarrow as pa
 from peewit.service.tables.uploads.givers import ANNOTATOR
 from peewit.service.tables.uploads.label_columns import LabelColumns
 from peewit.streaming.edges.bad_table import BadUpload
+from peewit.streaming.edges.column_mapping import FEED_COLUMNS
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import LIMIT, is_integer
 
@@ -51,6 +52,11 @@ def json_label_batch(
         for name in needed:
             if name not in row:
                 raise BadUpload(f"{name!r} is missing", argument=name, row=number)
+    held = set().union(*rows)
+    for name in columns.names:
+        alike = [other for other in held if other.casefold() == name.casefold()]
+        if alike and name not in alike:
+            raise BadUpload(f"column {name!r} is missing; rows have {alike[0]!r}", argument=name)
     batch = {columns.node: _as_they_come([row.get(columns.node) for row in rows])}
     for name in columns.of_labels:
         labels = [row.get(name) for row in rows]
@@ -59,6 +65,10 @@ def json_label_batch(
     for name in columns.beside:
         if any(name in row for row in rows):
             batch[name] = _giver_texts([row.get(name) for row in rows], name, first_row)
+    for name in FEED_COLUMNS:
+        if name not in batch and any(name in row for row in rows):
+            cells = [row.get(name) for row in rows]
+            batch[name] = pa.array([None if cell is None else str(cell) for cell in cells])
     return pa.RecordBatch.from_arrays(list(batch.values()), list(batch))
 
 

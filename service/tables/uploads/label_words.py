@@ -15,6 +15,9 @@ SEVERAL: Final = "several labels"
 _NO_CLASS: Final = -1
 """What scikit-learn and others write for an unlabeled row of whole numbers."""
 
+NO_CLASS_TEXTS: Final = frozenset({"-1", "-1.0", "-1.00"})
+_ONE_TEXTS: Final = frozenset({"1", "+1", "1.0", "1.00"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelWords:
@@ -25,41 +28,51 @@ class LabelWords:
 
     def mean_nothing(self, word: str) -> bool:
         """Whether a word, in any case, means no label."""
-        small = word.lower()
-        if small in {each.lower() for each in self.keep_word}:
+        small = _small(word)
+        if small in map(_small, self.keep_word):
             return False
-        usual = MISSING_WORDS | DOUBTFUL_WORDS
-        return small in usual or small in {each.lower() for each in self.no_label}
+        return small in MISSING_WORDS | DOUBTFUL_WORDS or small in map(_small, self.no_label)
 
     def left_out(self, labels: Sequence[Any], name: str) -> tuple[set[int], dict[str, int]]:
         """Places of values that are no labels, and how many there are of each word.
 
         -1 means nothing beside whole numbers that are no less. Raises `BadUpload` where labels are
-        -1 and 1 alone, which may be two classes.
+        -1 and 1 alone, which may be two classes. Null is called as the empty text is.
         """
-        texts = {label for label in set(filter(_is_text, labels)) if self.mean_nothing(label)}
+        words = set(filter(_is_text, labels))
+        texts = {label for label in words if self.mean_nothing(label)}
         numbers = {label for label in labels if _is_number(label)}
+        if texts & NO_CLASS_TEXTS and words - texts <= _ONE_TEXTS and numbers <= {1}:
+            self._require_said(name)
         if _NO_CLASS in numbers and self.mean_nothing("-1") and min(numbers) >= _NO_CLASS:
             is_whole = all(label == int(label) for label in numbers if math.isfinite(label))
-            if is_whole and numbers <= {-1, 1} and "-1" not in self.no_label:
-                raise BadUpload(
-                    f"{name!r} must not be -1 and 1 alone: where these are two classes, say "
-                    "keep_word=-1; where -1 means no label, say no_label=-1",
-                    argument=name,
-                    value=-1,
-                )
+            if is_whole and numbers <= {-1, 1}:
+                self._require_said(name)
             numbers = {-1} if is_whole else set()
         else:
             numbers = set()
-        if not texts and not numbers and not any(map(_is_nan, labels)):
+        has_nulls = None in labels and self.mean_nothing("")
+        if not (texts or numbers or has_nulls or any(map(_is_nan, labels))):
             return set(), {}
         places = {
             place
             for place, label in enumerate(labels)
             if (label in texts if _is_text(label) else _is_nan(label))
             or (_is_number(label) and label in numbers)
+            or (has_nulls and label is None)
         }
-        return places, dict(Counter(str(labels[place]) for place in sorted(places)))
+        found = (labels[place] for place in sorted(places))
+        return places, dict(Counter("" if each is None else str(each) for each in found))
+
+    def _require_said(self, name: str) -> None:
+        """Raise `BadUpload` unless somebody has said what -1 is beside 1."""
+        if not any(_small(each) == "-1" for each in self.no_label):
+            raise BadUpload(
+                f"{name!r} must not be -1 and 1 alone: where these are two classes, say "
+                "keep_word=-1; where -1 means no label, say no_label=-1",
+                argument=name,
+                value=-1,
+            )
 
 
 USUAL_WORDS: Final = LabelWords()
@@ -78,6 +91,11 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     way = "" if word is None else f" (keep_word={word} takes it for a label)"
     return f"left out {rows}: {words}{way}"
+
+
+def _small(word: str) -> str:
+    """A word as it is compared: in small letters, -1.0 as -1."""
+    return "-1" if word in NO_CLASS_TEXTS else word.lower()
 
 
 def _is_text(label: object) -> bool:

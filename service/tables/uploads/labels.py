@@ -21,7 +21,7 @@ from peewit.service.tables.uploads.givers import (
 )
 from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_labels, values_of
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
-from peewit.service.tables.uploads.label_words import SEVERAL, LabelWords
+from peewit.service.tables.uploads.label_words import NO_CLASS_TEXTS, SEVERAL, LabelWords
 from peewit.service.tables.uploads.limits import (
     LABEL_ROWS,
     UploadLimits,
@@ -31,7 +31,9 @@ from peewit.service.tables.uploads.limits import (
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
+from peewit.streaming.edges.column_mapping import FEED_COLUMNS
 from peewit.streaming.edges.columns import whole_numbers
+from peewit.streaming.edges.csv_layout import require_no_header
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import (
@@ -42,6 +44,7 @@ from peewit.streaming.edges.node_ids import (
     node_id,
 )
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
+from peewit.streaming.edges.operations import require_no_deletes
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
@@ -49,10 +52,22 @@ from peewit.streaming.edges.typed_ids import split_column
 
 LabelValue = str | int | float
 
-_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_WHOLE: Final = re.compile(r"(0|-?[1-9][0-9]{0,17})(\.0)?")
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_WHOLE: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0)?")
 _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
+)
+
+_TRUTHS: Final = {"true", "false"}
+"""What truth values are as text, in any case."""
+
+_NO_DELETES_OF_LABELS: Final = (
+    "and labels are taken back by DELETE; take these rows out, or the column where it says else"
+)
+
+_UNSEEN: Final = re.compile(
+    r"^[\s\ufeff\u00ad\u200b-\u200f\u202a-\u202e\u2060]+"
+    r"|[\s\ufeff\u00ad\u200b-\u200f\u202a-\u202e\u2060]+$"
 )
 
 _SHOWN: Final = 5
@@ -160,10 +175,11 @@ def _batches(
     Files whose columns are read by place have no names, and so no givers.
     """
     check = partial(_check_names, wanted, options)
+    read = (*wanted, *(name for name in FEED_COLUMNS if name not in wanted))
     if table_format is not Format.CSV:
-        return stored_batches(file, table_format, wanted, limits, check=check, beside=beside)
+        return stored_batches(file, table_format, read, limits, check=check, beside=beside)
     beside = () if wanted[0].startswith("#") else beside
-    return csv_batches(file, wanted + beside, check=columns_within(limits, check), quote=quote)
+    return csv_batches(file, read + beside, check=columns_within(limits, check), quote=quote)
 
 
 class _Cells(NamedTuple):
@@ -189,6 +205,13 @@ def _cells(
     seen: dict[Giver, Giver] = {}
     of_labels = list(zip(columns.of_labels, columns.arguments, labels, strict=True))
     for batch in batches:
+        if is_csv:
+            by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+            pair = columns.node, columns.of_labels[0]
+            require_no_header(by_name, pair, len(nodes), way="take such lines out")
+        for name in set(FEED_COLUMNS).intersection(batch.schema.names).difference(columns.all):
+            column = _valid_column(batch, name)
+            require_no_deletes(column, name, len(nodes), way=_NO_DELETES_OF_LABELS)
         of_givers = {
             name: _valid_column(batch, name).to_pylist()
             for name in giver_columns(batch.schema, columns.beside)
@@ -201,7 +224,7 @@ def _cells(
         for name, argument, values in of_labels:
             column = _as_labels(_valid_column(batch, name), argument, first_row=len(nodes))
             found = values_of(column)
-            values.extend([text.strip() or empty for text in found] if is_csv else found)
+            values.extend([_bare(text) or empty for text in found] if is_csv else found)
         nodes += values_of(_as_nodes(_valid_column(batch, columns.node), columns.node))
     return _Cells(nodes, labels, givers)
 
@@ -260,7 +283,7 @@ def _said(
     for parse in (may_be_numbers, False):
         held = labels
         if parse:  # -1 is judged among numbers
-            held = [None if label == "-1" else label for label in labels]
+            held = ["0" if label in NO_CLASS_TEXTS else label for label in labels]
         places, counts = words.left_out(held, name)
         if places:
             stay = [place for place in range(len(labels)) if place not in places]
@@ -271,12 +294,15 @@ def _said(
             break
         labels = parse_labels(labels)
     kinds = set(map(type, labels))
-    if float in kinds and kinds <= {float, int} and all(map(_is_whole, labels)):
+    if kinds == {str} and {label.lower() for label in set(labels)} <= _TRUTHS:
+        labels = [label.lower() for label in labels]
+    if float in kinds and kinds <= {float, int} and all(map(is_whole, labels)):
         labels = [int(label) for label in labels]
     return nodes, labels, rows, left_out
 
 
-def _is_whole(number: float) -> bool:
+def is_whole(number: float) -> bool:
+    """Whether a number is a 64-bit integer, as 1.0 is."""
     return abs(number) < LIMIT and number == int(number)
 
 
@@ -351,9 +377,12 @@ def _without(several: _Several, nodes: Sequence[NodeId], *, last: bool) -> list[
 
 def require_label(label: object, row: int | None, name: str) -> None:
     """Raise `BadUpload` unless a value can be a label."""
+    leaves_out = "" if row is None else "; no_label='' leaves such rows out"
     if label is None:
         raise BadUpload(
-            f"{name!r} must not be null (DELETE takes a label back)", argument=name, row=row
+            f"{name!r} must not be null (DELETE takes a label back{leaves_out})",
+            argument=name,
+            row=row,
         )
     if isinstance(label, float):
         if not math.isfinite(label):
@@ -362,14 +391,15 @@ def require_label(label: object, row: int | None, name: str) -> None:
             )
     elif not is_integer(label) and not (isinstance(label, str) and label):
         raise BadUpload(
-            f"{name!r} must be a 64-bit integer, a real number or a string with a character",
+            f"{name!r} must be a 64-bit integer, a real number or a string with a character"
+            + (leaves_out if label == "" else ""),
             argument=name,
             row=row,
             value=label,
         )
-    elif isinstance(label, str) and label != label.strip():
+    elif isinstance(label, str) and label != _bare(label):
         raise BadUpload(
-            f"{name!r} must not begin or end with white space",
+            f"{name!r} must not begin or end with white space or invisible characters",
             argument=name,
             row=row,
             value=repr(label),
@@ -392,6 +422,12 @@ def _nodes(ids: list[Any], rows: Sequence[int], node_kind: NodeKind, of_kind: st
     return [node_id(each, node_kind, row=row) for row, each in zip(rows, ids, strict=True)]
 
 
+def _bare(label: str) -> str:
+    """A label without white space and invisible characters around it."""
+    label = label.strip()
+    return label if label.isascii() else _UNSEEN.sub("", label)
+
+
 def _are_plain(nodes: list[Any], node_kind: NodeKind) -> bool:
     """Whether all are valid ids as they are; if not, each must be checked."""
     if not nodes:
@@ -412,7 +448,8 @@ def parse_labels(labels: list[str]) -> list[Any]:
     if not all(_NUMBER.fullmatch(label) for label in labels):
         return labels
     if all(_WHOLE.fullmatch(label) for label in labels):
-        return [int(label.partition(".")[0]) for label in labels]
+        integers = [int(label.partition(".")[0]) for label in labels]
+        return integers if all(map(is_integer, integers)) else labels
     numbers = [int(label) if _INTEGER.fullmatch(label) else float(label) for label in labels]
     are_printed = list(map(repr, numbers)) == labels
     return numbers if are_printed or not all(map(math.isfinite, numbers)) else labels

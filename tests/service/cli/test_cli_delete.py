@@ -30,7 +30,13 @@ def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> No
     feed = peewit("delete", "g", "--edges", table)
     assert feed.exit_code == 1
     assert "must say delete in every row" in feed.err
+    table.write_text("src,dst,__deleted\nann,bob,true\ncay,bob,false\n")
+    assert "must say delete in every row" in peewit("delete", "g", "--edges", table).err
     assert edges_of(peewit, tmp_path) == ['"ann","bob",3']
+    bare = tmp_path / "bare.txt"
+    bare.write_text("ann cay\n")
+    assert peewit("ingest", "g", bare, "--src", "#1", "--dst", "#2").exit_code == 0
+    assert peewit("delete", "g", "--edges", bare, "--src", "#1", "--dst", "#2").exit_code == 0
     told = peewit("delete", "g", "ann", "bob", "--json").json
     assert (told["status"], told["rows"]) == ("committed", 1)
     assert edges_of(peewit, tmp_path) == []

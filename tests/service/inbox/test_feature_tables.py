@@ -182,6 +182,19 @@ def test_files_of_several_formats_are_one_set(tmp_path: Path) -> None:
     assert (n_rows_known(paths), n_rows_known(paths[:1])) == (None, 3)
 
 
+def test_blanks_around_nodes_of_text_that_does_not_quote_are_nothing() -> None:
+    content = io.BytesIO(b"node, x, y\n a, 1, 2\nb , 3, 4\n")
+    nodes, values = joined(list(table_blocks(graph_of(), content, Format.CSV)))
+    assert (nodes, values.tolist()) == (["a", "b"], [[1, 2], [3, 4]])
+
+
+def test_files_behind_one_another_are_no_set(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    path.write_bytes(2 * as_parquet(dense_table(NAMES)))
+    with pytest.raises(BadFeatures, match="several behind one another"):
+        list(path_blocks(graph_of(), [path]))
+
+
 def test_a_fault_names_the_file_and_its_row(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("node,x\na,1\n")
     (tmp_path / "2.csv").write_text("node,x\nb,1\nc,inf\n")

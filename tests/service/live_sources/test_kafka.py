@@ -134,6 +134,12 @@ POISON: list[tuple[Any, str]] = [
     (b"a\xff,b", "CSV in UTF-8"),
     (b"\x00\x00\x00\x00\x07{}", "plain CSV or an Arrow stream"),
     (arrow(pa.table(COLUMNS))[:-40], "whole Arrow IPC stream"),
+    (2 * arrow(pa.table(COLUMNS)), "bytes follow its end"),
+    (b"<e>a,b</e>", "plain CSV or an Arrow stream"),
+    (b"user,item\n1,2", "plain CSV or an Arrow stream"),
+    ({"before": None, "after": edge("a", "b")}, "ExtractNewRecordState"),
+    ({**edge("a", "b"), "__deleted": True}, "asks for deletes"),
+    ({"src": "a", "dst": "b", "Weight": 5}, "weight='Weight'"),
     (arrow(pa.table({"src": ["a"]})), "column 'dst' is missing"),
     (arrow(pa.table({f"c{number}": ["a"] for number in range(1025)})), "at most 1024 columns"),
     (None, "the key must name the pair"),
@@ -203,7 +209,13 @@ def test_whatever_a_message_holds_it_stops_no_other() -> None:
         assert len(refused) > 1_000
 
 
-@pytest.mark.parametrize("key", [b"a,b", b'{"src": "a", "dst": "b", "more": 1}', b'"a",b'])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(b"a,b", b'{"src": "a", "dst": "b", "more": 1}', b'"a",b', b"\xef\xbb\xbfa,b"),
+        *(b'["a", "b"]', b'"[\\"a\\", \\"b\\"]"'),
+    ],
+)
 def test_a_tombstone_deletes_the_pair_of_its_key(
     cluster: MockCluster, topic: str, key: bytes
 ) -> None:

@@ -175,8 +175,10 @@ def test_what_is_so_already_makes_no_event(told: Told) -> None:
     told.tell(labels(("a", 1), ("b", 2)))
     told.tell(labels(("a", 1), ("b", 2), ("b", 3), ("b", 2), ("c", None)))
     assert history(told.database, told.graph) == [("a", 1), ("b", 2)]
-    told.tell(labels(("a", 1.0)))
-    assert history(told.database, told.graph)[2:] == [("a", 1.0)]
+    told.tell(labels(("a", 1.0)))  # whole, as 1 is
+    assert told.labels() == {"a": 1, "b": 2}
+    told.tell(labels(("a", 1.5)))
+    assert history(told.database, told.graph)[2:] == [("a", 1.5)]
     current = LabelStore(told.database).current(told.graph.id)
     assert current.origins.to_pylist() == ["imported", "imported"]
 

@@ -64,6 +64,13 @@ def test_edges_read_alike_in_every_format(
 
 
 @pytest.mark.parametrize("table_format", Format)
+def test_deletes_that_nobody_carries_out_are_refused(table_format: Format) -> None:
+    table = pa.table({"src": ["a", "b"], "dst": ["b", "c"], "__deleted": ["false", "true"]})
+    with pytest.raises(BadEdges, match="asks for deletes"):
+        edges(written(table, table_format), table_format, "string")
+
+
+@pytest.mark.parametrize("table_format", Format)
 def test_a_missing_weight_is_one(table_format: Format) -> None:
     table = pa.table({"src": ["a"], "dst": ["b"]})
     assert edges(written(table, table_format), table_format, "string") == [("a", "b", 1.0)]
@@ -250,7 +257,7 @@ def test_all_columns_are_told_where_one_of_an_edge_is_missing(table_format: Form
 
 
 def test_a_label_that_is_no_text_is_shown() -> None:
-    with pytest.raises(BadUpload, match="string with a character, got '' in row 1"):
+    with pytest.raises(BadUpload, match=r"string with a character; .*, got '' in row 1"):
         json_labels([{"node": "a", "label": "x"}, {"node": "b", "label": ""}], "string")
 
 
@@ -305,11 +312,27 @@ def test_numbers_of_a_table_that_are_not_finite_are_named(table_format: Format) 
 
 
 @pytest.mark.parametrize(
-    "value", ["1.0", "\N{FULLWIDTH DIGIT ONE}", "", "9223372036854775808", 1.0, True, None]
+    "value",
+    [
+        "1.",
+        "01",
+        "-0",
+        "\N{FULLWIDTH DIGIT ONE}",
+        "",
+        "9223372036854775808",
+        1.5,
+        1e17,
+        True,
+        None,
+    ],
 )
 def test_an_integer_id_is_digits(value: object) -> None:
     with pytest.raises(BadUpload, match="'node' must be a 64-bit integer"):
         node_id(value, "int64")
+
+
+def test_an_integer_id_may_be_a_whole_float() -> None:
+    assert [node_id(value, "int64") for value in ("7", "7.0", 7.0, 7, "-7")] == [7, 7, 7, 7, -7]
 
 
 def test_json_lines_are_read_a_part_at_a_time() -> None:
@@ -342,7 +365,7 @@ def test_labels_of_a_spreadsheet_are_read_as_they_are_meant() -> None:
     assert found.nodes == ["a", "b", "a"]
     assert found.labels == ["bot", "human", "bot"]
     half = sheet.replace(b";;", b";").replace(b"a;bot", b"c;")
-    with pytest.raises(BadUpload, match=r"a string with a character, got '' in row 4 \("):
+    with pytest.raises(BadUpload, match=r"a string with a character; .*, got '' in row 4 \("):
         read_labels(io.BytesIO(half), Format.CSV, "string")
 
 
@@ -399,6 +422,9 @@ def test_all_contradictions_are_named_at_once_or_left_out() -> None:
         (["0", "-1", "-2", "1"], [0, -1, -2, 1], {}),
         (["0.5", "-1.0", "2.5", "None"], [0.5, -1.0, 2.5], {"None": 1}),
         (["x", "-1", "y", "NULL"], ["x", "y"], {"-1": 1, "NULL": 1}),
+        (["x", "-1.0", "y", "(null)"], ["x", "y"], {"-1.0": 1, "(null)": 1}),
+        (["True", "FALSE", "true", "#N/A"], ["true", "false", "true"], {"#N/A": 1}),
+        (["9" * 18, "-1", "7", "5"], [10**18 - 1, 7, 5], {"-1": 1}),
         (["none of these", "nano", "x", "-10"], ["none of these", "nano", "x", "-10"], {}),
     ],
 )
@@ -432,19 +458,74 @@ def test_minus_one_and_one_alone_may_be_two_classes() -> None:
         read_labels(io.BytesIO(content), Format.CSV, "string")
     for words, kept in (
         (LabelWords(keep_word=("-1",)), [1, -1, 1]),
+        (LabelWords(keep_word=("-1.0",)), [1, -1, 1]),
         (LabelWords(no_label=("-1",)), [1, 1]),
     ):
         columns = LabelColumns(words=words)
         found = read_labels(io.BytesIO(content), Format.CSV, "string", columns)[""]
         assert found.labels == kept
+    for pair in ([-1.0, 1.0], ["-1", "+1"], ["-1.0", "1"], ["-1", "-1"]):
+        rows = [{"node": n, "label": label} for n, label in zip("ab", pair, strict=True)]
+        with pytest.raises(BadUpload, match=r"keep_word=-1; .* no_label=-1"):
+            json_labels(rows, "string")
     words = LabelWords(no_label=("Unsure",), keep_word=("?",))
     content = b"node,label\na,?\nb,unsure\nc,x\n"
     found = read_labels(io.BytesIO(content), Format.CSV, "string", LabelColumns(words=words))[""]
     assert (found.labels, found.left_out) == (["?", "x"], {"unsure": 1})
 
 
+def test_rows_without_a_label_are_left_out_where_that_is_said() -> None:
+    for table_format in Format:
+        table = pa.table({"node": ["a", "b"], "label": ["x", None]})
+        with pytest.raises(BadUpload, match="no_label=''"):
+            read_labels(written(table, table_format), table_format, "string")
+        columns = LabelColumns(words=LabelWords(no_label=("",)))
+        found = read_labels(written(table, table_format), table_format, "string", columns)[""]
+        assert (found.nodes, found.left_out) == (["a"], {"": 1})
+
+
+@pytest.mark.parametrize("table_format", Format)
+def test_labels_that_were_deleted_are_not_put(table_format: Format) -> None:
+    table = pa.table(
+        {"node": ["a", "b"], "label": ["x", "y"], "_change_type": ["insert", "delete"]}
+    )
+    with pytest.raises(BadEdges, match=r"asks for deletes .* taken back") as caught:
+        read_labels(written(table, table_format), table_format, "string")
+    assert caught.value.row == 1
+    columns = LabelColumns(label="_change_type")
+    found = read_labels(written(table, table_format), table_format, "string", columns)[""]
+    assert found.labels == ["insert", "delete"]
+
+
+def test_a_column_of_labels_in_another_case_is_told() -> None:
+    content = io.BytesIO(b'{"node": "a", "Color": "red"}\n{"node": "b"}\n')
+    with pytest.raises(BadUpload, match="'color' is missing; rows have 'Color'"):
+        read_labels(content, Format.NDJSON, "string", LabelColumns(names=("color",)))
+
+
+def test_a_header_between_joined_files_of_labels_is_refused() -> None:
+    content = b"node,label\na,x\nnode,label\nb,y\n"
+    with pytest.raises(BadUpload, match="name the columns again") as caught:
+        read_labels(io.BytesIO(content), Format.CSV, "string")
+    assert caught.value.row == 1
+
+
+@pytest.mark.parametrize("table_format", [Format.ARROW, Format.PARQUET])
+def test_bodies_behind_one_another_are_refused(table_format: Format) -> None:
+    table = pa.table({"src": ["a"], "dst": ["b"]})
+    with pytest.raises(BadUpload, match=r"behind one another|follow its end"):
+        edges(2 * written(table, table_format).getvalue(), table_format, "string")
+
+
 def test_what_was_exported_is_the_same_once_it_is_put_again() -> None:
-    for column in (["01", "1"], ["1.10", "1.1"], ["1e2", "100"], ["x", "1"], ["true", "no"]):
+    for column in (
+        ["01", "1"],
+        ["1.10", "1.1"],
+        ["1e2", "100"],
+        ["x", "1"],
+        ["true", "no"],
+        [str(2**63)] * 2,
+    ):
         labels = pa.table({"node": ["a", "b"], "label": column})
         content = written(labels, Format.CSV)
         assert read_labels(content, Format.CSV, "string")[""].labels == column

@@ -354,6 +354,13 @@ def test_columns_of_words_and_numbers_keep_their_types() -> None:
     assert fitted.transduction_.tolist() == [["a", 1], ["a", 2], ["b", 2], ["b", 2], [None, None]]
 
 
+@pytest.mark.parametrize("unlabeled", [-1, None])
+def test_what_a_mask_hides_is_no_label(unlabeled: int | None) -> None:
+    y = np.ma.masked_array([0, 1, 0, 1, 1], [False, True, True, False, True])
+    fitted = HFS(unlabeled=unlabeled).fit(PATH, y)
+    assert fitted.transduction_.tolist()[:4] == [0, 0, 1, 1]
+
+
 def test_a_vector_after_columns_leaves_nothing_of_them() -> None:
     images, _, known = columns_of_digits()
     fitted = HFS(affinity="knn").fit(images, known).fit(images, known[:, 0])

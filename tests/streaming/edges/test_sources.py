@@ -61,7 +61,9 @@ def test_directories_give_their_parquet_files_and_nothing_unfinished(tmp_path: P
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "folder.parquet").mkdir()
     expected = ["a.PARQUET", "b.parquet", "deep/er/c.parquet"]
-    assert listed(EdgeFiles(tmp_path), tmp_path) == expected
+    source = EdgeFiles(tmp_path)
+    assert listed(source, tmp_path) == expected
+    assert source.unlike_tables == [str(tmp_path / "readme.txt")]
     assert listed(EdgeFiles(f"{tmp_path}/"), tmp_path) == expected
 
 
@@ -421,7 +423,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
-    for content in (b"", b"src,dst\n1,2\n", b"PAR1" * 50):
+    for content in (b"", b"src,dst\n1,2\n", b"PAR1" + b"." * 200):
         (tmp_path / "a.parquet").write_bytes(content)
         with pytest.raises(BadEdges, match="is not a readable Parquet file"):
             staged(tmp_path / "a.parquet")

@@ -113,6 +113,7 @@ def test_quoted_lines_may_be_long_and_many() -> None:
     [
         ("src, dst\na, b\n c ,d\n", ("src", "dst"), [["a", "b"], ["c", "d"]]),
         ("sep=;\nsrc;dst\na;b,c\n", ("src", "dst"), [["a", "b,c"]]),
+        ("sep=\t\nsrc\tdst\na\tb,c\n", ("src", "dst"), [["a", "b,c"]]),
         ("\ufeffsrc,dst\na,b\n", ("src", "dst"), [["a", "b"]]),
         ("a b 0,5\nc  d 0,7\n", ("#1", "#2"), [["a", "b"], ["c", "d"]]),
         ("a,b\tc\nd\te,f\n", ("#1", "#2"), [["a,b", "c"], ["d", "e,f"]]),
@@ -132,9 +133,14 @@ def test_matrix_market_has_its_sizes_and_comments_passed_over(tmp_path: Path) ->
     path.write_text(f"{head}  1   2  5.0\n3\t1 2.5e-1\n")
     assert edges_of(path, kind="int64") == [(1, 2, 5.0), (3, 1, 0.25)]
     assert edges_of(path, ENDS) == [("1", "2", 1.0), ("3", "1", 1.0)]
-    for bad in ("array real general\n2 2\n1\n", "coordinate complex general\n2 2 1\n1 2 1 0\n"):
+    for bad in (
+        "array real general\n2 2\n1\n",
+        "coordinate complex general\n2 2 1\n1 2 1 0\n",
+        "coordinate pattern general\n2 5 1\n1 2\n",
+        "coordinate pattern general\n2 2 3\n1 2\n",
+    ):
         path.write_text(f"%%MatrixMarket matrix {bad}")
-        with pytest.raises(BadTable, match="MatrixMarket"):
+        with pytest.raises(BadTable, match=r"MatrixMarket|has 3 entries"):
             edges_of(path)
 
 
@@ -163,6 +169,9 @@ def test_a_zip_of_what_nobody_reads_harms_itself_alone(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
         archive.writestr("a.csv", TEXT)
         archive.writestr("b.csv", TEXT)
+    (tmp_path / "e.csv.xz").write_bytes(lzma.compress(TEXT.encode())[:-9])
+    with pytest.raises(BadEdges, match=r"damaged"):
+        edges_of(tmp_path / "e.csv.xz")
     with pytest.raises(BadEdges, match="must hold one file"):
         edges_of(tmp_path / "one.zip")
 
@@ -174,6 +183,38 @@ def test_a_header_between_joined_files_is_refused_or_left_out(tmp_path: Path) ->
         edges_of(path)
     assert caught.value.row == 2
     assert edges_of(path, max_bad_rows=1) == [("a", "b", 1), ("src", "x", 1), ("c", "d", 1)]
+    for again in ("\ufeffsrc,dst", "dst,src"):
+        path.write_text(f"src,dst\na,b\n{again}\nc,d\n")
+        with pytest.raises(BadTable, match="name the columns again"):
+            edges_of(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("from,to\na,b\n", "seems to name the columns"),
+        ("user,item\n1,2\n2,3\n", "seems to name the columns"),
+        ("// sym\n1 2\n2 3\n", "seems to name the columns"),
+        ("4 3\n1 2\n2 3\n3 4\n", "numbers of nodes and edges"),
+        ("1 2 {'weight': 3}\n", "nx.write_weighted_edgelist"),
+        ("(1, 2)\n(2, 3)\n", "as Python prints them"),
+        ("a -> b\nb -> c\n", "the same mark in every row"),
+    ],
+)
+def test_a_first_line_that_is_no_edge_is_refused_where_columns_are_places(
+    tmp_path: Path, text: str, rule: str
+) -> None:
+    path = tmp_path / "e.txt"
+    path.write_text(text)
+    with pytest.raises(BadTable, match=rule):
+        edges_of(path, ENDS)
+
+
+def test_edges_of_numbers_are_no_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "e.txt"
+    for text in ("1 2\n2 3\n3 1\n", "4 2\n1 2\n2 5\n", "u v\nv w\nw u\n", "7 1\n1 2\n"):
+        path.write_text(text)
+        assert len(edges_of(path, ENDS)) == text.count("\n")
 
 
 WORDS = ["NA", "n/a", "NaN", "None", "NULL", "\\N", "<NA>", "NaT", "null"]
@@ -198,6 +239,11 @@ def test_words_for_nothing_are_no_ids_until_that_is_said(tmp_path: Path, word: s
     ("name", "value"),
     [
         ("op", "delete"),
+        ("OP", "-1"),
+        ("operation", "tombstone"),
+        ("is_deleted", "1"),
+        ("METADATA$ACTION", "DELETE"),
+        ("__$operation", "1"),
         ("__op", "D"),
         ("_change_type", "update_preimage"),
         ("op_type", "-D"),
@@ -227,7 +273,7 @@ def test_integers_stay_what_they_are_written_as(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text("src,dst\n1.0,2.0\n3.0,0.0\n")
     assert edges_of(path, kind="int64") == [(1, 2, 1.0), (3, 0, 1.0)]
-    for bad in ("01", "+1", "-0", "1.5"):
+    for bad in ("01", "+1", "-0", "1.5", "0x10"):
         path.write_text(f"src,dst\n10,20\n{bad},2\n")
         with pytest.raises(BadTable, match="integer") as caught:
             edges_of(path, kind="int64")
@@ -241,7 +287,38 @@ def test_integers_stay_what_they_are_written_as(tmp_path: Path) -> None:
         edges_of(tmp_path / "e.parquet", kind="int64")
 
 
+def test_whole_floats_of_json_are_integers(tmp_path: Path) -> None:
+    path = tmp_path / "e.ndjson"
+    path.write_text('{"src": 1.0, "dst": 2}\n{"src": "3", "dst": 4.0}\n')
+    assert edges_of(path, kind="int64") == [(1, 2, 1.0), (3, 4, 1.0)]
+
+
+def test_a_name_of_another_case_is_told_in_json_too(tmp_path: Path) -> None:
+    path = tmp_path / "e.ndjson"
+    path.write_text('{"src": "a", "dst": "b"}\n{"src": "a", "dst": "b", "Weight": 5}\n')
+    with pytest.raises(BadTable, match=r"'weight' is missing.*weight='Weight'") as caught:
+        edges_of(path)
+    assert caught.value.row == 1
+
+
 TEXT = "src,dst\na,b\nc,d\n"
+
+
+def test_files_behind_one_another_are_refused(tmp_path: Path) -> None:
+    table = pa.table({"src": ["a"], "dst": ["b"]})
+    for name in ("e.parquet", "e.arrow", "e.arrows"):
+        sink = io.BytesIO()
+        if name == "e.parquet":
+            pq.write_table(table, sink)
+        else:
+            new = pa.ipc.new_file if name == "e.arrow" else pa.ipc.new_stream
+            with new(sink, table.schema) as writer:
+                writer.write_table(table)
+        (tmp_path / name).write_bytes(sink.getvalue())
+        assert len(edges_of(tmp_path / name)) == 1
+        (tmp_path / name).write_bytes(2 * sink.getvalue())
+        with pytest.raises(BadEdges, match=r"behind one another|follow its end"):
+            edges_of(tmp_path / name)
 
 
 def test_compressed_files_and_unknown_endings_are_what_they_hold(tmp_path: Path) -> None:
@@ -278,6 +355,12 @@ def test_the_directory_of_a_table_is_no_directory_of_files(
     of_table = tmp_path / where / sign
     of_table.parent.mkdir(parents=True)
     of_table.write_text("{}")
+    inside = tmp_path / where / "part=1" / "e.parquet"
+    inside.parent.mkdir(parents=True)
+    inside.write_bytes(b"")
+    for url in (inside, inside.parent, f"{inside.parent}/*", f"{tmp_path / where}/*.parquet"):
+        with pytest.raises(TableDirectory, match="rows that were removed"):
+            EdgeFiles(url).list()
     with pytest.raises(TableDirectory, match="rows that were removed"):
         EdgeFiles(tmp_path).list()
 

@@ -303,6 +303,67 @@ def test_json_has_text_and_numbers_and_nothing_else(tmp_path: Path) -> None:
     assert caught.value.row == 0
 
 
+@pytest.mark.parametrize(
+    ("column", "time_format"),
+    [
+        (pa.array(["20260230"]), "%Y%m%d"),
+        (pa.array(["31/02/2026"]), "%d/%m/%Y"),
+        (pa.array([60101]), "%y%m%d"),
+        (pa.array([1012026]), "%d%m%Y"),
+    ],
+)
+def test_a_format_reads_what_is_written(column: pa.Array, time_format: str) -> None:
+    with pytest.raises(BadEdges, match="of the format"):
+        read_times(column, "at", None, 0, time_format=time_format)
+
+
+def test_a_format_may_lack_zeros_in_text_and_know_offsets() -> None:
+    for text, time_format in (("1/3/2026", "%d/%m/%Y"), ("01.03.2026 +0000", "%d.%m.%Y %z")):
+        read = read_times(pa.array([text]), "at", None, 0, time_format=time_format)
+        assert moment(read[0]) == "2026-03-01T00:00:00Z"
+    for code in ("%Z", "%f"):
+        with pytest.raises(ValueError, match=code):
+            EdgeColumns(time="at", time_format=f"%Y {code}")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1_790_000_000], pa.timestamp("ms")),
+        pa.array([1_790_000_000], pa.timestamp("us", "UTC")),
+        pa.array(["1970-01-21T17:13:20"]),
+    ],
+)
+def test_moments_that_all_lie_in_the_first_days_are_refused(column: pa.Array) -> None:
+    with pytest.raises(BadEdges, match="January of 1970"):
+        read_times(column, "at", None, 0)
+    assert read_times(column, "at", "us", 0)[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "way"),
+    [
+        (260102, "time_format='%y%m%d'"),
+        (202601, "time_format='%Y%m'"),
+        (202601021530, "time_format='%Y%m%d%H%M'"),
+        (46_000, "days - 25569"),
+        (1_790_000_000_000, "time_unit='ms'"),
+    ],
+)
+def test_numbers_that_are_no_seconds_are_told_what_they_may_be(number: int, way: str) -> None:
+    with pytest.raises(BadEdges) as caught:
+        read_times(pa.array([number]), "at", None, 0)
+    assert way in str(caught.value)
+
+
+def test_int96_counts_beyond_2262(tmp_path: Path) -> None:
+    far = pa.array([datetime(9999, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001 - as INT96 has it
+    table = pa.table({"from": ["a"], "to": ["b"], "at": far})
+    pq.write_table(table, tmp_path / "e.parquet", use_deprecated_int96_timestamps=True)
+    (time,), _ = times_of(tmp_path / "e.parquet")
+    assert moment(time) == "9999-01-01T00:00:00Z"
+
+
 def test_times_that_nobody_asks_for_are_not_read(tmp_path: Path) -> None:
     write(tmp_path / "e.csv", pa.array(["never"]))
     assert times_of(tmp_path / "e.csv", EdgeColumns(src="from", dst="to")) == ([], ())
