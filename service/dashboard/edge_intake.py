@@ -163,8 +163,8 @@ def take(
     *,
     owner: str | None,
     again: bool = False,
-) -> tuple[PushRecord, int]:
-    """The push of an upload, which is removed, and the number of bad rows left out.
+) -> PushRecord:
+    """The push of an upload, which is removed.
 
     A file of equal content whose columns are read alike is the same push, unless it is meant
     ``again``. Raises BadEdges,
@@ -198,11 +198,11 @@ def take(
             idempotency_key=key,
             owner=owner,
             file_digest=digest,
+            n_bad_rows=len(staged.bad_rows),
             limits=home.upload_limits,
         )
-        n_bad = len(staged.bad_rows)
     upload.remove()
-    return push, n_bad
+    return push
 
 
 def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:

@@ -227,9 +227,19 @@ def test_columns_of_the_last_file_are_proposed_for_the_next_that_has_them(pages:
     assert proposed("labels", "kind,label,who\nleft,x,n8\n")[:2] == ["who", "kind"]
 
 
-def test_a_column_of_text_for_a_weight_is_told_soon(pages: Api) -> None:
-    pages.create_graph("g")
+def test_bad_rows_are_counted_to_the_end_or_told_soon(pages: Api) -> None:
+    graph_id = pages.create_graph("g")["id"]
     rows = "".join(f"a{each},b{each},text\n" for each in range(20_000))
+    address = upload(pages, "edges", "text.csv", f"src,dst,kind\n1,2,3\n{rows}".encode())
+    report = look(pages, f"{address}/look?src=src&dst=dst&weight=kind", headers=PIECE)
+    assert "20,000 bad rows stand in the way" in report
+    assert "and 19,990 more" in report
+    query = "src=src&dst=dst&weight=kind&max_bad_rows=20000"
+    taken = send(pages, f"{address}?{query}").headers["location"]
+    assert "20,000 bad rows were left out" in look(pages, taken)
+    pages.ingest()
+    assert pages.home.manifest.n_bad_rows(graph_id) == 20_000
+    rows = "".join(f"a{each},b{each},text{each}\n" for each in range(20_000))
     address = upload(pages, "edges", "text.csv", f"src,dst,kind\n1,2,3\n{rows}".encode())
     report = look(pages, f"{address}/look?src=src&dst=dst&weight=kind", headers=PIECE)
     assert "more than 1,000 rows are bad" in report
