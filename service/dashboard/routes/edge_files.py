@@ -209,7 +209,9 @@ async def add_place(
     """Have ingest read a place, as ``POST /v1/graphs/{g}/sources`` does."""
     form = await form_of(request)
     columns = {
-        name: form[name] for name in ("src", "dst", "weight", "op", "time") if form.get(name)
+        name: form[name]
+        for name in ("src", "dst", "weight", "op", "time", "quote")
+        if form.get(name)
     }
     bad_rows = form.get("max_bad_rows", "")
     if bad_rows and not bad_rows.isdecimal():

@@ -246,6 +246,31 @@ def test_bad_rows_are_counted_to_the_end_or_told_soon(pages: Api) -> None:
     assert "choose other columns, or allow more bad rows above" in report
 
 
+QUOTED = 'src\tdst\n"a\tb\nb\tc\nc\t"d\n'
+
+
+@pytest.mark.parametrize("holds", ["edges", "labels"])
+def test_text_that_does_not_quote_is_read_once_that_is_said(pages: Api, holds: str) -> None:
+    pages.create_graph("g")
+    text = QUOTED if holds == "edges" else QUOTED.replace("src\tdst", "node\tlabel")
+    address = upload(pages, holds, "odd.tsv", text.encode())
+    named = {"src": "src", "dst": "dst"} if holds == "edges" else {"node": "node", "label": "label"}
+    asked = f"{address}?{urlencode(named)}"
+    seen = look(pages, asked) + look(pages, asked.replace("?", "/look?"), headers=PIECE)
+    assert "quote" in seen
+    assert 'name="quote"' in seen
+    said = f"{asked}&quote=none"
+    assert 'value="none" selected' in look(pages, said)
+    if holds == "edges":
+        assert "3 edges" in look(pages, said.replace("?", "/look?"), headers=PIECE)
+        send(pages, said)
+        pages.ingest()
+        assert sorted(pages.edges()) == ['"""a","b",1', '"b","c",1', '"c","""d",1']
+    else:
+        report = look(pages, f"{said}&unknown=keep".replace("?", "/look?"), headers=PIECE)
+        assert "3 labels" in report
+
+
 def test_without_a_weight_every_edge_counts_one(pages: Api) -> None:
     pages.create_graph("g")
     address = upload(pages, "edges", "w.tsv", b"src\tdst\tweight\na\tb\t7\nb\tc\t9\n")
