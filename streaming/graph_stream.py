@@ -17,6 +17,7 @@ import pyarrow as pa
 from peewit.solvers.arrays import Int32Array
 from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.conversion import is_read_in_place, with_count
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable, StagedFile
 from peewit.streaming.edges.staging import Staging
 from peewit.streaming.edges.time_units import SECOND
@@ -507,7 +508,10 @@ class Stream:
                 self._require_replaceable(earlier)
                 if self.is_between_files:  # a half-absorbed version has struck it before
                     self._retract([earlier])
-            start = self._absorb_parts(staged)
+            try:
+                start = self._absorb_parts(staged)
+            except BadEdges as error:
+                raise self._with_count(error, staged) from error
             if not staged.is_unchanged():
                 raise BadEdges("the content changed while it was read")
         if staged.bad_rows:
@@ -532,6 +536,17 @@ class Stream:
         snapshot_is_due = self._publication.is_due(self.state)
         if snapshot_is_due or self._commitment.is_due():
             self._commit(publish=snapshot_is_due)
+
+    def _with_count(self, fault: BadEdges, staged: StagedFile) -> BadEdges:
+        """The fault of a file that is read in place, with the number of its bad rows."""
+        if not is_read_in_place(staged.file, staged.local_path):
+            return fault
+        return with_count(
+            *(fault, staged.file, staged.local_path, self._staging_directory / "counted.parquet"),
+            node_kind=self._settings.node_kind,
+            max_nodes=self._settings.max_nodes,
+            check=self._raise_if_stopped,
+        )
 
     def _require_replaceable(self, earlier: AbsorbedFile) -> None:
         reason = self._why_not_retractable(earlier, inserts_only=False)

@@ -30,6 +30,7 @@ from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, excerpt
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import node_ids, read_columns
+from peewit.streaming.edges.conversion import is_read_in_place, with_count
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
 from peewit.streaming.edges.plain_types import plain_type
@@ -460,9 +461,16 @@ def _of_files(
                             state, nodes, staged, shared, call, scheduler, phase
                         )
                 except BadEdges as error:
-                    reason = f"{file.path}: {error.reason}"
+                    told = error
+                    if is_read_in_place(staged.file, staged.local_path):
+                        told = with_count(
+                            *(error, staged.file, staged.local_path, Path(directory) / "counted"),
+                            node_kind=kind,
+                            max_nodes=call.max_nodes,
+                        )
+                    reason = f"{file.path}: {told.reason}"
                     raise BadEdges(
-                        reason, argument=error.argument, row=error.row, value=error.value
+                        reason, argument=told.argument, row=told.row, value=told.value
                     ) from error
                 if not staged.is_unchanged():
                     raise BadEdges(f"{file.path} changed while it was read")

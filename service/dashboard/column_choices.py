@@ -14,8 +14,14 @@ from peewit.service.tables.table_heads import TableHead
 from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES, Contradictions
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
+from peewit.streaming.edges.reading_options import Quote
 
 Name = Annotated[str, Query(max_length=1000)]
+Quoting = Annotated[
+    Quote | None,
+    BeforeValidator(lambda quote: quote or None),  # browsers send empty fields, too
+    Query(),
+]
 Words = Annotated[
     tuple[Annotated[str, Field(max_length=1000)], ...],
     BeforeValidator(lambda words: tuple(filter(None, words))),  # browsers send empty fields, too
@@ -36,12 +42,18 @@ class EdgeChoice:
     op: Name = ""
     time: Name = ""
     max_bad_rows: Annotated[int, Query(ge=0, le=MAX_BAD_ROWS)] = 0  # may be left out
+    quote: Quoting = None
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
 
     @property
     def named(self) -> dict[str, str]:
         """The chosen columns by argument, as sources and calls take them."""
         return {name: value for name in COLUMN_NAMES if (value := getattr(self, name))}
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """The chosen columns, and how text is read, as sources and calls take both."""
+        return self.named if self.quote is None else {**self.named, "quote": self.quote}
 
     @property
     def is_complete(self) -> bool:
@@ -55,12 +67,18 @@ class EdgeChoice:
 
     @classmethod
     def proposed(
-        cls, head: TableHead, graph: GraphRecord, *, is_data: bool, last: Mapping[str, Any]
+        cls,
+        head: TableHead,
+        graph: GraphRecord,
+        *,
+        is_data: bool,
+        quote: Quote | None,
+        last: Mapping[str, Any],
     ) -> "EdgeChoice":
         """The last choice if it fits, else a guess by column names, for people to check."""
         names = head.names
         if last and set(last.values()) <= set(names):
-            return cls(**last, is_data=is_data)
+            return cls(**last, is_data=is_data, quote=quote)
         kept = graph.settings.columns_of_edges
         usual = EdgeColumns(src=kept.get("src", "src"), dst=kept.get("dst", "dst"))
         ends = usual.nodes if set(usual.nodes) <= set(names) else obvious_ends(names)
@@ -69,7 +87,7 @@ class EdgeChoice:
         src, dst = ends or ("", "")
         op, time = (_among(names, kept.get(each, "")) for each in ("op", "time"))
         weight = _among(names, kept.get("weight", "weight"))
-        return cls(src=src, dst=dst, weight=weight, op=op, time=time, is_data=is_data)
+        return cls(src=src, dst=dst, weight=weight, op=op, time=time, is_data=is_data, quote=quote)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +101,7 @@ class LabelChoice:
     no_label: Words = ()  # which mean none
     keep_word: Words = ()  # which are labels, though they usually mean none
     contradictions: Annotated[Contradictions, Query()] = "refuse"
+    quote: Quoting = None
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
 
     @property
@@ -125,18 +144,19 @@ class LabelChoice:
         *,
         into: str,
         is_data: bool,
+        quote: Quote | None,
         last: Mapping[str, Any],
     ) -> "LabelChoice":
         """The last choice if it fits, else a guess by column names, for people to check."""
         names, kept = head.names, graph.settings.columns
         if last and set(last.values()) <= set(names):
-            return cls(**last, into=into, is_data=is_data)
+            return cls(**last, into=into, is_data=is_data, quote=quote)
         node = _first(names, (kept.get("node", "node"), *_NODE_NAMES))
         label = _first(names, (into, kept.get("label", "label"), *_LABEL_NAMES))
         if len(names) == 2:
             node = node or next((each for each in names if each != label), "")
             label = label or next((each for each in names if each != node), "")
-        return cls(node=node, label=label, into=into, is_data=is_data)
+        return cls(node=node, label=label, into=into, is_data=is_data, quote=quote)
 
 
 EdgesChosen = Annotated[EdgeChoice, Depends()]
@@ -158,7 +178,7 @@ def _in_address(choice: EdgeChoice | LabelChoice) -> dict[str, Any]:
     values = {each.name: getattr(choice, each.name) for each in fields(choice)}
     if values.pop("is_data"):
         values["first_line_is_data"] = 1
-    return {name: value for name, value in values.items() if value not in ("", 0, ())}
+    return {name: value for name, value in values.items() if value not in ("", 0, (), None)}
 
 
 def _among(names: Sequence[str], name: str) -> str:

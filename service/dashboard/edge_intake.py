@@ -30,6 +30,7 @@ from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns
 from peewit.streaming.edges.conversion import edge_format
 from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.edges.table_formats import Format, open_table
@@ -80,7 +81,7 @@ def files_at(url: str, home: ServedHome) -> Place:
     return Place(url=url, files=files, is_local=True)
 
 
-def head_of(file: EdgeFile, home: ServedHome, *, is_data: bool) -> TableHead:
+def head_of(file: EdgeFile, home: ServedHome, *, is_data: bool, quote: Quote | None) -> TableHead:
     """Column names and first rows of a file; raises `BadUpload`."""
     table_format, compression = edge_format(file.path, file.path)
     if compression is not None and table_format is Format.PARQUET:
@@ -89,12 +90,12 @@ def head_of(file: EdgeFile, home: ServedHome, *, is_data: bool) -> TableHead:
     if compression is not None:
         with open_table(file.path, compression) as content:
             beginning = io.BytesIO(content.read(_HEAD_BYTES))
-        return table_head(beginning, table_format, has_names=has_names)
+        return table_head(beginning, table_format, has_names=has_names, quote=quote)
     with Path(file.path).open("rb") as content:
         if table_format in {Format.ARROW, Format.PARQUET}:
             decoding_bytes(content, table_format, file.size, home.upload_limits)
             content.seek(0)
-        return table_head(content, table_format, has_names=has_names)
+        return table_head(content, table_format, has_names=has_names, quote=quote)
 
 
 def proposal(
@@ -106,14 +107,16 @@ def proposal(
     last: Mapping[str, str],
 ) -> tuple[TableHead, EdgeChoice]:
     """Head of a file, and the choice of columns, proposed where none is made."""
-    head = head_of(file, home, is_data=choice.is_data)
+    head = head_of(file, home, is_data=choice.is_data, quote=choice.quote)
     if set(choice.named.values()) - set(head.names):  # chosen before the first line was said to be
-        other = head_of(file, home, is_data=not choice.is_data)  # names, or data
+        other = head_of(
+            file, home, is_data=not choice.is_data, quote=choice.quote
+        )  # names, or data
         choice = at_their_places(choice, head, other)
     if choice.named:
         return head, choice
     is_data = choice.is_data or not head.has_names
-    return head, EdgeChoice.proposed(head, graph, is_data=is_data, last=last)
+    return head, EdgeChoice.proposed(head, graph, is_data=is_data, quote=choice.quote, last=last)
 
 
 def look(
@@ -156,7 +159,7 @@ def missing_rows(
     """Message for a file without faults and without rows; None for others."""
     if report.n_rows or report.bad_rows or report.refusal is not None:
         return None
-    head = head_of(file, home, is_data=choice.is_data)
+    head = head_of(file, home, is_data=choice.is_data, quote=choice.quote)
     return head.without_rows(Path(file.path).name)
 
 
@@ -168,8 +171,8 @@ def take(
     *,
     owner: str | None,
     again: bool = False,
-) -> tuple[PushRecord, int]:
-    """The push of an upload, which is removed, and the number of bad rows left out.
+) -> PushRecord:
+    """The push of an upload, which is removed.
 
     A file of equal content whose columns are read alike is the same push, unless it is meant
     ``again``. Raises BadEdges,
@@ -204,17 +207,17 @@ def take(
             idempotency_key=key,
             owner=owner,
             file_digest=digest,
+            n_bad_rows=len(staged.bad_rows),
             limits=home.upload_limits,
         )
-        n_bad = len(staged.bad_rows)
     upload.remove()
-    return push, n_bad
+    return push
 
 
 def _columns(graph: GraphRecord, choice: EdgeChoice) -> EdgeColumns:
     """The columns to read; without a weight column every edge counts 1, whatever the file has."""
     with refusing():
-        columns = edge_columns(graph.settings.columns_of_edges, choice.named)
+        columns = edge_columns(graph.settings.columns_of_edges, choice.reading)
     if choice.weight or choice.src.startswith("#"):
         return columns
     return replace(columns, weight=NO_COLUMN, needs_weight=False)

@@ -27,6 +27,7 @@ from peewit.service.tables.uploads.label_columns import is_column_name
 from peewit.service.wire.labels import LabelOrigin, origin_named
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
 
 _FIRST_ROWS: Final = 5
@@ -57,24 +58,26 @@ def proposal(
     last: Mapping[str, str],
 ) -> tuple[TableHead, LabelChoice]:
     """Head of a file, and the choice of columns, proposed where none is made."""
-    head = head_of(upload, home, is_data=choice.is_data)
+    head = head_of(upload, home, is_data=choice.is_data, quote=choice.quote)
     if set(choice.named.values()) - {*head.names, ""}:  # see the same of edges
-        other = head_of(upload, home, is_data=not choice.is_data)
+        other = head_of(upload, home, is_data=not choice.is_data, quote=choice.quote)
         choice = at_their_places(choice, head, other)
     if choice.node or choice.label:
         return head, choice
     is_data = choice.is_data or not head.has_names
-    return head, LabelChoice.proposed(head, graph, into=choice.into, is_data=is_data, last=last)
+    return head, LabelChoice.proposed(
+        head, graph, into=choice.into, is_data=is_data, quote=choice.quote, last=last
+    )
 
 
-def head_of(upload: Upload, home: ServedHome, *, is_data: bool) -> TableHead:
+def head_of(upload: Upload, home: ServedHome, *, is_data: bool, quote: Quote | None) -> TableHead:
     """Column names and first rows of a file."""
     limits = home.upload_limits
     with upload.opened() as file:
         if upload.table_format in {Format.ARROW, Format.PARQUET}:
             decoding_bytes(file, upload.table_format, upload.n_bytes, limits)
             file.seek(0)
-        return table_head(file, upload.table_format, has_names=not is_data)
+        return table_head(file, upload.table_format, has_names=not is_data, quote=quote)
 
 
 def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoice) -> LabelReport:
@@ -86,7 +89,7 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
     if not given.nodes and given.left_out:
         return LabelReport(left_out=given.left_out, refusal="No row of it holds a label.")
     if not given.nodes:
-        head = head_of(upload, home, is_data=choice.is_data)
+        head = head_of(upload, home, is_data=choice.is_data, quote=choice.quote)
         return LabelReport(refusal=head.without_rows(upload.name))
     known = home.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(given.nodes, known, strict=True) if not is_known]
@@ -168,6 +171,7 @@ def _read(
         givers=givers,
         words=choice.words,
         contradictions=choice.contradictions,
+        quote=choice.quote,
     )
     with upload.opened() as file:
         return home.labeling.read(

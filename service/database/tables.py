@@ -209,6 +209,7 @@ pushes = Table(
     Column("path", Text, nullable=False),
     Column("n_rows", BigInteger, nullable=False),
     Column("n_bytes", BigInteger, nullable=False),
+    _counter("n_bad_rows"),
     _time("created_at", nullable=False),
     _counter("position"),
     Column("file_id", BigInteger),  # no foreign key: files refer to pushes already

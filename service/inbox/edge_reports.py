@@ -4,7 +4,7 @@ Files are read and checked whole for commands and pages, and nothing is kept.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +12,10 @@ import numpy as np
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.file_times import FileTimes
+from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.conversion import too_many
+from peewit.streaming.edges.conversion import TooManyBadRows, too_many
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
 from peewit.streaming.edges.parts import BadRow, EdgeFile, StagedFile
 from peewit.streaming.edges.reader import read_part
@@ -49,13 +50,18 @@ def file_report(
     """What a file would bring to a graph.
 
     ``directory`` receives a copy while the file is read. With more than ``max_bad_rows`` the file
-    would be refused; beyond ``file.max_bad_rows`` no more are looked for. ``times`` are of the
-    files so far, in a graph with a window by time.
+    would be refused; beyond ``file.max_bad_rows`` they are looked for only where they are counted
+    quickly. ``times`` are of the files so far, in a graph with a window by time.
     """
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     try:
         with stage(file, directory, node_kind=kind, max_nodes=max_nodes) as staged:
             return _look(graph, staged, max_bad_rows, times)
+    except TooManyBadRows as error:
+        if error.n_bad_rows is not None and file.max_bad_rows < error.n_bad_rows <= MAX_BAD_ROWS:
+            looked_for = replace(file, max_bad_rows=error.n_bad_rows)
+            return file_report(graph, looked_for, directory, max_bad_rows=max_bad_rows, times=times)
+        refusal = str(error)
     except BadEdges as error:
         refusal = str(error)
     except OSError as error:
@@ -90,7 +96,7 @@ def _look(
     if any(changes.values()) and graph.settings.deletions == "off":
         refusal = DELETIONS_OFF
     if len(staged.bad_rows) > max_bad_rows:
-        refusal = str(too_many(staged.bad_rows, max_bad_rows))
+        refusal = str(too_many(staged.bad_rows[max_bad_rows], len(staged.bad_rows)))
     if times is not None and refusal is not None:
         times.forget_file()
     return FileReport(

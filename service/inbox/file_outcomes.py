@@ -26,12 +26,13 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
+    func,
     insert,
     select,
     update,
 )
 
-from peewit.service.database.tables import files, sources
+from peewit.service.database.tables import files, pushes, sources
 from peewit.service.database.timestamps import now
 from peewit.service.inbox.inbox_records import (
     REPLACED,
@@ -59,6 +60,11 @@ def store_outcome(connection: Connection, graph_id: str, outcome: FileOutcome) -
     if status is None:
         return False, 0
     values = {name: value for name, value in asdict(outcome).items() if name not in _NO_COLUMNS}
+    if outcome.status == "committed" and row.push_id is not None:
+        of_pushes = select(func.coalesce(func.sum(pushes.c.n_bad_rows), 0)).where(
+            pushes.c.file_id == outcome.file_id
+        )
+        values["n_bad_rows"] += connection.execute(of_pushes).scalar_one()
     if outcome.status != "committed":
         values = {name: value for name, value in values.items() if value is not None}
         values["retractable"] = None

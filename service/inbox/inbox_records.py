@@ -166,6 +166,7 @@ class PushRecord:
     path: str  # of the block on disk; empty where the database holds it
     n_rows: int
     n_bytes: int
+    n_bad_rows: int  # left out of what was sent
     owner: str | None  # prefix of the key that sent it
     file: FileRecord | None  # that it was gathered into; None before
     is_repeated: bool = False  # whether the push came again with its Idempotency-Key
@@ -188,6 +189,7 @@ class NewPush:
     idempotency_key: str | None = None  # chosen by the sender
     owner: str | None = None  # prefix of the key that sent it
     file_digest: str | None = None  # of the content of the file that it was sent as
+    n_bad_rows: int = 0  # left out of what was sent
 
     def __post_init__(self) -> None:
         require_key(self.idempotency_key)

@@ -281,10 +281,13 @@ class Manifest:
             return len(set(paths).intersection(rows))
 
     def n_bad_rows(self, graph_id: str) -> int:
-        """Rows of committed files that were left out."""
-        total = select(func.coalesce(func.sum(files.c.n_bad_rows), 0))
+        """Rows of committed files that were left out, and those that live sources refused."""
+        of_files = select(func.sum(files.c.n_bad_rows)).where(files.c.graph_id == graph_id)
+        of_live = select(func.sum(sources.c.n_refused)).where(
+            sources.c.graph_id == graph_id, sources.c.holds == "edges"
+        )
         with self._database.read() as connection:
-            return int(connection.execute(total.where(files.c.graph_id == graph_id)).scalar_one())
+            return sum(connection.execute(each).scalar() or 0 for each in (of_files, of_live))
 
     def backlog(self, graph_id: str) -> Backlog:
         """Files and bytes that wait."""

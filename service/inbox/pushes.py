@@ -6,8 +6,11 @@ its row, and leaves nothing behind. Requests that come together share one transa
 would wait for the disk.
 """
 
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -28,8 +31,11 @@ from peewit.streaming.durable_files import make_durable_directory, publish_file
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.conversion import too_many
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
+from peewit.streaming.edges.parts import EdgeFile, StagedFile
 from peewit.streaming.edges.passing import require_past
+from peewit.streaming.edges.staging import stage
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.graph_paths import GraphPaths
@@ -103,16 +109,19 @@ class PushStore:
         idempotency_key: str | None = None,
         owner: str | None = None,
         file_digest: str | None = None,
+        max_bad_rows: int = 0,
+        n_bad_rows: int = 0,
         limits: UploadLimits | None = None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
         ``file`` is the body, seekable; ``body_digest`` is of the body and its format; ``owner`` is
         a prefix of the sender's key; ``file_digest`` is of the file that the edges came as, if it
-        was one; ``limits`` are on the decoded edges. If the
-        ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
+        was one, of which ``n_bad_rows`` are left out already; ``limits`` are on the decoded edges.
+        If the ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
-        Raises BadUpload or BadEdges where a row breaks the data contract or the limits,
+        Raises BadUpload or BadEdges where more than ``max_bad_rows`` break the data contract, with
+        the number of all, or the limits are broken,
         `BacklogFull` where others were faster to fill the room that `require_room` saw,
         IdempotencyConflict where the key came before with another body, and `GraphNotFound`.
         """
@@ -120,6 +129,83 @@ class PushStore:
             earlier = self._log.find(graph.id, idempotency_key, body_digest)
             if earlier is not None:
                 return earlier
+        start = file.tell()
+        try:
+            push = self._checked(
+                *(graph, file, table_format, columns), body_digest, idempotency_key, limits
+            )
+        except (BadEdges, BadUpload) as fault:
+            if fault.row is None:
+                raise
+            file.seek(start)
+            with (
+                self._without_bad_rows(graph, file, table_format, columns, max_bad_rows) as staged,
+                Path(staged.local_path).open("rb") as copy,
+            ):
+                if not staged.bad_rows:  # it breaks a rule of the graph
+                    raise
+                push = self._checked(
+                    *(graph, copy, Format.PARQUET, staged.columns), body_digest, idempotency_key
+                )
+                n_bad_rows = len(staged.bad_rows)
+        push = replace(push, owner=owner, file_digest=file_digest, n_bad_rows=n_bad_rows)
+        try:
+            record = self._store(graph.id, push)
+        except DBAPIError:
+            raise  # it may be stored and the answer be lost; `sweep` removes what no row names
+        except Exception:
+            if push.path:
+                Path(push.path).unlink()
+            raise
+        if push.path != record.path and push.path:  # another request with this key was faster
+            Path(push.path).unlink()
+        return record
+
+    @contextmanager
+    def _without_bad_rows(
+        self,
+        graph: GraphRecord,
+        file: BinaryIO,
+        table_format: Format,
+        columns: EdgeColumns,
+        max_bad_rows: int,
+    ) -> Iterator[StagedFile]:
+        """A copy of a body without its bad rows; raises BadEdges with the number of all of them."""
+        below = GraphPaths(root=self._graphs_directory / graph.id).uploads / "looks"
+        below.mkdir(parents=True, exist_ok=True)
+        kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
+        with tempfile.TemporaryDirectory(dir=below) as directory:
+            path = Path(directory) / f"body{table_format.suffix}"
+            with path.open("wb") as body:
+                shutil.copyfileobj(file, body)
+            sent = EdgeFile(
+                path=str(path),
+                size=path.stat().st_size,
+                version="",
+                columns=columns,
+                max_bad_rows=max_bad_rows,
+            )
+            try:
+                if not max_bad_rows and table_format is Format.PARQUET:  # to be counted
+                    sent = replace(sent, max_bad_rows=1)
+                with stage(sent, Path(directory), node_kind=kind, max_nodes=max_nodes) as staged:
+                    if len(staged.bad_rows) > max_bad_rows:
+                        raise too_many(staged.bad_rows[0], len(staged.bad_rows))
+                    yield staged
+            except BadEdges as error:
+                raise _of_body(error, path) from error
+
+    def _checked(
+        self,
+        graph: GraphRecord,
+        file: BinaryIO,
+        table_format: Format,
+        columns: EdgeColumns,
+        body_digest: str,
+        idempotency_key: str | None,
+        limits: UploadLimits | None = None,
+    ) -> NewPush:
+        """The block of a table that keeps the rules, on disk where it is large."""
         batches = _check_batches(
             graph, file, table_format, columns, limits, latest=self._latest(graph)
         )
@@ -130,20 +216,8 @@ class PushStore:
             if n_bytes > SMALL_BYTES:
                 break
         if n_bytes > SMALL_BYTES:
-            push = self._on_disk(graph, head, batches, body_digest, idempotency_key)
-        else:
-            push = _in_row(graph, head, body_digest, idempotency_key)
-        try:
-            record = self._store(graph.id, replace(push, owner=owner, file_digest=file_digest))
-        except DBAPIError:
-            raise  # it may be stored and the answer be lost; `sweep` removes what no row names
-        except Exception:
-            if push.path:
-                Path(push.path).unlink()
-            raise
-        if push.path != record.path and push.path:  # another request with this key was faster
-            Path(push.path).unlink()
-        return record
+            return self._on_disk(graph, head, batches, body_digest, idempotency_key)
+        return _in_row(graph, head, body_digest, idempotency_key)
 
     def _latest(self, graph: GraphRecord) -> int:
         """The latest known time: now, or of an edge of the newest snapshot."""
@@ -212,6 +286,14 @@ def _store_together(
     else:
         for waiting, answer in zip(together, answers, strict=True):
             waiting.answer = answer
+
+
+def _of_body(error: BadEdges, path: Path) -> BadEdges:
+    """The error without the place where a body lay."""
+    told = error.bare()
+    told.reason = error.reason.replace(str(path), "the body")
+    told.args = (told.reason,)
+    return told
 
 
 def _in_row(

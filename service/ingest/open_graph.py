@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import structlog
 
@@ -41,6 +41,7 @@ from peewit.service.redaction import redacted
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable
+from peewit.streaming.edges.reading_options import MissingIds
 from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.features.checked_tables import BadFeatures
@@ -533,11 +534,18 @@ class OpenGraph:
         said = self._manifest.sources.readings(self.record.id)
         return {
             source_id: (
-                self._own_columns if reading.is_live else edge_columns(of_graph, reading.columns),
+                self._columns_of_live(reading)
+                if reading.is_live
+                else edge_columns(of_graph, reading.columns),
                 reading,
             )
             for source_id, reading in said.items()
         }
+
+    def _columns_of_live(self, reading: Reading) -> EdgeColumns:
+        """Columns of chunks: those of tables hold ids as they stand there, words for none too."""
+        said = (reading.columns or {}).get("missing_ids", "refuse")
+        return replace(self._own_columns, missing_ids=cast(MissingIds, said))
 
     @property
     def _own_columns(self) -> EdgeColumns:

@@ -8,6 +8,7 @@ from typing import Annotated, BinaryIO, Final
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
+from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.inbox.typed_graphs import typed_graph
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.operations.answers import answer_of
@@ -101,6 +102,14 @@ def push_edges(
         Table("Columns `src`, `dst`, perhaps `weight` and `op`, or as the query names them."),
     ],
     columns: EdgeColumnNames,
+    max_bad_rows: Annotated[
+        int,
+        Query(
+            "Most rows that may be left out because they break a rule; the answer says how many.",
+            ge=0,
+            le=MAX_BAD_ROWS,
+        ),
+    ] = 0,
     idempotency_key: IdempotencyKey = None,
 ) -> Push:
     """Push a block of edges, or of changes.
@@ -119,6 +128,7 @@ def push_edges(
         digest=edges.digest,
         columns=named_columns,
         idempotency_key=idempotency_key,
+        max_bad_rows=max_bad_rows,
         limits=edges.limits,
     )
 
@@ -170,6 +180,7 @@ def _pushed(
     digest: str,
     columns: EdgeColumns,
     idempotency_key: str | None,
+    max_bad_rows: int = 0,
     limits: UploadLimits | None = None,
 ) -> Push:
     push = here.home.pushes.add(
@@ -180,6 +191,7 @@ def _pushed(
         columns=columns,
         idempotency_key=idempotency_key,
         owner=here.owner,
+        max_bad_rows=max_bad_rows,
         limits=limits,
     )
     here.require_own(push.owner)

@@ -13,6 +13,7 @@ from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.csv_tables import OpenCSV, csv_header
 from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_rows
+from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
 
 N_ROWS: Final = 5
@@ -46,16 +47,18 @@ class TableHead:
         return bool(values) and all(each.removeprefix("-").isdecimal() for each in values)
 
 
-def table_head(file: BinaryIO, table_format: Format, *, has_names: bool = True) -> TableHead:
+def table_head(
+    file: BinaryIO, table_format: Format, *, has_names: bool = True, quote: Quote | None = None
+) -> TableHead:
     """Column names and first rows of a table in a seekable file at its start.
 
     ``has_names`` says whether the first line of text names the columns; a line of numbers never
-    does. Raises `peewit.streaming.edges.bad_table.BadUpload` where it cannot be read or has no
-    column.
+    does; ``quote`` whether text quotes. Raises `peewit.streaming.edges.bad_table.BadUpload` where
+    it cannot be read or has no column.
     """
     match table_format:
         case Format.CSV:
-            head = _csv_head(file, has_names=has_names)
+            head = _csv_head(file, quote, has_names=has_names)
         case Format.NDJSON:
             head = _json_head(file)
         case Format.ARROW | Format.PARQUET:
@@ -70,19 +73,19 @@ def table_head(file: BinaryIO, table_format: Format, *, has_names: bool = True) 
     return head
 
 
-def _csv_head(file: BinaryIO, *, has_names: bool) -> TableHead:
+def _csv_head(file: BinaryIO, quote: Quote | None, *, has_names: bool) -> TableHead:
     start = file.tell()
     try:
-        names, first_line, opened = _header(file, () if has_names else ("#1",))
+        names, first_line, opened = _header(file, () if has_names else ("#1",), quote)
     except BadUpload:
         if not has_names:
             raise
         file.seek(start)  # the first line holds numbers, not names
-        names, first_line, opened = _header(file, ("#1",))
+        names, first_line, opened = _header(file, ("#1",), quote)
     if len(names) == 1 and len(parts := names[0].split(" ")) > 1:
         file.seek(start)  # separated by blanks, which only the wanted names reveal
         is_data = all(map(_is_number, parts))
-        names, first_line, opened = _header(file, ("#1",) if is_data else parts)
+        names, first_line, opened = _header(file, ("#1",) if is_data else parts, quote)
     text = dict.fromkeys(names, pa.string())
     options = pa.csv.ConvertOptions(column_types=text, strings_can_be_null=False)
     with named_faults("the CSV is damaged", first_line=first_line):
@@ -91,9 +94,11 @@ def _csv_head(file: BinaryIO, *, has_names: bool) -> TableHead:
     return TableHead(names=names, rows=rows)
 
 
-def _header(file: BinaryIO, wanted: Sequence[str]) -> tuple[list[str], int, OpenCSV]:
+def _header(
+    file: BinaryIO, wanted: Sequence[str], quote: Quote | None
+) -> tuple[list[str], int, OpenCSV]:
     """Result of `csv_header`; lines with too few or too many fields are skipped."""
-    return csv_header(file, wanted, on_damaged=lambda _row, _rule, _text: None)
+    return csv_header(file, wanted, on_damaged=lambda _row, _rule, _text: None, quote=quote)
 
 
 def _json_head(file: BinaryIO) -> TableHead:

@@ -276,7 +276,10 @@ class GraphDetails(Graph):
         "the sum of edges_kept, n_merged and left_out where none were deleted or came too late. "
         "Null where not every edge is kept, and while files are committed that it lacks."
     )
-    n_bad_rows: int = described("Rows left out because they break a rule; edges_seen lacks them.")
+    n_bad_rows: int = described(
+        "Rows left out because they break a rule, refused ones of live sources too; edges_seen "
+        "lacks them."
+    )
     features: Features
     backlog: Backlog
     files: dict[FileStatus, int] = described("Files by status.")

@@ -71,6 +71,7 @@ class Push(Settling):
     idempotency_key: str | None
     status: FileStatus
     file: File | None = described("What it was gathered into with its neighbors; null before that.")
+    n_bad_rows: int = described("Rows that were left out because they break a rule.", default=0)
     note: str | None = described(
         "Why edges of the graph wait whose arrival a wrong clock may have stamped.", default=None
     )

@@ -6,21 +6,24 @@ as are allowed, and reported with their places in the original.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from peewit.solvers.arrays import Int64Array
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
+from peewit.streaming.edges.like_rows import like_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import OPERATIONS
 from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
@@ -37,69 +40,125 @@ ROWS_PER_GROUP: Final = 1 << 18
 """Rows of a row group of a copy."""
 
 _SLICE: Final = 1 << 10  # rows that are looked at together once one of many is bad
-_COUNTED: Final = 1_000  # bad rows of a file that is refused, where fewer are allowed
+_COUNTED: Final = 1_000  # bad rows found one by one, of a file that is refused
 _ARROW_MAGIC: Final = b"ARROW1"
 
-_Read: TypeAlias = Callable[[int, int], RawBlock]
-"""Checked rows of a batch, from the first of some number; raises BadTable with the row."""
+_Read: TypeAlias = Callable[[Any], RawBlock]
+"""Checks rows of a batch; raises BadTable with the place of a bad one."""
+
+
+class TooManyBadRows(BadEdges):
+    """A file has more bad rows than allowed; ``n_bad_rows`` are all, None where there are more."""
+
+    n_bad_rows: int | None = None
 
 
 def too_many(
-    rows: Sequence[BadRow], place: int, *, argument: str | None = None, are_all: bool = True
-) -> BadEdges:
-    """The refusal for more bad rows than allowed, which names that of a place among them.
+    told: BadRow, n_bad: int, *, argument: str | None = None, are_all: bool = True
+) -> TooManyBadRows:
+    """The refusal for more bad rows than allowed, which names one of them.
 
-    Where ``rows`` are not all of them, there are so many at least.
+    Where ``n_bad`` are not all of them, there are so many at least.
     """
-    named, n_bad = rows[place], len(rows)
     if n_bad == 1:
         how_many = "1 row is bad, max_bad_rows 1 leaves it out"
     elif not are_all:
         how_many = f"more than {n_bad - 1:,} rows are bad; one of them"
     else:
         how_many = f"{n_bad:,} rows are bad, max_bad_rows {n_bad} leaves them out; one of them"
-    reason = f"{how_many}: {named.reason}"
-    return BadEdges(reason, argument=argument, row=named.row, value=named.value)
+    reason = f"{how_many}: {told.reason}"
+    error = TooManyBadRows(reason, argument=argument, row=told.row, value=told.value)
+    error.n_bad_rows = n_bad if are_all else None
+    return error
 
 
 @dataclass(slots=True, kw_only=True)
 class _BadRows:
-    """Bad rows so far, and how many there may be; some more are counted, to be told."""
+    """Bad rows so far, and how many there may be; all are counted where that is quick."""
 
     allowed: int
-    argument: str | None = None
-    """Column of the first row beyond the allowed."""
-    rows: list[BadRow] = field(default_factory=list)
+    n_rows: int = 0
+    n_slow: int = 0  # that were found one by one
+    rows: list[tuple[BadRow, str | None]] = field(default_factory=list)
+    """The first of them, no more than allowed or `_COUNTED`, each with its column."""
     n_rows_before: list[int] = field(default_factory=list)
     """For each line that is no row of a table, how many lines before it are rows."""
 
     def add_damaged(self, row: int, reason: str, value: str) -> None:
         """Leave out a line that cannot be read; `check_number` tells whether it may be."""
         self.n_rows_before.append(row - len(self.n_rows_before))
-        self.rows.append(BadRow(row=row, reason=reason, value=value))
+        self._keep(BadRow(row=row, reason=reason, value=value), None)
 
-    def add(self, fault: BadTable, row: int) -> None:
-        """Leave out a row, numbered without damaged lines; raises as `check_number`."""
-        row += bisect_right(self.n_rows_before, row)
-        if len(self.rows) == self.allowed:
-            self.argument = fault.argument
-        self.rows.append(BadRow(row=row, reason=fault.reason, value=fault.value))
+    def add(self, fault: BadTable, rows: Mapping[int, str | None]) -> None:
+        """Leave out rows with what stands in them, numbered without damaged lines.
+
+        Raises as `check_number`.
+        """
+        for row, value in rows.items():
+            number = row + bisect_right(self.n_rows_before, row)
+            self._keep(BadRow(row=number, reason=fault.reason, value=value), fault.argument)
+        self.n_slow += len(rows) == 1
         self.check_number()
+
+    def _keep(self, row: BadRow, argument: str | None) -> None:
+        self.n_rows += 1
+        if len(self.rows) < max(self.allowed + 1, _COUNTED):
+            self.rows.append((row, argument))
 
     @property
     def are_too_many(self) -> bool:
         """Whether the file is refused, and others are only counted."""
-        return len(self.rows) > self.allowed
+        return self.n_rows > self.allowed
+
+    @property
+    def in_order(self) -> list[tuple[BadRow, str | None]]:
+        """Those that were kept, by their places."""
+        return sorted(self.rows, key=lambda each: each[0].row)
 
     def check_number(self) -> None:
-        """Raise BadEdges where there are more than are counted."""
-        if len(self.rows) > max(self.allowed, _COUNTED):
-            raise too_many(self.rows, self.allowed, argument=self.argument, are_all=False)
+        """Raise BadEdges where so many were found one by one that counting would take long."""
+        if self.n_slow > max(self.allowed, _COUNTED):
+            raise self._refusal(are_all=False)
 
     def check_all(self) -> None:
         """Raise BadEdges where there are more than allowed, once all are counted."""
         if self.are_too_many:
-            raise too_many(self.rows, self.allowed, argument=self.argument)
+            raise self._refusal(are_all=True)
+
+    def _refusal(self, *, are_all: bool) -> TooManyBadRows:
+        told, argument = self.in_order[self.allowed]
+        return too_many(told, self.n_rows, argument=argument, are_all=are_all)
+
+
+def with_count(
+    fault: BadEdges,
+    file: EdgeFile,
+    local_path: str,
+    copy_path: Path,
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    check: Callable[[], None] = lambda: None,
+) -> BadEdges:
+    """The fault of a row with the number of all bad rows; another fault as it is.
+
+    The file is read again, and a copy written to ``copy_path`` meanwhile.
+    """
+    if fault.row is None or isinstance(fault, TooManyBadRows):
+        return fault
+    copy_path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        convert(
+            *(replace(file, max_bad_rows=0), local_path, str(copy_path)),
+            node_kind=node_kind,
+            max_nodes=max_nodes,
+            check=check,
+        )
+    except BadEdges as counted:
+        return counted
+    finally:
+        copy_path.unlink(missing_ok=True)
+    return fault
 
 
 def is_read_in_place(file: EdgeFile, local_path: str) -> bool:
@@ -157,9 +216,9 @@ def convert(
         content_faults(f"{file.path} is not readable as {edge_format(file.path, local_path)[0]}"),
         pq.ParquetWriter(copy_path, schema, compression="lz4") as writer,
     ):
-        for first, n_rows, read in original.batches():
+        for rows in original.batches():
             check()
-            for block in _good_blocks(read, first, n_rows, bad):
+            for block in _good_blocks(rows, bad):
                 n_good += block.n_rows
                 if bad.are_too_many:
                     continue
@@ -176,13 +235,12 @@ def convert(
                 n_waiting = waiting[0].num_rows
         if n_waiting:
             _write_groups(writer, pa.concat_tables(waiting), 1)
-    bad_rows = tuple(sorted(bad.rows, key=lambda bad_row: bad_row.row))
-    if bad_rows and not n_good:  # another column was meant, or another file
-        least = bad_rows[0]
+    if bad.rows and not n_good:  # another column was meant, or another file
+        least, argument = bad.in_order[0]
         reason = f"no row is an edge; of the first: {least.reason}"
-        raise BadEdges(reason, argument=bad.argument, row=least.row, value=least.value)
+        raise BadEdges(reason, argument=argument, row=least.row, value=least.value)
     bad.check_all()
-    return bad_rows
+    return tuple(row for row, _ in bad.in_order)
 
 
 def first_rows(
@@ -197,8 +255,8 @@ def first_rows(
         file=file, local_path=file.path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
     )
     with as_bad_edges(), content_faults(f"{file.path} is not readable"):
-        for first, n_read, read in original.batches():
-            return read(first, min(n_read, n_rows))
+        for part in original.batches():
+            return part.slice(0, min(part.n_rows, n_rows)).block()
     return None
 
 
@@ -223,23 +281,63 @@ def _write_groups(writer: pq.ParquetWriter, table: pa.Table, least_rows: int) ->
     return table
 
 
-def _good_blocks(read: _Read, first: int, n_rows: int, bad: _BadRows) -> Iterator[RawBlock]:
-    """The rows of a batch without the bad ones: by slices first, then one by one."""
-    end = first + n_rows
-    while first < end:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Rows:
+    """Some rows of a batch, and their numbers in the file."""
+
+    rows: pa.RecordBatch | list[Any]
+    numbers: Int64Array
+    read: _Read
+    columns: EdgeColumns
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.numbers)
+
+    def block(self) -> RawBlock:
+        """The rows, checked; raises BadTable with the place of a bad one among them."""
+        return self.read(self.rows)
+
+    def without(self, places: Sequence[int]) -> "_Rows":
+        """The other rows."""
+        stays = np.ones(self.n_rows, np.bool_)
+        stays[places] = False
+        rows = self.rows
+        if isinstance(rows, list):
+            left: Any = [row for row, is_left in zip(rows, stays, strict=True) if is_left]
+        else:
+            left = rows.filter(pa.array(stays))
+        return replace(self, rows=left, numbers=self.numbers[stays])
+
+    def slice(self, start: int, stop: int) -> "_Rows":
+        """Rows from one place to before another."""
+        rows = self.rows
+        some = rows[start:stop] if isinstance(rows, list) else rows.slice(start, stop - start)
+        return replace(self, rows=some, numbers=self.numbers[start:stop])
+
+
+def _good_blocks(part: _Rows, bad: _BadRows) -> Iterator[RawBlock]:
+    """The rows of a batch without the bad ones: those alike at once, then by slices, one by one."""
+    while part.n_rows:
         try:
-            block = read(first, end - first)
+            block = part.block()
         except BadTable as fault:
             if fault.row is None:
                 raise
-            if end - first > _SLICE:
-                for start in range(first, end, _SLICE):
-                    yield from _good_blocks(read, start, min(_SLICE, end - start), bad)
+            alike = like_rows(part.rows, fault.row, fault, part.columns)
+            told = {int(part.numbers[place]): value for place, value in alike.items()}
+            if len(alike) > 1:
+                bad.add(fault, told)
+                part = part.without(list(alike))
+            elif part.n_rows > _SLICE:
+                for start in range(0, part.n_rows, _SLICE):
+                    yield from _good_blocks(part.slice(start, start + _SLICE), bad)
                 return
-            # rows before the first that breaks one rule may break those looked at after it
-            yield from _good_blocks(read, first, fault.row - first, bad)
-            bad.add(fault, fault.row)
-            first = fault.row + 1
+            else:
+                # rows before the first that breaks one rule may break those looked at after it
+                yield from _good_blocks(part.slice(0, fault.row), bad)
+                bad.add(fault, told)
+                part = part.slice(fault.row + 1, part.n_rows)
         else:
             yield block
             return
@@ -255,21 +353,21 @@ class _Original:
     max_nodes: int
     bad: _BadRows
 
-    def batches(self) -> Iterator[tuple[int, int, _Read]]:
-        """First row, number of rows and reader of each batch."""
+    def batches(self) -> Iterator[_Rows]:
+        """The batches, unchecked."""
         table_format, compression = edge_format(self.file.path, self.local_path)
         first = 0
         if table_format is Format.PARQUET:
             if compression is not None:
                 raise BadEdges("a Parquet file must not be compressed as a whole")
             for batch in self._parquet_batches():
-                yield first, batch.num_rows, partial(self._block, batch, first)
+                yield self._rows(batch, first, self._block)
                 first += batch.num_rows
             return
         with open_table(self.local_path, compression) as content:
             if table_format is Format.NDJSON:
                 for rows in json_rows(content, keeps_damaged=True):
-                    yield first, len(rows), partial(self._json_block, rows, first)
+                    yield self._rows(rows, first, self._json_block)
                     first += len(rows)
                 return
             is_text = table_format is Format.CSV
@@ -277,31 +375,29 @@ class _Original:
             read = self._csv_block if is_text else self._block
             for batch in batches:
                 self.bad.check_number()
-                yield first, batch.num_rows, partial(read, batch, first)
+                yield self._rows(batch, first, read)
                 first += batch.num_rows
             self.bad.check_number()
 
-    def _read(self, batch: pa.RecordBatch, first: int) -> RawBlock:
+    def _rows(self, rows: pa.RecordBatch | list[Any], first: int, read: _Read) -> _Rows:
+        numbers = np.arange(first, first + len(rows), dtype=np.int64)
+        return _Rows(rows=rows, numbers=numbers, read=read, columns=self.file.columns)
+
+    def _block(self, batch: pa.RecordBatch) -> RawBlock:
         return read_columns(
             batch,
             node_kind=self.node_kind,
             max_nodes=self.max_nodes,
             columns=self.file.columns,
-            first_row=first,
         )
 
-    def _block(self, batch: pa.RecordBatch, base: int, first: int, n_rows: int) -> RawBlock:
-        return self._read(batch.slice(first - base, n_rows), first)
-
-    def _csv_block(self, batch: pa.RecordBatch, base: int, first: int, n_rows: int) -> RawBlock:
-        taken = batch.slice(first - base, n_rows)
+    def _csv_block(self, batch: pa.RecordBatch) -> RawBlock:
         columns = self.file.columns
-        return self._read(typed_edges(taken, self.node_kind, columns, first_row=first), first)
+        return self._block(typed_edges(batch, self.node_kind, columns, first_row=0))
 
-    def _json_block(self, rows: list[Any], base: int, first: int, n_rows: int) -> RawBlock:
-        taken = rows[first - base : first - base + n_rows]
+    def _json_block(self, rows: list[Any]) -> RawBlock:
         columns = self.file.columns
-        return self._read(json_batch(taken, self.node_kind, columns, first_row=first), first)
+        return self._block(json_batch(rows, self.node_kind, columns, first_row=0))
 
     def _csv_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
         columns = self.file.columns

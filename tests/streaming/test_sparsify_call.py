@@ -295,7 +295,9 @@ def test_faults_are_named(tmp_path: Path) -> None:
         sparsify(str(tmp_path / "*.parquet"))
     bad = pa.table({"src": [0, 1], "dst": [1, -2]})
     pq.write_table(bad, tmp_path / "bad.parquet")
-    with pytest.raises(BadEdges, match=r"bad.parquet: column 'dst' must lie .*, got -2 in row 1"):
+    with pytest.raises(
+        BadEdges, match=r"bad.parquet: 1 row is bad, .*: column 'dst' must lie .*, got -2 in row 1"
+    ):
         sparsify(tmp_path, node_ids="dense")
     with pytest.raises(ValueError, match="max_bad_rows is for edges in files"):
         sparsify((u, v), max_bad_rows=1)
@@ -338,3 +340,11 @@ def test_the_package_loads_it_on_demand() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=REPOSITORY)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         peewit.streaming.nothing  # noqa: B018
+
+
+def test_bad_rows_of_a_file_that_is_read_in_place_are_counted(tmp_path: Path) -> None:
+    rows = {"src": ["a", None, "b", None], "dst": ["b", "c", "c", "d"]}
+    pq.write_table(pa.table(rows), tmp_path / "e.parquet")
+    with pytest.raises(BadEdges, match="2 rows are bad, max_bad_rows 2 leaves them out") as caught:
+        sparsify(tmp_path / "e.parquet", epsilon=0.5)
+    assert caught.value.row == 1

@@ -40,6 +40,7 @@ def push_edges(
     weight: str | None = None,
     op: str | None = None,
     time: str | None = None,
+    max_bad_rows: int = 0,
 ) -> Call[Push]:
     """Push a block of edges; it is checked whole, and on the server's disk before this returns.
 
@@ -65,6 +66,9 @@ def push_edges(
         left out, else every row inserts.
     time : str, optional
         Column of the time, in graphs with a window by time; as the graph says when left out.
+    max_bad_rows : int
+        Most rows that may be left out because they break a rule; ``n_bad_rows`` of the push says
+        how many are.
 
     Returns
     -------
@@ -95,7 +99,14 @@ def push_edges(
     request = Request(
         method="POST",
         path=path("graphs", graph, "edges"),
-        params={"src": src, "dst": dst, "weight": weight, "op": op, "time": time},
+        params={
+            "src": src,
+            "dst": dst,
+            "weight": weight,
+            "op": op,
+            "time": time,
+            "max_bad_rows": max_bad_rows or None,
+        },
         headers={"Idempotency-Key": key or uuid4().hex},
         body=body,
         is_repeatable=True,
@@ -160,8 +171,7 @@ def delete_edges(
         raise ValueError("pairs must hold at least one, got none")
     src, dst = zip(*listed, strict=True)
     table = pa.table({"src": list(src), "dst": list(dst), "op": ["delete"] * len(src)})
-    named = {"src": "src", "dst": "dst", "op": "op"}
-    return (yield from push_edges(graph, table, wait=wait, key=key, **named))
+    return (yield from push_edges(graph, table, wait=wait, key=key, src="src", dst="dst", op="op"))
 
 
 def _content_key(body: Body, *columns: str | None) -> Call[str]:

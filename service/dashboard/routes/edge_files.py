@@ -48,7 +48,6 @@ _BAD_ROWS_SHOWN: Final = 10
 Url = Annotated[str, Query(max_length=2000)]
 Follow = Annotated[bool, Query()]
 PushId = Annotated[str, Query(alias="push", max_length=64)]
-LeftOut = Annotated[int, Query(ge=0)]
 
 
 @router.get("/graphs/{graph}/edges", dependencies=[viewing("read")])
@@ -58,7 +57,6 @@ def show_edges(
     home: HomeHere,
     caller: CallerHere,
     push_id: PushId = "",
-    left_out: LeftOut = 0,
     again: Annotated[bool, Query()] = False,
 ) -> Response:
     """Where edges come from: a file that is sent, or a place."""
@@ -68,7 +66,6 @@ def show_edges(
         "edges.html",
         graph=graph,
         push=push,
-        left_out=left_out,
         is_repeated=again,
         rules=SourceRules.of(home.settings),
         kinds=[FILES, *KINDS],
@@ -133,13 +130,11 @@ async def take_file(
     # first: a disk without room for it has none for the edges
     await run_in_threadpool(uploads_of(request).remember, graph.id, "edges", chosen.named)
     async with home.decoding.held(await decoding_of(upload, home)):
-        push, n_bad = await run_in_threadpool(
+        push = await run_in_threadpool(
             partial(take, upload, graph, home, chosen, owner=caller.name, again=again)
         )
     caller.require_own(push.owner)
     query = {"push": push.id}
-    if n_bad:
-        query["left_out"] = str(n_bad)
     if push.is_repeated:
         query["again"] = "1"
     return back_to(f"/graphs/{graph.settings.name}/edges", **query)
@@ -214,7 +209,9 @@ async def add_place(
     """Have ingest read a place, as ``POST /v1/graphs/{g}/sources`` does."""
     form = await form_of(request)
     columns = {
-        name: form[name] for name in ("src", "dst", "weight", "op", "time") if form.get(name)
+        name: form[name]
+        for name in ("src", "dst", "weight", "op", "time", "quote")
+        if form.get(name)
     }
     bad_rows = form.get("max_bad_rows", "")
     if bad_rows and not bad_rows.isdecimal():

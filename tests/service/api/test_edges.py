@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
+import orjson
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -138,6 +140,46 @@ def test_a_bad_body_is_named_and_nothing_of_it_is_stored(
     assert problem["rule"] in problem["detail"]
     assert blocks(refusing) == before
     assert len(refusing.call("GET", "/graphs/g/files", 200).json()["files"]) == 1
+
+
+BAD_ROWS = [("a", "b", 1.0), ("", "c", 1.0), ("b", "c", -1.0), ("", "d", 2.0), ("b", "d", 2.0)]
+
+
+def in_format(media_type: str) -> bytes:
+    src, dst, weight = zip(*BAD_ROWS, strict=True)
+    table = pa.table({"src": src, "dst": dst, "weight": weight})
+    if media_type == CSV:
+        return b"src,dst,weight\n" + b"".join(f"{u},{v},{w}\n".encode() for u, v, w in BAD_ROWS)
+    if media_type == NDJSON:
+        return b"".join(orjson.dumps(row) + b"\n" for row in table.to_pylist())
+    return as_parquet(table) if media_type == PARQUET else as_arrow(table)
+
+
+@pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
+def test_bad_rows_of_a_push_are_counted_and_left_out_where_that_is_allowed(
+    api: Api, media_type: str
+) -> None:
+    api.create_graph("g")
+    options: dict[str, Any] = {
+        "content": in_format(media_type),
+        "headers": {"Content-Type": media_type, "Idempotency-Key": "key"},
+    }
+    for allowed in (0, 1, 2):
+        path = f"/graphs/g/edges?max_bad_rows={allowed}"
+        problem = api.problem("POST", path, 422, **options)
+        assert problem["rule"].startswith("3 rows are bad, max_bad_rows 3 leaves them out; one of")
+        assert str(api.home.settings.home) not in str(problem)
+    taken = api.call("POST", "/graphs/g/edges?max_bad_rows=3", 202, **options).json()
+    assert (taken["n_rows"], taken["n_bad_rows"]) == (2, 3)
+    again = api.call("POST", "/graphs/g/edges", 202, **options).json()
+    assert (again["id"], again["n_bad_rows"]) == (taken["id"], 3)
+    other = {"content": b"src,dst\na,\nx,y\n", "headers": {"Content-Type": CSV}}
+    api.call("POST", "/graphs/g/edges?max_bad_rows=9", 202, **other)
+    api.ingest()
+    shown = api.call("GET", "/graphs/g", 200).json()
+    assert (shown["edges_seen"], shown["n_bad_rows"]) == (3, 4)
+    assert api.call("GET", "/graphs/g/files", 200).json()["files"][0]["n_bad_rows"] == 4
+    assert list(api.home.settings.graphs_directory.glob("*/uploads/looks/*")) == []
 
 
 def test_dense_ids_stay_below_max_nodes(api: Api) -> None:

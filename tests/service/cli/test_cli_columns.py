@@ -100,6 +100,7 @@ def test_a_dry_run_tells_what_is_wrong_and_keeps_nothing(peewit: Peewit, tmp_pat
         "n_changes": {},
         "bad_rows": [],
         "refusal": None,
+        "digest": first["digest"],
         "n_late": None,
     }
     assert [row["row"] for row in second["bad_rows"]] == [1, 2]
@@ -142,6 +143,20 @@ def test_a_refused_file_of_a_directory_is_read_by_itself_otherwise(
     assert again.exit_code == 0, again.err
     assert "4 nodes" in again.out
     assert peewit("ingest", "g", place).exit_code == 0  # nothing of it is refused any more
+
+
+def test_bad_rows_of_parquet_are_counted_though_it_is_read_in_place(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    rows = {"src": ["a", None, "b", None, "a"], "dst": ["b", "c", "c", "d", "a"]}
+    rows["weight"] = [1.0, 1.0, -2.0, 1.0, 1.0]  # type: ignore[list-item]
+    pq.write_table(pa.table(rows), tmp_path / "e.parquet")
+    peewit("graph", "create", "g")
+    refused = peewit("ingest", "g", tmp_path / "e.parquet")
+    assert refused.exit_code == 1
+    assert "3 rows are bad, --skip-bad-rows 3 leaves them out; one of them" in refused.err
+    assert peewit("ingest", "g", tmp_path / "e.parquet", "--skip-bad-rows", "3").exit_code == 0
+    assert list(tmp_path.glob("home/graphs/*/staging/*")) == []
 
 
 def test_bad_rows_alone_make_no_file_and_columns_are_kept_when_read(

@@ -116,7 +116,8 @@ def test_bad_file_is_refused_with_its_reason_and_taken_once_it_is_mended(
     bad = written(tmp_path / "in" / "late.parquet", [("a", "b")] * 500, last_weight=np.nan)
     done = peewit("ingest", "g", edges.parent)
     assert done.exit_code == 1
-    assert f"quarantined {bad}: column 'weight' must be finite" in done.err
+    told = "1 row is bad, --skip-bad-rows 1 leaves it out: column 'weight' must be finite"
+    assert f"quarantined {bad}: {told}" in done.err
     assert done.err.count("row 499") == 1
     n_nodes = peewit("graph", "show", "g", "--json").json["nodes"]
     assert n_nodes == 2 * N_SIDE

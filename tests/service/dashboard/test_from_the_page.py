@@ -227,13 +227,48 @@ def test_columns_of_the_last_file_are_proposed_for_the_next_that_has_them(pages:
     assert proposed("labels", "kind,label,who\nleft,x,n8\n")[:2] == ["who", "kind"]
 
 
-def test_a_column_of_text_for_a_weight_is_told_soon(pages: Api) -> None:
-    pages.create_graph("g")
+def test_bad_rows_are_counted_to_the_end_or_told_soon(pages: Api) -> None:
+    graph_id = pages.create_graph("g")["id"]
     rows = "".join(f"a{each},b{each},text\n" for each in range(20_000))
+    address = upload(pages, "edges", "text.csv", f"src,dst,kind\n1,2,3\n{rows}".encode())
+    report = look(pages, f"{address}/look?src=src&dst=dst&weight=kind", headers=PIECE)
+    assert "20,000 bad rows stand in the way" in report
+    assert "and 19,990 more" in report
+    query = "src=src&dst=dst&weight=kind&max_bad_rows=20000"
+    taken = send(pages, f"{address}?{query}").headers["location"]
+    assert "20,000 bad rows were left out" in look(pages, taken)
+    pages.ingest()
+    assert pages.home.manifest.n_bad_rows(graph_id) == 20_000
+    rows = "".join(f"a{each},b{each},text{each}\n" for each in range(20_000))
     address = upload(pages, "edges", "text.csv", f"src,dst,kind\n1,2,3\n{rows}".encode())
     report = look(pages, f"{address}/look?src=src&dst=dst&weight=kind", headers=PIECE)
     assert "more than 1,000 rows are bad" in report
     assert "choose other columns, or allow more bad rows above" in report
+
+
+QUOTED = 'src\tdst\n"a\tb\nb\tc\nc\t"d\n'
+
+
+@pytest.mark.parametrize("holds", ["edges", "labels"])
+def test_text_that_does_not_quote_is_read_once_that_is_said(pages: Api, holds: str) -> None:
+    pages.create_graph("g")
+    text = QUOTED if holds == "edges" else QUOTED.replace("src\tdst", "node\tlabel")
+    address = upload(pages, holds, "odd.tsv", text.encode())
+    named = {"src": "src", "dst": "dst"} if holds == "edges" else {"node": "node", "label": "label"}
+    asked = f"{address}?{urlencode(named)}"
+    seen = look(pages, asked) + look(pages, asked.replace("?", "/look?"), headers=PIECE)
+    assert "quote" in seen
+    assert 'name="quote"' in seen
+    said = f"{asked}&quote=none"
+    assert 'value="none" selected' in look(pages, said)
+    if holds == "edges":
+        assert "3 edges" in look(pages, said.replace("?", "/look?"), headers=PIECE)
+        send(pages, said)
+        pages.ingest()
+        assert sorted(pages.edges()) == ['"""a","b",1', '"b","c",1', '"c","""d",1']
+    else:
+        report = look(pages, f"{said}&unknown=keep".replace("?", "/look?"), headers=PIECE)
+        assert "3 labels" in report
 
 
 def test_without_a_weight_every_edge_counts_one(pages: Api) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -208,12 +209,73 @@ def test_the_row_beyond_those_allowed_is_told_with_its_place(tmp_path: Path) -> 
 
 def test_a_column_that_is_bad_throughout_is_not_counted_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
-    path.write_text("src,dst,weight\n" + "a,b,text\n" * 2_000)
+    path.write_text("src,dst,weight\n" + "".join(f"a,b,text{row}\n" for row in range(2_000)))
     with pytest.raises(
         BadEdges, match="more than 1,000 rows are bad; one of them: column 'weight'"
     ) as caught:
         read(path)
     assert (caught.value.row, caught.value.argument) == (0, "weight")
+
+
+BAD_CELLS: list[tuple[object, object]] = [("src", ""), ("weight", "much"), ("weight", None)]
+BAD_CELLS += [("weight", -1.5), ("weight", -2.25), ("weight", float("inf")), ("dst", None)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+@pytest.mark.parametrize("has_op", [False, True])
+def test_rows_that_are_bad_alike_are_those_that_are_bad_alone(
+    tmp_path: Path, suffix: str, has_op: bool
+) -> None:
+    rng = np.random.default_rng(has_op)
+    columns = EdgeColumns(op="op" if has_op else None)
+
+    def write(path: Path, rows: list[dict[Any, Any]]) -> Path:
+        if suffix == "csv":
+            shown = [[("" if cell is None else str(cell)) for cell in row.values()] for row in rows]
+            path.write_text("\n".join(map(",".join, [list(rows[0]), *shown])) + "\n")
+        elif suffix == "ndjson":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            table = pa.table({name: [row[name] for row in rows] for name in rows[0]}, schema)
+            if suffix == "parquet":
+                pq.write_table(table, path)
+            else:
+                with pa.ipc.new_stream(path, table.schema) as writer:
+                    writer.write_table(table)
+        return path
+
+    rows = []
+    for number in range(120):
+        row: dict[Any, Any] = {"src": f"n{number}", "dst": "hub", "weight": 2.0}
+        row |= {"op": str(rng.choice(["insert", "delete"]))} if has_op else {}
+        if rng.random() < 0.6:
+            name, cell = BAD_CELLS[rng.integers(len(BAD_CELLS))]
+            if suffix in {"csv", "ndjson"} or not isinstance(cell, str) or name == "src":
+                row[name] = cell
+        rows.append(row)
+    kinds = dict.fromkeys(rows[0], pa.string()) | {"weight": pa.float64()}
+    schema = pa.schema(list(kinds.items()))
+    expected = {}
+    for number, row in enumerate(rows):
+        good = dict(row, src="a", dst="b", weight=1.0)
+        _, alone = read(write(tmp_path / f"one.{suffix}", [good, row]), columns, max_bad_rows=1)
+        if alone:
+            expected[number] = alone[0].reason, alone[0].value
+    _, found = read(write(tmp_path / f"all.{suffix}", rows), columns, max_bad_rows=200)
+    assert {each.row: (each.reason, each.value) for each in found} == expected
+    assert len(found) == len(expected) > 20
+
+
+@pytest.mark.parametrize("cell", [",b,1", "a,b,-{row}", "a,b,much", "only"])
+def test_all_bad_rows_are_counted_where_many_are_alike(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "e.csv"
+    bad = [cell.format(row=row + 1) for row in range(150_000)]
+    path.write_text("\n".join(["src,dst,weight", "a,b,1", *bad]) + "\n")
+    with pytest.raises(
+        BadEdges, match="150,000 rows are bad, max_bad_rows 150000 leaves"
+    ) as caught:
+        read(path)
+    assert caught.value.row == 1
 
 
 def test_bad_rows_of_json_and_parquet_are_left_out(tmp_path: Path) -> None:
