@@ -1,5 +1,6 @@
 """Column choices: the role of each column of a file, as the address of its page has it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, TypeVar
@@ -15,6 +16,7 @@ from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES, Contra
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
 from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.typed_ids import KIND, named_column
 
 Name = Annotated[str, Query(max_length=1000)]
 Quoting = Annotated[
@@ -28,6 +30,10 @@ Words = Annotated[
     Query(max_length=100),
 ]
 
+Kind = Annotated[str, Query(max_length=63, pattern=rf"^({KIND.pattern})?$")]
+
+_OF_IDS = re.compile(r"[ _.-]?(id|no|nr|number|key|hash)$", re.IGNORECASE)
+
 _NODE_NAMES = ("node", "id", "node_id", "name", "user", "account")
 _LABEL_NAMES = ("label", "class", "target", "y", "category")
 
@@ -38,6 +44,8 @@ class EdgeChoice:
 
     src: Name = ""
     dst: Name = ""
+    src_kind: Kind = ""  # of the nodes
+    dst_kind: Kind = ""
     weight: Name = ""
     op: Name = ""
     time: Name = ""
@@ -53,7 +61,9 @@ class EdgeChoice:
     @property
     def reading(self) -> dict[str, str]:
         """The chosen columns, and how text is read, as sources and calls take both."""
-        return self.named if self.quote is None else {**self.named, "quote": self.quote}
+        ends = {"src": self.src_kind, "dst": self.dst_kind}
+        said = {name: named_column(ends.get(name, ""), each) for name, each in self.named.items()}
+        return said if self.quote is None else {**said, "quote": self.quote}
 
     @property
     def is_complete(self) -> bool:
@@ -87,7 +97,19 @@ class EdgeChoice:
         src, dst = ends or ("", "")
         op, time = (_among(names, kept.get(each, "")) for each in ("op", "time"))
         weight = _among(names, kept.get("weight", "weight"))
-        return cls(src=src, dst=dst, weight=weight, op=op, time=time, is_data=is_data, quote=quote)
+        is_typed = graph.settings.node_ids == "typed"
+        src_kind, dst_kind = (kind_in(end) if is_typed else "" for end in (src, dst))
+        return cls(
+            src=src,
+            dst=dst,
+            src_kind=src_kind,
+            dst_kind=dst_kind,
+            weight=weight,
+            op=op,
+            time=time,
+            is_data=is_data,
+            quote=quote,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +117,7 @@ class LabelChoice:
     """Columns of a file of labels, and how it is read."""
 
     node: Name = ""
+    node_kind: Kind = ""
     label: Name = ""
     into: Annotated[str, Query(max_length=MAX_COLUMN_BYTES)] = ""  # the graph's column of labels
     unknown: Annotated[UnknownNodes, Query()] = "refuse"
@@ -156,12 +179,21 @@ class LabelChoice:
         if len(names) == 2:
             node = node or next((each for each in names if each != label), "")
             label = label or next((each for each in names if each != node), "")
-        return cls(node=node, label=label, into=into, is_data=is_data, quote=quote)
+        node_kind = kind_in(node) if graph.settings.node_ids == "typed" else ""
+        return cls(
+            node=node, node_kind=node_kind, label=label, into=into, is_data=is_data, quote=quote
+        )
 
 
 EdgesChosen = Annotated[EdgeChoice, Depends()]
 LabelsChosen = Annotated[LabelChoice, Depends()]
 Choice = TypeVar("Choice", EdgeChoice, LabelChoice)
+
+
+def kind_in(column: str) -> str:
+    """The kind of nodes that a column's name says, as account_id; '' where it says none."""
+    stem = _OF_IDS.sub("", column)
+    return stem if KIND.fullmatch(stem) else ""
 
 
 def at_their_places(choice: Choice, head: TableHead, other: TableHead) -> Choice:

@@ -19,7 +19,7 @@ from peewit.service.inbox.confinement import SourceRules, require_within
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
 from peewit.service.inbox.inbox_records import PushRecord
-from peewit.service.inbox.typed_graphs import typed_graph
+from peewit.service.inbox.typed_graphs import as_typed, typed_graph
 from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.table_heads import TableHead, table_head
@@ -130,6 +130,8 @@ def look(
     looked_for = max(choice.max_bad_rows, MAX_BAD_ROWS_LOOKED_FOR)
     columns = _columns(graph, choice)
     asked = replace(file, columns=columns, max_bad_rows=looked_for)
+    if any(columns.kinds) and not graph.progress.edges_seen:
+        graph = as_typed(graph)
     with _work_directory(graph, home) as directory:
         report = file_report(
             graph,
@@ -179,7 +181,8 @@ def take(
     BadUpload, TableTooLarge, BacklogFull and InvalidArgument as a push does.
     """
     columns = _columns(graph, choice)
-    graph = typed_graph(home.database, graph, columns.kinds)
+    with refusing():
+        graph = typed_graph(home.database, graph, columns.kinds)
     file = replace(upload_file(upload), columns=columns, max_bad_rows=choice.max_bad_rows)
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     with (

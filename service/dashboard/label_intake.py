@@ -166,6 +166,7 @@ def _read(
             )
     columns = LabelColumns(
         node=choice.node,
+        of_kind=choice.node_kind,
         label=choice.label,
         into=choice.into,
         givers=givers,

@@ -38,6 +38,13 @@ def split_column(name: str) -> tuple[str, str]:
     return "", column if colon and not kind and ":" in column else name
 
 
+def named_column(kind: str, column: str) -> str:
+    """A column's name, and the kind of its nodes unless it is '', as `split_column` reads them."""
+    if kind:
+        return f"{kind}:{column}"
+    return column if split_column(column) == ("", column) else f":{column}"
+
+
 def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
     """Nodes of a column of a typed graph: its ids as text behind the kind, if the column has one.
 

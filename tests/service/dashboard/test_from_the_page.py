@@ -111,6 +111,37 @@ def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None
     assert "Next: labels" in look(pages, "/graphs/g")
 
 
+def test_kinds_of_nodes_are_named_on_the_page(pages: Api) -> None:
+    pages.create_graph("g")
+    logins = b"account_id,device_id\n1,1\n2,1\n3,2\n"
+    address = upload(pages, "edges", "logins.csv", logins)
+    assert 'name="src_kind" value=""' in look(pages, address)  # nothing says that kinds are meant
+    plain = {"src": "account_id", "dst": "device_id"}
+    report = look(pages, f"{address}/look?{urlencode(plain)}", headers=PIECE)
+    assert "is in 'account_id' and in 'device_id': one node" in report
+    chosen = urlencode(plain | {"src_kind": "account", "dst_kind": "device"})
+    report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
+    assert "account:1" in report
+    assert "one node" not in report
+    send(pages, f"{address}?{chosen}")
+    pages.ingest()
+    record = pages.home.catalog.get("g")
+    assert (record.settings.node_ids, record.progress.n_nodes) == ("typed", 5)
+    again = upload(pages, "edges", "more.csv", b"account_id,card_no\n1,x\n")
+    page = look(pages, again)
+    assert 'name="src_kind" value="account"' in page
+    assert 'name="dst_kind" value="card"' in page
+    labels = upload(pages, "labels", "l.csv", b"account_id,label\n1,a\n3,b\n")
+    assert 'name="node_kind" value="account"' in look(pages, labels)
+    chosen = urlencode({"node": "account_id", "node_kind": "account", "label": "label"})
+    assert "2 labels of 2 classes" in look(pages, f"{labels}/look?{chosen}", headers=PIECE)
+    send(pages, f"{labels}?{chosen}", origin="random")
+    assert set(pages.home.labels.of_nodes(record.id, ["account:1", "1"])) == {"account:1"}
+    bare = urlencode({"src": "account_id", "dst": "card_no"})
+    report = look(pages, f"{again}/look?{bare}", headers=PIECE)
+    assert "name it before the column: KIND:account_id" in report
+
+
 @pytest.mark.parametrize("is_sent_first", [True, False])
 def test_a_file_that_came_by_another_door_counts_once(
     pages: Api, tmp_path: Path, is_sent_first: bool
