@@ -7,23 +7,23 @@ as are allowed, and reported with their places in the original.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from peewit.solvers.arrays import Int64Array
-from peewit.streaming.edges.bad_table import BadTable
+from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
+from peewit.streaming.edges.bad_table import BadTable, excerpt
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
-from peewit.streaming.edges.like_rows import like_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import OPERATIONS
 from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
@@ -42,6 +42,7 @@ ROWS_PER_GROUP: Final = 1 << 18
 _SLICE: Final = 1 << 10  # rows that are looked at together once one of many is bad
 _COUNTED: Final = 1_000  # bad rows found one by one, of a file that is refused
 _ARROW_MAGIC: Final = b"ARROW1"
+_NEGATIVE: Final = r"^-([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 _Read: TypeAlias = Callable[[Any], RawBlock]
 """Checks rows of a batch; raises BadTable with the place of a bad one."""
@@ -324,7 +325,7 @@ def _good_blocks(part: _Rows, bad: _BadRows) -> Iterator[RawBlock]:
         except BadTable as fault:
             if fault.row is None:
                 raise
-            alike = like_rows(part.rows, fault.row, fault, part.columns)
+            alike = _like_rows(part.rows, fault.row, fault, part.columns)
             told = {int(part.numbers[place]): value for place, value in alike.items()}
             if len(alike) > 1:
                 bad.add(fault, told)
@@ -341,6 +342,89 @@ def _good_blocks(part: _Rows, bad: _BadRows) -> Iterator[RawBlock]:
         else:
             yield block
             return
+
+
+def _like_rows(
+    rows: pa.RecordBatch | list[Any], place: int, fault: BadTable, columns: EdgeColumns
+) -> dict[int, str | None]:
+    """Places of the rows that break the rule of a fault, its own too, each with what stands there.
+
+    A cell that breaks a rule breaks it in every row, so that thousands with the same empty field,
+    or with negative weights, need not be read one by one; where rows have operations, in every row
+    of the same one. Only the row itself where the fault is not of one cell of an id or weight.
+    """
+    name, alone, op = fault.argument, {place: fault.value}, columns.op
+    if name not in {columns.src, columns.dst, columns.weight} - {"time"}:  # as all times are called
+        return alone
+    if isinstance(rows, list):
+        names = [name] if op is None else [name, op]
+        row = rows[place]
+        if not isinstance(row, dict) or name not in row or not _is_told(row[name], fault):
+            return alone
+        found = np.flatnonzero(_like_objects(rows, place, names))
+        return alone | dict.fromkeys(found.tolist(), fault.value)
+    if rows.schema.names.count(name) != 1:
+        return alone
+    try:
+        cell = rows.column(name)[place].as_py()
+    except UnicodeDecodeError:
+        return alone
+    if not _is_told(cell, fault):
+        return alone
+    is_like, numbers = _like_cells(rows.column(name), place, fault)
+    if op is not None and op in rows.schema.names:
+        is_like &= _equal_cells(rows.column(op), place)
+    found = np.flatnonzero(is_like)
+    values = [fault.value] * len(found) if numbers is None else map(str, numbers[found])
+    return dict(zip(found.tolist(), values, strict=True)) | alone
+
+
+def _is_told(cell: object, fault: BadTable) -> bool:
+    """Whether the fault is of this cell, and not of two together."""
+    told = None, "''", "null", str(cell), excerpt(str(cell)), excerpt(repr(cell))
+    return fault.value in told or _is_number(cell, fault.value)
+
+
+def _is_number(cell: object, value: str | None) -> bool:
+    try:
+        return value is not None and float(str(cell)) == float(value)
+    except ValueError:
+        return False
+
+
+def _like_cells(column: pa.Array, place: int, fault: BadTable) -> tuple[BoolArray, AnyArray | None]:
+    """Rows with an equal cell, or as that one a negative or infinite number; these numbers."""
+    numbers = None
+    if pa.types.is_string(column.type):
+        is_number = pc.match_substring_regex(column, pattern=_NEGATIVE)
+        numbers = pc.if_else(is_number, column, "0").cast(pa.float64())
+    elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        numbers = column
+    if numbers is not None and column[place].is_valid:
+        values: AnyArray = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
+        if str(values[place]) == fault.value and not values[place] >= 0:
+            is_like: BoolArray = values < 0
+            return is_like | ~np.isfinite(values), values
+    return _equal_cells(column, place), None
+
+
+def _equal_cells(column: pa.Array, place: int) -> BoolArray:
+    cell = column[place]
+    is_like: BoolArray = np.arange(len(column)) == place
+    if not cell.is_valid:
+        is_like = np.array(column.is_null())
+    else:
+        with suppress(pa.ArrowNotImplementedError):  # of a type that no two cells are compared in
+            is_like = np.array(pc.fill_null(pc.equal(column, cell), False))
+    return is_like
+
+
+def _like_objects(rows: list[Any], place: int, names: list[str]) -> BoolArray:
+    def cells(row: Any) -> list[Any]:
+        return [(name in row, type(row.get(name)), row.get(name)) for name in names]
+
+    one = cells(rows[place])
+    return np.array([isinstance(row, dict) and cells(row) == one for row in rows], np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
