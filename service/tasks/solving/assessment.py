@@ -57,22 +57,22 @@ def leave_out(solving: Solving) -> None:
     Raises ValueError if there are more folds than labels that can be left out.
     """
     answer, assessment, watch = solving.first, solving.assessment, solving.watch
-    labels, judging, options = answer.labels, answer.judged, solving.options
+    labels, plan, options = answer.labels, answer.leave_out_plan, solving.options
     values = _p_values(answer, options.sets) if isinstance(labels, Labels) else None
     folds = cross_validate(
         answer.model,
         answer.prepared,
         labels,
-        n_folds=judging.n_folds,
-        may_leave_out=judging.may_leave_out,
+        n_folds=plan.n_folds,
+        may_leave_out=plan.may_leave_out,
         start=answer.solution,
         on_fold=None if values is None else values.add,
         progress=watch.progress,
         cancelled=watch.cancelled,
     )
-    assessment.figures["n_suggested"] = judging.n_suggested
-    if judging.warning is not None:
-        assessment.warnings.append(judging.warning)
+    assessment.figures["n_suggested"] = plan.n_suggested
+    if plan.warning is not None:
+        assessment.warnings.append(plan.warning)
     figures = {each.name: getattr(folds, each.name) for each in fields(folds)}
     figure, _ = figures.pop("figure"), figures.pop("fold")
     assessment.left_out_scores = figures.pop("scores")
@@ -85,7 +85,7 @@ def leave_out(solving: Solving) -> None:
     if values is not None:
         assessment.p_values = values.values(answer.solution.reachable)
         assessment.figures["sets"] = {
-            "n_folds": judging.n_folds,
+            "n_folds": plan.n_folds,
             "groups": values.groups.tolist(),
             "n_compared": values.n_compared.tolist(),
             "unpromised": values.unpromised.tolist(),
@@ -102,8 +102,8 @@ def _p_values(answer: Answered, wished: str) -> ConformalPValues | None:
     return ConformalPValues(
         labels=labels,
         n_nodes=len(answer.solution.reachable),
-        groups=groups_of(labels, cast(SetKind, wished), answer.judged.may_leave_out),
-        score_kind=answer.model.judged.score_kind,
+        groups=groups_of(labels, cast(SetKind, wished), answer.leave_out_plan.may_leave_out),
+        score_kind=answer.model.for_validation.score_kind,
     )
 
 

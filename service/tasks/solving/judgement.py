@@ -79,7 +79,7 @@ def judge(solving: Solving) -> None:
         )
     if reads_all and solving.answer.labels is answer.labels:
         answer = solving.answer
-    solving.judgement = judgement = judged(
+    solving.judgement = judgement = judgement_of(
         answer,
         assessment,
         solving.is_random,
@@ -100,7 +100,7 @@ def judge(solving: Solving) -> None:
     solving.take(replace(solution, stats={**solution.stats, "thinning_share": thinning.share}))
 
 
-def judged(
+def judgement_of(
     answer: Answered,
     assessment: Assessment,
     is_random: BoolArray,
@@ -135,14 +135,14 @@ def judged(
     judgement: dict[str, Any] = {"n_random": n_random, "is_measured": True, "only_random": False}
     judgement["are_all_random"] = n_random == int(np.count_nonzero(can_be_left_out(labels)))
     tells_itself = "loo_accuracy" in stats and "unjudged_share" not in stats
-    if answer.judged.n_suggested:  # the model has counted suggested labels, too
+    if answer.leave_out_plan.n_suggested:  # the model has counted suggested labels, too
         tells_itself = False
     if correct is not None:  # what was left out before was predicted by what is left of the edges
         tells_itself, seen = False, None
     else:
         seen = _left_out_before(answer, assessment)
         if seen is not None:
-            some = seen.of(answer.judged.may_leave_out)
+            some = seen.of(answer.leave_out_plan.may_leave_out)
             seen = some if some.rows.places.size else None
     if seen is None and holds_out and (not tells_itself or n_random >= 2 * LEAST_RANDOM):
         seen = _held_out(answer, labels, is_random, correct, watch)
@@ -187,7 +187,7 @@ def judged(
 
 
 def least_right(judgement: Mapping[str, Any], *, is_tested: bool) -> float | None:
-    """Lower bound on the share of nodes that are right, by a `judged` result; None if unknown.
+    """Lower bound on the share of nodes that are right, by a judgement; None if it is unknown.
 
     Labels not known to be random need enough left out, and tests that contradict nothing.
     """
@@ -225,7 +225,7 @@ def _held_out(
 
     The fold is a fifth, or of random labels at least as many as speak for all nodes.
     """
-    may_leave_out = answer.judged.may_leave_out
+    may_leave_out = answer.leave_out_plan.may_leave_out
     n_random = int(np.count_nonzero(is_random & may_leave_out))
     if n_random >= 2 * LEAST_RANDOM:
         may_leave_out = may_leave_out & is_random
@@ -235,7 +235,7 @@ def _held_out(
     if n_folds < 2:
         return None
     fold, _ = deal_folds(labels, n_folds, 0, may_leave_out)
-    others = answer.model.judged.solve_without(
+    others = answer.model.for_validation.solve_without(
         answer.prepared,
         labels,
         fold,

@@ -32,7 +32,7 @@ from peewit.service.tasks.solving.refine import refine_answer
 from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.solve_options import SolveOptions, validate_solve
 from peewit.service.tasks.solving.stability import compare_replicas
-from peewit.service.tasks.solving.state import Answered, JudgedLabels, Solving, require_whole
+from peewit.service.tasks.solving.state import Answered, LeaveOutPlan, Solving, require_whole
 from peewit.service.tasks.solving.thinning import correct, estimate, passes_worth
 from peewit.service.tasks.solving.warm_graphs import LastSolution
 from peewit.service.tasks.solving.written import written
@@ -160,9 +160,9 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         labels, origins, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
-        judging = JudgedLabels.of(labels, origins, options.cross_validate)
+        plan = LeaveOutPlan.of(labels, origins, options.cross_validate)
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
-            _require_folds(labels, judging, options)
+            _require_folds(labels, plan, options)
         if options.sets != "off" and isinstance(labels, Labels):
             require_few_classes("sets", labels.n_classes)
     with phases.phase("preparing"):
@@ -193,7 +193,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         prepared=prepared,
         snapshot=graph.snapshot,
         labels=labels,
-        judged=judging,
+        leave_out_plan=plan,
         solution=solution,
     )
     solving = Solving(
@@ -216,12 +216,10 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     return written(solving)
 
 
-def _require_folds(
-    labels: Labels | RealLabels, judging: JudgedLabels, options: SolveOptions
-) -> None:
+def _require_folds(labels: Labels | RealLabels, plan: LeaveOutPlan, options: SolveOptions) -> None:
     """Raise `BadArgument` for options that need more labels left out than can be."""
     try:
-        deal_folds(labels, judging.n_folds, 0, judging.may_leave_out)
+        deal_folds(labels, plan.n_folds, 0, plan.may_leave_out)
     except ValueError as error:
         option = next(iter(options.of_classes), "cross_validate")
         raise BadArgument(

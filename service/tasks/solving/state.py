@@ -24,7 +24,7 @@ from peewit.streaming.snapshots.store import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JudgedLabels:
+class LeaveOutPlan:
     """Labels that are left out in turn to judge the answer; made by `of`.
 
     Only labels of randomly drawn nodes are used where there are enough to speak for all nodes.
@@ -38,7 +38,7 @@ class JudgedLabels:
     warning: str | None  # warning; None if nothing is passed over and nothing was suggested
 
     @classmethod
-    def of(cls, labels: Labels | RealLabels, origins: Origins, n_folds: int) -> "JudgedLabels":
+    def of(cls, labels: Labels | RealLabels, origins: Origins, n_folds: int) -> "LeaveOutPlan":
         """Random labels if enough, else those not suggested if enough, else all."""
         is_suggested, is_random = origins
         n_labeled, n_suggested = labels.n_labeled, int(is_suggested.sum())
@@ -79,7 +79,7 @@ class Answered:
     prepared: Any  # by the model's `prepare`
     snapshot: Snapshot
     labels: Labels | RealLabels  # all that were given
-    judged: JudgedLabels  # those left out to judge
+    leave_out_plan: LeaveOutPlan  # those left out to judge
     solution: Solution
 
 

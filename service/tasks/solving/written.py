@@ -124,7 +124,7 @@ def _write(
         stats=dict(solution.stats),
         sets=assessment.figures.get("sets"),
         calibration=None if assessment.calibration is None else assessment.calibration.stored,
-        judged_by=answer.judged.warning,
+        judged_by=answer.leave_out_plan.warning,
         answers=tuple(task.answer_kinds) if made_of.node_kind == "typed" else (),
     )
     paths = GraphPaths(root=task.graph_directory)
@@ -175,7 +175,7 @@ def _doubts(solving: Solving, shown: Solution, shares: ComparedShares | None) ->
     if shares is None or not isinstance(labels, Labels):
         return
     accuracy: tuple[float, int, BoolArray] | None = None
-    by = answer.judged.may_leave_out
+    by = answer.leave_out_plan.may_leave_out
     if folds is not None and assessment.is_dropped is None:
         accuracy = folds["accuracy"], folds["n_left_out"], by
     elif judgement is not None and judgement["n_left_out"]:

@@ -9,9 +9,9 @@ import pytest
 from peewit.service.tasks.labels_task import Origins
 from peewit.service.tasks.progress import Phases
 from peewit.service.tasks.solving.assessment import leave_out
-from peewit.service.tasks.solving.judgement import judged
+from peewit.service.tasks.solving.judgement import judgement_of
 from peewit.service.tasks.solving.solve_options import SolveOptions
-from peewit.service.tasks.solving.state import Answered, JudgedLabels, Solving
+from peewit.service.tasks.solving.state import Answered, LeaveOutPlan, Solving
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -60,7 +60,7 @@ def judgement(
         prepared=prepared,
         snapshot=SimpleNamespace(graph=graph),  # type: ignore[arg-type]
         labels=labels,
-        judged=JudgedLabels.of(labels, origins, n_folds),
+        leave_out_plan=LeaveOutPlan.of(labels, origins, n_folds),
         solution=solution,
     )
     solving = Solving(
@@ -75,7 +75,7 @@ def judgement(
     )
     if n_folds:
         leave_out(solving)
-    told = judged(
+    told = judgement_of(
         answer,
         solving.assessment,
         is_random,
