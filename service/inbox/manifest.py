@@ -55,7 +55,7 @@ from peewit.service.inbox.leaving.erasures import ErasureLog, HiddenNodes
 from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
 from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.live_positions import LivePositions
-from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
+from peewit.service.inbox.push_log import PushLog, push_waits, release_contents, waiting_count
 from peewit.service.inbox.source_store import (
     SourceStore,
     live_sources,
@@ -333,7 +333,7 @@ class Manifest:
                 n_offered += n_more
                 if is_news:
                     ended.append(outcome.file_id)
-            settle(joined, graph_id, ended)
+            release_contents(joined, graph_id, ended)
         return n_offered
 
     def retry_source(self, graph_id: str, source_id: str) -> int:

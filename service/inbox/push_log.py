@@ -265,7 +265,7 @@ def take_positions(
     return range(last - n_turns + 1, last + 1)
 
 
-def settle(connection: Connection, graph_id: str, file_ids: Sequence[int]) -> None:
+def release_contents(connection: Connection, graph_id: str, file_ids: Sequence[int]) -> None:
     """Note that the pushes of files that have ended wait no more; their content can go."""
     for start in range(0, len(file_ids), _AT_ONCE):
         mine = and_(

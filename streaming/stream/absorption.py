@@ -229,7 +229,7 @@ class Absorption:
             finally:
                 self._log = None
 
-    def settle(
+    def repair_after_deletes(
         self,
         digests: Sequence[str],
         *,
@@ -251,7 +251,7 @@ class Absorption:
         held = [self.state]
         self.is_usable = False
         self.state = SparsifierState()
-        self.state, report = self.deletions.settle(
+        self.state, report = self.deletions.repair_after_deletes(
             held.pop(),
             self._settings.sparsifier,
             digests,
@@ -301,7 +301,7 @@ class Absorption:
         n_new = nodes.size - ids.take(pa.array(nodes)).null_count
         state = strike_nodes(self.state, nodes, parallel=self._parallel)
         self.state = replace(state, n_erased=ids.null_count + n_new)
-        return self.settle(digests, erased=nodes)
+        return self.repair_after_deletes(digests, erased=nodes)
 
     def take_nodes(self) -> None:
         """Count the nodes that the index has now."""

@@ -62,7 +62,7 @@ class ExactDeletions:
         """Log a file; it is published when the context ends without an exception."""
         return self._log.writing(digest, replaces=self._replaces, has_buckets=self._has_buckets)
 
-    def settle(
+    def repair_after_deletes(
         self,
         state: SparsifierState,
         settings: SparsifierSettings,
@@ -147,7 +147,7 @@ class ExactDeletions:
         remaining: Sequence[str],
         parallel: Parallel,
     ) -> SparsifierState:
-        """State without the edges of buckets before the horizon; to be settled before a snapshot.
+        """State without the edges of buckets before the horizon; to be repaired before a snapshot.
 
         ``state`` is at a file boundary. ``digests`` are the files of which edges may live, in
         order; ``remaining`` those of which edges may still live with the new ``horizon``, the first
@@ -241,7 +241,7 @@ class ExactDeletions:
         return bool(self._worn)
 
     def compact(self, version: int, *, parallel: Parallel) -> None:
-        """Rewrite files of which much is dead by what was settled last, or that hold erased nodes.
+        """Rewrite files of which much is dead by the last repair, or that hold erased nodes.
 
         What lives in ``version``, which they belong to from now on, is the same.
         """

@@ -15,7 +15,7 @@ import numpy as np
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.solving.assessment import tell_calibration
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
-from peewit.service.tasks.solving.thinning import corrected_too, is_settled
+from peewit.service.tasks.solving.thinning import corrected_too, is_residual_small
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import (
     LEAST_RANDOM,
@@ -86,7 +86,7 @@ def judge(solving: Solving) -> None:
         is_thinned=solving.is_thinned,
         holds_out=not solving.task.is_automatic,
         correct=partial(corrected_too, solving) if reads_all and not is_auto else None,
-        is_settled=not reads_all or is_auto or is_settled(solution),
+        is_residual_small=not reads_all or is_auto or is_residual_small(solution),
         watch=solving.watch,
     )
     if thinning is None:
@@ -108,7 +108,7 @@ def judgement_of(
     is_thinned: bool = False,
     holds_out: bool,
     correct: Correct | None = None,
-    is_settled: bool = True,
+    is_residual_small: bool = True,
     watch: Watch,
 ) -> dict[str, Any] | None:
     """Judgement of labels left out, as JSON values; None where labels are numbers.
@@ -124,8 +124,8 @@ def judgement_of(
     With ``is_thinned`` (thinning decides much) predicted shares are no evidence against labels said
     to be random, as they swing from fold to fold. ``correct`` corrects the solve that held labels
     out, where the answer was corrected by passes over all edges; if these were too few (not
-    ``is_settled``), held-out labels say little of the answer and no interval is given. Calibration
-    goes to the ``assessment`` where the model left labels out for it.
+    ``is_residual_small``), held-out labels say little of the answer and no interval is given.
+    Calibration goes to the ``assessment`` where the model left labels out for it.
     """
     labels, stats = answer.labels, answer.solution.stats
     if not isinstance(labels, Labels):
@@ -171,7 +171,7 @@ def judgement_of(
         and (judgement["only_random"] or judgement["are_all_random"])
     ):
         sample, biases = "untested", ()
-    if not is_settled and sample == "random":
+    if not is_residual_small and sample == "random":
         sample = "untested"
     judgement |= {"sample": sample, "biases": list(biases)}
     if n_left_out == 0:

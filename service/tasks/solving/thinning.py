@@ -110,7 +110,7 @@ def passes_worth(solving: Solving) -> int:
     return min(n_passes, options.max_passes) if n_passes >= _LEAST_PASSES else 0
 
 
-def is_settled(solution: Solution) -> bool:
+def is_residual_small(solution: Solution) -> bool:
     """Whether passes over all edges left too small a residual to change a label."""
     return float(solution.stats.get("residual", 1.0)) <= _SETTLED
 
@@ -196,7 +196,7 @@ def told_of_thinning(solving: Solving) -> dict[str, Any] | None:
         return None
     can_keep = meta.has_log or not meta.n_erased
     if "refined" in solving.answer.solution.stats:
-        correction = "settled" if is_settled(solving.answer.solution) else "unfinished"
+        correction = "settled" if is_residual_small(solving.answer.solution) else "unfinished"
         correction = "part" if isinstance(model, Auto) else correction
     share: dict[str, Any] = {"share": None, "column": None, "is_most": False, "is_least": False}
     if thinning is not None:
