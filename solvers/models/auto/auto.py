@@ -25,29 +25,19 @@ from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
-from peewit.solvers.models.auto.arms import (
-    DENSITY_RTOL,
-    TELEPORT,
-    Densities,
-    density_maker,
-)
+from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, Densities, density_maker
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
-from peewit.solvers.models.auto.potentials import Potentials, center, mean_degree, scaled
-from peewit.solvers.models.auto.preparation import (
-    LARGEST,
-    PreparedAuto,
-    indicators,
-    width_of,
-)
+from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
+from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, width_of
+from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.auto.stacking import (
     Belief,
     SharePrior,
     Stack,
-    StackedArm,
     StratifiedStack,
     fitted_stack,
 )
-from peewit.solvers.models.auto.walks import walks
+from peewit.solvers.models.auto.walk_arm import walks
 from peewit.solvers.models.contract.feature_model import FeatureModel
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels

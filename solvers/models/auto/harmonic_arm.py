@@ -20,11 +20,10 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
-from peewit.solvers.models.auto.arms import share_arm
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
-from peewit.solvers.models.auto.potentials import Potentials, mean_degree
+from peewit.solvers.models.auto.poisson_arm import Potentials, mean_degree
 from peewit.solvers.models.auto.preparation import PreparedAuto
-from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.auto.stacked_arm import StackedArm, share_arm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.models.left_out.left_out_cache import in_parts

@@ -18,9 +18,9 @@ from peewit.solvers.laplacian.unsparsified_system import (
     OtherComponents,
     solve_full,
 )
-from peewit.solvers.models.auto.arms import Densities
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable, refine
 from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
 from peewit.solvers.models.left_out.label_groups import LabelGroups

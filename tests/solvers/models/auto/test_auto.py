@@ -11,11 +11,12 @@ from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnin
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels, deal_folds
-from peewit.solvers.models.auto.arms import Densities, is_better
 from peewit.solvers.models.auto.auto import Auto, _standardized_degrees
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
-from peewit.solvers.models.auto.walks import BY_FAR, CLEARLY, walk_shares
+from peewit.solvers.models.auto.stacked_arm import is_better
+from peewit.solvers.models.auto.walk_arm import BY_FAR, CLEARLY, walk_shares
 from peewit.solvers.models.left_out import label_groups
 from peewit.solvers.models.left_out.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.poisson.poisson import Poisson

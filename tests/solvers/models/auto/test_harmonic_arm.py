@@ -12,7 +12,7 @@ from peewit.solvers.models.auto import auto
 from peewit.solvers.models.auto import harmonic_arm as auto_harmonic
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.auto.harmonic_arm import HarmonicArm, harmonic_arm, screening
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.status import Status

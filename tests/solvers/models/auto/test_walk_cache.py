@@ -8,9 +8,9 @@ import pytest
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto.arms import Densities
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.walk_cache import WalkCache
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO, WalkStart

@@ -8,10 +8,10 @@ from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Stopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto.arms import Densities, is_better, share_arm
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
-from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.auto.stacked_arm import StackedArm, is_better, share_arm
 from peewit.solvers.models.auto.walk_cache import WalkCache
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.class_mixing import Mixing, agreement

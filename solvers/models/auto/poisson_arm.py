@@ -16,13 +16,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.laplacian.walks.local_start import MOST_NODES, correct_near
-from peewit.solvers.models.auto.preparation import (
-    LARGEST,
-    PreparedAuto,
-    indicators,
-    without_mean,
-)
-from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, without_mean
+from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.left_out.label_groups import LabelGroups, Starts
 from peewit.solvers.models.poisson.poisson import Poisson
