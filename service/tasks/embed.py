@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.snapshot_task import SnapshotKind, SnapshotTask
-from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStopped, embed
 
@@ -29,8 +29,8 @@ class EmbedKind(SnapshotKind[EmbedTask]):
     name = "embed"
     task = EmbedTask
 
-    def run(self, task: EmbedTask, child: Child) -> Done | Stopped:
-        """`Done` once the embedding is on the disk, or `Stopped`.
+    def run(self, task: EmbedTask, child: Child) -> Done | TaskStopped:
+        """`Done` once the embedding is on the disk, or `TaskStopped`.
 
         Raises OSError, MemoryError or LookupError if files cannot be read or written.
         """
@@ -50,5 +50,5 @@ class EmbedKind(SnapshotKind[EmbedTask]):
                     parallel=pool.map,
                 )
             except EmbeddingStopped:
-                return Stopped()
+                return TaskStopped()
         return Done(result={**asdict(meta), "seconds": round(monotonic() - began, 3)})

@@ -16,10 +16,9 @@ from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inp
 from peewit.service.tasks.knn import require_features
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solving.estimate import newest_snapshot
-from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
+from peewit.service.tasks.tasks_and_messages import Done, Task, TaskStopped
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.iteration_loop import Stopped as IterationStopped
-from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.streaming.durable_files import fsync_directory, fsync_file
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
@@ -91,8 +90,8 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
             max_bytes=min(_MAX_BYTES, home.settings.child_memory_bytes // _MEMORY_SHARE),
         )
 
-    def run(self, task: FilterTask, child: Child) -> Done | Stopped:
-        """`Done` once the file is on the disk, or `Stopped`.
+    def run(self, task: FilterTask, child: Child) -> Done | TaskStopped:
+        """`Done` once the file is on the disk, or `TaskStopped`.
 
         Raises ValueError for a wrong parameter, `FeaturesNotFound` if newer features replaced those
         of the task, and OSError, MemoryError or LookupError if files cannot be read or written.
@@ -101,8 +100,8 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
         try:
             with child.graphs.within_memory():
                 return Done(result=self._filtered(task, phases, child))
-        except (StoppedEarly, IterationStopped):
-            return Stopped()
+        except (StoppedEarly, RunStopped):
+            return TaskStopped()
 
     def sweep(self, graph_id: str, home: Home) -> None:
         """Remove files that later ones replaced, and those of failed attempts."""

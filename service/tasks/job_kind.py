@@ -17,7 +17,7 @@ from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.solving.estimate import newest_snapshot
 from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
+from peewit.service.tasks.tasks_and_messages import Done, Task, TaskStopped
 from peewit.solvers.arguments import BadArgument
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -109,7 +109,7 @@ class Kind(ABC, Generic[TaskT]):
         """
 
     @abstractmethod
-    def run(self, task: TaskT, child: Child) -> Done | Stopped:
+    def run(self, task: TaskT, child: Child) -> Done | TaskStopped:
         """How the task ended, with its files on the disk; in the warm child.
 
         Raises ValueError or ArithmeticError if the task cannot be done, and OSError, MemoryError,

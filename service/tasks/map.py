@@ -15,9 +15,8 @@ from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.snapshot_task import SnapshotKind, SnapshotTask
 from peewit.service.tasks.solving.estimate import newest_snapshot
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
-from peewit.solvers.iteration_loop import Stopped as IterationStopped
-from peewit.solvers.iteration_loop import Watch
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, map_of, snapshot_layout
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -41,8 +40,8 @@ class MapKind(SnapshotKind[MapTask]):
         del spec, home
         newest_snapshot(graph)
 
-    def run(self, task: MapTask, child: Child) -> Done | Stopped:
-        """`Done` once the map is on the disk, or `Stopped`.
+    def run(self, task: MapTask, child: Child) -> Done | TaskStopped:
+        """`Done` once the map is on the disk, or `TaskStopped`.
 
         Raises OSError, MemoryError or LookupError if files cannot be read or written.
         """
@@ -61,6 +60,6 @@ class MapKind(SnapshotKind[MapTask]):
                 with phases.phase("writing"):
                     drawn = map_of(points, snapshot, made_at=time())
                     MapStore(paths).publish(drawn)
-        except (StoppedEarly, IterationStopped):
-            return Stopped()
+        except (StoppedEarly, RunStopped):
+            return TaskStopped()
         return Done(result={**asdict(drawn.meta), "seconds": phases.seconds})

@@ -13,7 +13,7 @@ from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import Phases, StoppedEarly
 from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.solve_options import validate_solve
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.plausibility import label_warnings, left_out_warnings
 from peewit.solvers.assessment.tuning import Grid, Trial, Tuning, default_grid, grid_models, tune
@@ -61,8 +61,8 @@ class TuneKind(ModelKind[TuneTask]):
         model = self.named(spec.model)
         Estimator.of(home).require_room(graph, model, validate_tune(model, spec.parameters).fixed)
 
-    def run(self, task: TuneTask, child: Child) -> Done | Stopped:
-        """`Done` with every trial, or `Stopped`; raises as `SolveKind.run`."""
+    def run(self, task: TuneTask, child: Child) -> Done | TaskStopped:
+        """`Done` with every trial, or `TaskStopped`; raises as `SolveKind.run`."""
         phases = Phases(child.report, child.cancelled)
         request = validate_tune(task.model, task.parameters)
         try:
@@ -85,9 +85,9 @@ class TuneKind(ModelKind[TuneTask]):
                         cancelled=child.cancelled,
                     )
         except StoppedEarly:
-            return Stopped()
+            return TaskStopped()
         if tuning.status is Status.CANCELLED:
-            return Stopped()
+            return TaskStopped()
         return Done(
             result={
                 **_shown(request, tuning),

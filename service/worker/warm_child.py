@@ -20,7 +20,14 @@ from typing import Final
 from peewit.service.logs import LogChoice, configure_logging, log_choice
 from peewit.service.process_lifetime import give_way
 from peewit.service.settings import Settings, prepare_environment
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Stopped, Task
+from peewit.service.tasks.tasks_and_messages import (
+    Advanced,
+    Answer,
+    Failed,
+    Stop,
+    Task,
+    TaskStopped,
+)
 
 KILL_AFTER_SECONDS: Final = 1.0
 """How long a child that was told to stop may run before it is killed."""
@@ -128,7 +135,7 @@ class WarmChild:
                 deadline = monotonic() + KILL_AFTER_SECONDS
             if monotonic() > deadline:
                 self.stop()
-                return Stopped()
+                return TaskStopped()
             if not connection.poll(_POLL_SECONDS):
                 continue
             message: Advanced | Answer = connection.recv()

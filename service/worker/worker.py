@@ -32,7 +32,7 @@ from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import Settings
 from peewit.service.tasks.forecast import Forecast, last_equal
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Failed, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Failed, TaskStopped
 from peewit.service.worker.attempt_span import AttemptSpan, attempt_span
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
@@ -277,7 +277,7 @@ class Worker:
             if waits_for_room and isinstance(answer, Failed) and answer.is_disk_full:
                 _log.error("disk full", error=answer.error, again_in_seconds=_FULL_DISK_SECONDS)
                 self._is_stopping.wait(_FULL_DISK_SECONDS)
-                answer = Stopped()
+                answer = TaskStopped()
             traced.stages.begin("publishing")
             ended = self._concluded(attempt, answer, gives_up)
             outcome = _outcome(ended, answer)
@@ -360,9 +360,9 @@ class Worker:
                 if trace:
                     _log.error("attempt failed", exception=trace)
                 return self._queue.fail(job.id, job.attempt, error, retry=retry)
-            case Stopped() if attempt.is_cancelled.is_set():
+            case TaskStopped() if attempt.is_cancelled.is_set():
                 return self._queue.cancelled(job.id, job.attempt)
-            case Stopped():
+            case TaskStopped():
                 return self._queue.release(job.id, job.attempt)
 
     def _shown_metrics(self, fault: Callable[[], str]) -> AbstractContextManager[int | None]:

@@ -15,7 +15,7 @@ from peewit.solvers.arrays import Float32Array, Int64Array, RealArray
 from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
-from peewit.solvers.iteration_loop import Stopped
+from peewit.solvers.iteration_loop import RunStopped
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.classes.score_calibration import Calibration, fitted_without_fold
 from peewit.solvers.models.contract.model import Model, as_classes
@@ -45,7 +45,7 @@ def share_out(solving: Solving) -> None:
     model, labels = cast(LinearModel, answer.model), as_classes(answer.labels)
     try:
         shares = label_shares(model, answer.prepared, labels, answer.solution, solving.watch)
-    except Stopped:
+    except RunStopped:
         raise StoppedEarly from None
     solving.assessment.label_shares = shares.shares
     solving.assessment.note("label_shares", {"largest_miss": shares.largest_miss}, shares.status)

@@ -36,7 +36,7 @@ from peewit.service.tasks.solving.state import Answered, LeaveOutPlan, Solving, 
 from peewit.service.tasks.solving.thinning import correct, estimate, passes_worth
 from peewit.service.tasks.solving.warm_graphs import LastSolution
 from peewit.service.tasks.solving.written import written
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.solution import grown
@@ -93,8 +93,8 @@ class SolveKind(ModelKind[SolveTask]):
         is_small = estimate.n_nodes <= SMALL_NODES and estimate.n_edges <= SMALL_EDGES
         return is_small and Estimator.of(home).leaves_room(estimate)
 
-    def run(self, task: SolveTask, child: Child) -> Done | Stopped:
-        """`Done` once the file of predictions is on the disk, or `Stopped`.
+    def run(self, task: SolveTask, child: Child) -> Done | TaskStopped:
+        """`Done` once the file of predictions is on the disk, or `TaskStopped`.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class SolveKind(ModelKind[SolveTask]):
             with child.graphs.within_memory():
                 return Done(result=_solved(task, child))
         except (StoppedEarly, PassStopped):
-            return Stopped()
+            return TaskStopped()
 
     def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
         """The job with its predictions; removes the file if the job does not name it."""

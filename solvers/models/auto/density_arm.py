@@ -36,8 +36,8 @@ class Densities:
 
     @classmethod
     def of(cls, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> "Densities":
-        """Densities of ``groups``; raises `Stopped`."""
-        columns = prepared.densities.of(groups, density_maker(prepared, watch))
+        """Densities of ``groups``; raises `RunStopped`."""
+        columns = prepared.density_columns.of(groups, density_maker(prepared, watch))
         return cls(
             groups=groups,
             component=prepared.graph.component,

@@ -10,7 +10,7 @@ from peewit.service.jobs.job import Job
 from peewit.service.tasks.filter import FilterKind, FilterTask
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled
-from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from tests.service.featured import Featured
 from tests.service.solvable import graphs_within
 
@@ -31,7 +31,7 @@ def claimed(graph: Featured) -> tuple[Job, FilterTask]:
 
 def run(
     task: FilterTask, told: list[Advanced], cancelled: Cancelled = lambda: False
-) -> Done | Stopped:
+) -> Done | TaskStopped:
     graphs = graphs_within(2**30)
     return FilterKind().run(task, Child(graphs=graphs, report=told.append, cancelled=cancelled))
 
@@ -57,7 +57,7 @@ def test_a_task_that_is_stopped_on_the_way_leaves_no_file(graph: Featured) -> No
     def is_filtering() -> bool:
         return bool(told) and told[-1].phase == "columns"
 
-    assert run(task, told, cancelled=is_filtering) == Stopped()
+    assert run(task, told, cancelled=is_filtering) == TaskStopped()
     assert [each.phase for each in told] == ["loading", "filtering", "columns"]
     assert list(graph.paths.filtered_features.iterdir()) == []
 

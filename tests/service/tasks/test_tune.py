@@ -9,7 +9,7 @@ import pytest
 
 from peewit.service.tasks.solving.solve_options import validate_solve
 from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Done, Failed, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, Failed, TaskStopped
 from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
 from peewit.service.worker.task_runner import answer_of
 from peewit.solvers.assessment.tuning import PENALTIES
@@ -78,7 +78,7 @@ def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmGrap
     reports: list[Any] = []
     child = child_with(solver, report=reports.append, cancelled=lambda: len(reports) > 4)
     answer = TuneKind().run(asked_of(directory), child)
-    assert isinstance(answer, Stopped)
+    assert isinstance(answer, TaskStopped)
     assert any(report.phase == "tuning" for report in reports)
 
 

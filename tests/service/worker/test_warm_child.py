@@ -24,7 +24,7 @@ from peewit.service.tasks.tasks_and_messages import (
     Answer,
     Done,
     Failed,
-    Stopped,
+    TaskStopped,
 )
 from peewit.service.worker.warm_child import KILL_AFTER_SECONDS, WarmChild
 from tests.service.solvable import (
@@ -191,7 +191,7 @@ def test_an_interrupted_task_stops_between_two_iterations(
     running = Running(child, endless)
     pid = child.pid
     running.interrupt.set()
-    assert running.answer() == Stopped()
+    assert running.answer() == TaskStopped()
     assert child.pid == pid
 
 
@@ -204,7 +204,7 @@ def test_a_stop_that_comes_too_late_does_not_stop_the_next_task(
         )
         for attempt in range(5)
     ]
-    assert all(isinstance(answer, Done | Stopped) for answer in answers)
+    assert all(isinstance(answer, Done | TaskStopped) for answer in answers)
     assert isinstance(run(child, quick), Done)
 
 
@@ -217,7 +217,7 @@ def test_a_child_that_does_not_stop_is_killed_and_replaced(
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     running.interrupt.set()
-    assert running.answer() == Stopped()
+    assert running.answer() == TaskStopped()
     assert time.monotonic() - began >= KILL_AFTER_SECONDS
     assert is_gone(pid)
     assert isinstance(run(child, quick), Done)

@@ -15,7 +15,7 @@ from peewit.service.predictions.prediction_files import PredictionFile, own_scor
 from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, TaskStopped
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
@@ -308,7 +308,7 @@ def test_a_refinement_stops_wherever_it_is_told_to(
             report=lambda advanced, seen=seen: seen.append(advanced.phase),  # type: ignore[misc]
             cancelled=lambda phase=phase, seen=seen: phase in seen,  # type: ignore[misc]
         )
-        assert answer == Stopped()
+        assert answer == TaskStopped()
         assert seen[-1] == phase
         assert len(list(graph.paths.predictions.glob("*.arrow"))) == 1
         assert list((graph.paths.root / "refine").iterdir()) == []

@@ -10,7 +10,7 @@ from peewit.service.predictions.doubtful_labels import doubtful_labels
 from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.solving.solve import SolveKind
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.solvers.models.catalogue import CATALOGUE
 from tests.service.solvable import graphs_within, publish_snapshot, two_communities
 from tests.service.tasks.solving.test_solve import (
@@ -143,7 +143,7 @@ def test_a_refit_stops_when_it_is_told_to(tmp_path: Path) -> None:
         report=lambda advanced: stages.append(advanced.stage),
         cancelled=lambda: "refitting" in stages,
     )
-    assert SolveKind().run(job, child) == Stopped()
+    assert SolveKind().run(job, child) == TaskStopped()
     assert not list((tmp_path / "g").glob("predictions/*"))
 
 

@@ -18,7 +18,7 @@ from peewit.service.tasks.job_kind import Child
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, TaskStopped
 from peewit.solvers import graph as graph_module
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.contract.model import RegressionModel
@@ -367,7 +367,7 @@ def test_a_task_stops_wherever_it_is_told_to(
     directory: Path, solver: WarmGraphs, stop_after: int
 ) -> None:
     asked = task(directory, parameters={"graph_penalty": 1.0, "rtol": 1e-12})
-    assert run(solver, asked, stop_after=stop_after) == Stopped()
+    assert run(solver, asked, stop_after=stop_after) == TaskStopped()
     assert not list(directory.glob("predictions/*"))
     assert solved(solver, asked).result["status"] == "converged"
 
@@ -729,7 +729,7 @@ def test_an_assessment_stops_wherever_it_is_told_to(
 ) -> None:
     options = {"variance": True, "cross_validate": 2, "graph_penalty": 1.0}
     asked = task(directory, model="stable-hfs", parameters=options)
-    assert run(solver, asked, stop_after=stop_after) == Stopped()
+    assert run(solver, asked, stop_after=stop_after) == TaskStopped()
     assert not list(directory.glob("predictions/*"))
 
 

@@ -15,7 +15,7 @@ from peewit.service.tasks.solving import thinning
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.solving.thinning import CORRECTED_RTOL, MOST_PASSES
 from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.service.wire.jobs import solve_lines
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
@@ -208,7 +208,7 @@ def test_a_correction_stops_when_it_is_told_to(graph: StreamedGraph, solver: War
         reports.append(advanced.phase.split(":")[0])
 
     child = Child(graphs=solver, report=note, cancelled=lambda: bool(reports) and is_correcting())
-    assert SolveKind().run(task(graph, "poisson"), child) == Stopped()
+    assert SolveKind().run(task(graph, "poisson"), child) == TaskStopped()
     assert not list(graph.paths.predictions.glob("*.arrow"))
 
 

@@ -315,16 +315,16 @@ def test_folds_that_share_columns_answer_as_solves_without_them(n_labels: int) -
     model = Auto(rtol=1e-8)
     shared = model.prepare(graph)
     model.solve(shared, labels)
-    walks = shared.walks
+    walks = shared.walk_cache
     fold, _ = deal_folds(labels, 5, 0)
     groups = LabelGroups.of_folds(labels, fold, graph.n_nodes)
     made: set[int] = set()
     for number in range(5):
         found = model.solve_without(shared, labels, fold, number)
-        before, made = made, {id(each) for each in shared.potentials.by_nodes.values()}
+        before, made = made, {id(each) for each in shared.potential_columns.by_nodes.values()}
         assert made == (before or made)  # by the first fold, for all
-        assert shared.potentials.holds(groups)
-        assert shared.walks is walks  # the next solve has those of all labels again
+        assert shared.potential_columns.holds(groups)
+        assert shared.walk_cache is walks  # the next solve has those of all labels again
         fresh = model._solution(model.prepare(graph), groups.rest(fold == number), UNWATCHED)
         np.testing.assert_allclose(found.scores, fresh.scores, atol=2e-3)
 

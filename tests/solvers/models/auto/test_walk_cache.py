@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.auto.density_arm import Densities
@@ -131,7 +131,7 @@ def test_a_repeated_walk_is_the_last_one_that_was_kept(homophily: float) -> None
     walk = replace(state.best_walk, classes=began)
     found = HarmonicMBO().repeated(prepared, labels, walk, UNWATCHED)
     np.testing.assert_allclose(found, shares, atol=1e-6)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         HarmonicMBO().repeated(
             prepared, labels, replace(walk, n_steps=5), Watch(cancelled=lambda: True)
         )
