@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
+from peewit.service.tasks.job_kind import GraphKind, Options, TaskContext, capture_inputs
+from peewit.service.tasks.newest_snapshot import newest_snapshot
 from peewit.service.tasks.progress import Reporter
-from peewit.service.tasks.solving.estimate import newest_snapshot
 from peewit.service.tasks.tasks_and_messages import Done, Task, TaskStopped
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths
@@ -101,7 +101,7 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
             scheduler=home.settings.scheduler,
         )
 
-    def run(self, task: CertifyTask, child: Child) -> Done | TaskStopped:
+    def run(self, task: CertifyTask, context: TaskContext) -> Done | TaskStopped:
         """`Done` once the certificate is on the disk, or `TaskStopped`.
 
         Raises ValueError if raw edges are missing or changed or a parameter is wrong, and OSError,
@@ -116,8 +116,8 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
                 owner=task.job_id,
                 n_threads=task.n_threads,
                 scheduler=task.scheduler,
-                progress=Reporter(child.report),
-                cancelled=child.cancelled,
+                progress=Reporter(context.report),
+                cancelled=context.cancelled,
             )
         except PassStopped:
             return TaskStopped()

@@ -61,4 +61,4 @@ class TaskStopped:
     """The task ended because it was told to."""
 
 
-Answer = Done | Failed | TaskStopped
+TaskOutcome = Done | Failed | TaskStopped

@@ -22,10 +22,10 @@ from peewit.service.process_lifetime import give_way
 from peewit.service.settings import Settings, prepare_environment
 from peewit.service.tasks.tasks_and_messages import (
     Advanced,
-    Answer,
     Failed,
     Stop,
     Task,
+    TaskOutcome,
     TaskStopped,
 )
 
@@ -83,7 +83,7 @@ class WarmChild:
         *,
         progress: Callable[[Advanced], None],
         interrupted: Callable[[], bool],
-    ) -> Answer:
+    ) -> TaskOutcome:
         """How a task ended; `Failed` with ``retry`` if the process died.
 
         ``interrupted`` is asked often; once true the child is told to stop, and killed if it has
@@ -127,7 +127,7 @@ class WarmChild:
         connection: Connection,
         progress: Callable[[Advanced], None],
         interrupted: Callable[[], bool],
-    ) -> Answer:
+    ) -> TaskOutcome:
         deadline = inf
         while True:
             if deadline == inf and interrupted():
@@ -138,7 +138,7 @@ class WarmChild:
                 return TaskStopped()
             if not connection.poll(_POLL_SECONDS):
                 continue
-            message: Advanced | Answer = connection.recv()
+            message: Advanced | TaskOutcome = connection.recv()
             if not isinstance(message, Advanced):
                 return message
             if deadline == inf:

@@ -24,7 +24,7 @@ from peewit.solvers.models.harmonic.posterior_variance import posterior_variance
 from peewit.solvers.models.left_out.label_sample import DOUBT
 
 
-def tell_variance(solving: Solving) -> None:
+def add_variance(solving: Solving) -> None:
     """Add the posterior variance of the Gaussian field."""
     answer, watch = solving.answer, solving.watch
     variance = posterior_variance(
@@ -39,7 +39,7 @@ def tell_variance(solving: Solving) -> None:
     solving.assessment.note("variance", figures, variance.status)
 
 
-def share_out(solving: Solving) -> None:
+def add_label_shares(solving: Solving) -> None:
     """Add what each label adds to scores; raises `StoppedEarly`."""
     answer = solving.answer
     model, labels = cast(LinearModel, answer.model), as_classes(answer.labels)
@@ -51,7 +51,7 @@ def share_out(solving: Solving) -> None:
     solving.assessment.note("label_shares", {"largest_miss": shares.largest_miss}, shares.status)
 
 
-def leave_out(solving: Solving) -> None:
+def add_cross_validation(solving: Solving) -> None:
     """Add cross-validation, calibration and p-values from labels left out.
 
     Raises ValueError if there are more folds than labels that can be left out.

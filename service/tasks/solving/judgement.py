@@ -67,7 +67,7 @@ class _Seen:
         return np.asarray(is_found & self.rows.reachable)
 
 
-def judge(solving: Solving) -> None:
+def add_judgement(solving: Solving) -> None:
     """Add the judgement, and what it says of how much thinning decided."""
     answer, assessment, thinning = solving.first, solving.assessment, solving.thinning
     reads_all, is_auto = solving.reads_all, isinstance(answer.model, Auto)

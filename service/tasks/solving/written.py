@@ -23,7 +23,7 @@ from peewit.service.predictions.prediction_files import (
 )
 from peewit.service.predictions.predictors import given_of, write_predictor
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
-from peewit.service.tasks.solving.thinning import told_of_thinning
+from peewit.service.tasks.solving.thinning import thinning_summary
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.assessment.plausibility import (
     CLOSE_TOGETHER,
@@ -41,7 +41,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 
 
-def written(solving: Solving) -> dict[str, Any]:
+def write_result(solving: Solving) -> dict[str, Any]:
     """Result of the job, once the files are on the disk."""
     answer, task, assessment = solving.answer, solving.task, solving.assessment
     labels, solution, shown = answer.labels, answer.solution, solving.shown(answer.solution)
@@ -56,7 +56,7 @@ def written(solving: Solving) -> dict[str, Any]:
     functions = (
         functions.trimmed() if functions and solution.stats.get("input") == FEATURES else None
     )
-    with solving.phases.phase("writing"):
+    with solving.stages.stage("writing"):
         file_name = _write(solving, shown, names, functions)
     return {
         "file": file_name,
@@ -76,9 +76,9 @@ def written(solving: Solving) -> dict[str, Any]:
         "inductive": functions is not None,
         "warm": solving.is_warm,
         "started_from": solving.started_from,
-        "seconds": solving.phases.seconds,
+        "seconds": solving.stages.seconds,
         "judged": solving.judgement,
-        "thinning": told_of_thinning(solving),
+        "thinning": thinning_summary(solving),
         "stats": {**solution.stats, **assessment.figures},
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from peewit.service.tasks.certify import CertifyKind, CertifyOptions, CertifyTask
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.streaming.passes.certificate_store import CertificateStore
@@ -42,7 +42,7 @@ def run(
     cancelled: Cancelled = lambda: False,
 ) -> Done | TaskStopped:
     graphs = graphs_within(2**30)
-    return CertifyKind().run(asked, Child(graphs=graphs, report=report, cancelled=cancelled))
+    return CertifyKind().run(asked, TaskContext(graphs=graphs, report=report, cancelled=cancelled))
 
 
 def test_task_leaves_a_certificate_and_says_the_same(graph: StreamedGraph) -> None:

@@ -8,7 +8,7 @@ from peewit.service.graphs.filtered_feature_files import GRACE_SECONDS, file_nam
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.filter import FilterKind, FilterTask
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from tests.service.featured import Featured
@@ -33,7 +33,9 @@ def run(
     task: FilterTask, told: list[Advanced], cancelled: Cancelled = lambda: False
 ) -> Done | TaskStopped:
     graphs = graphs_within(2**30)
-    return FilterKind().run(task, Child(graphs=graphs, report=told.append, cancelled=cancelled))
+    return FilterKind().run(
+        task, TaskContext(graphs=graphs, report=told.append, cancelled=cancelled)
+    )
 
 
 def finished(graph: Featured) -> Path:

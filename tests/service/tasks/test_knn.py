@@ -16,7 +16,7 @@ from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobStatus, LeaseLost
 from peewit.service.settings import Settings
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.knn import (
     ConnectedBefore,
     KnnKind,
@@ -61,7 +61,7 @@ def run(
     task: KnnTask, *, report: Report = lambda _: None, cancelled: Cancelled = lambda: False
 ) -> Done | TaskStopped:
     graphs = graphs_within(2**30)
-    return KnnKind().run(task, Child(graphs=graphs, report=report, cancelled=cancelled))
+    return KnnKind().run(task, TaskContext(graphs=graphs, report=report, cancelled=cancelled))
 
 
 def answer_to(graph: Featured, job: Job) -> Done:

@@ -21,9 +21,9 @@ from peewit.service.tasks.certify import CertifyTask
 from peewit.service.tasks.solving.solve import SolveTask
 from peewit.service.tasks.tasks_and_messages import (
     Advanced,
-    Answer,
     Done,
     Failed,
+    TaskOutcome,
     TaskStopped,
 )
 from peewit.service.worker.warm_child import KILL_AFTER_SECONDS, WarmChild
@@ -111,7 +111,7 @@ def child(home: Path) -> Iterator[WarmChild]:
     child.stop()
 
 
-def run(child: WarmChild, asked: SolveTask) -> Answer:
+def run(child: WarmChild, asked: SolveTask) -> TaskOutcome:
     return child.run(asked, progress=lambda _: None, interrupted=lambda: False)
 
 
@@ -121,12 +121,12 @@ class Running:
     def __init__(self, child: WarmChild, asked: SolveTask) -> None:
         self.is_solving = Event()
         self.interrupt = Event()
-        self._answers: list[Answer] = []
+        self._answers: list[TaskOutcome] = []
         self._thread = Thread(target=self._run, args=(child, asked))
         self._thread.start()
         assert self.is_solving.wait(DEADLINE_SECONDS)
 
-    def answer(self) -> Answer:
+    def answer(self) -> TaskOutcome:
         self._thread.join(DEADLINE_SECONDS)
         return self._answers[0]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from peewit.service.tasks.labels_task import Origins
-from peewit.service.tasks.progress import Phases
-from peewit.service.tasks.solving.assessment import leave_out
+from peewit.service.tasks.progress import StageTimer
+from peewit.service.tasks.solving.assessment import add_cross_validation
 from peewit.service.tasks.solving.judgement import judgement_of
 from peewit.service.tasks.solving.solve_options import SolveOptions
 from peewit.service.tasks.solving.state import Answered, LeaveOutPlan, Solving
@@ -68,13 +68,13 @@ def judgement(
         options=SolveOptions(cross_validate=n_folds),
         graphs=SimpleNamespace(),  # type: ignore[arg-type]
         graph=SimpleNamespace(),  # type: ignore[arg-type]
-        phases=Phases(lambda _: None, lambda: False),
+        stages=StageTimer(lambda _: None, lambda: False),
         is_random=is_random,
         first=answer,
         answer=answer,
     )
     if n_folds:
-        leave_out(solving)
+        add_cross_validation(solving)
     told = judgement_of(
         answer,
         solving.assessment,

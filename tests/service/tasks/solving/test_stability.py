@@ -9,8 +9,8 @@ import pytest
 
 from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.tasks.solving.solve_options import MAX_REPLICAS, validate_solve
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.harmonic.harmonic import HFS
