@@ -55,7 +55,7 @@ from peewit.service.inbox.leaving.erasures import ErasureLog, HiddenNodes
 from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
 from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.live_positions import LivePositions
-from peewit.service.inbox.push_log import PushLog, push_waits, release_contents, waiting_count
+from peewit.service.inbox.push_log import PushLog, is_ungathered, release_contents, waiting_count
 from peewit.service.inbox.source_store import (
     SourceStore,
     live_sources,
@@ -88,10 +88,10 @@ class Manifest:
     def __init__(self, database: Database) -> None:
         self.sources = SourceStore(database)
         self.live = LivePositions(database)
-        self.pushes = PushLog(database)
+        self.push_log = PushLog(database)
         self.retractions = Retractions(database)
         self.wishes = Wishes(database)
-        self.features = FeatureLog(database)
+        self.feature_log = FeatureLog(database)
         self.erasures = ErasureLog(database)
         self.hidden = HiddenNodes(database)
         self._database = database
@@ -151,7 +151,7 @@ class Manifest:
 
         Files of the sources ``passed_over`` are left out.
         """
-        statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
+        statement = select(files).where(files.c.graph_id == graph_id, _is_pending(passed_over))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def work(
@@ -220,7 +220,7 @@ class Manifest:
     ) -> Sequence[FileRecord]:
         """Files directly in a local directory that are in the graph or wait; oldest first."""
         is_below = files.c.path.startswith(f"{directory}/", autoescape=True)
-        counts = or_(files.c.status.in_(("committed", "duplicate", "retracting")), _is_offered())
+        counts = or_(files.c.status.in_(("committed", "duplicate", "retracting")), _is_pending())
         statement = (
             select(files).where(files.c.graph_id == graph_id, is_below, counts).order_by(files.c.id)
         )
@@ -291,7 +291,7 @@ class Manifest:
         statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0))
         pushed = select(graphs.c.pushed_bytes).where(graphs.c.id == graph_id)
         with self._database.read() as connection:
-            offered = and_(files.c.graph_id == graph_id, _is_offered())
+            offered = and_(files.c.graph_id == graph_id, _is_pending())
             n_files, n_bytes = connection.execute(statement.where(offered)).one()
             n_pushes, push_bytes = waiting_count(connection, graph_id)
             pushed_bytes = connection.execute(pushed).scalar() or 0
@@ -375,8 +375,8 @@ def _work(
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
     hidden = and_(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
     rules: dict[Work, ColumnElement[bool]] = {
-        "files": and_(files.c.graph_id == graph_id, _is_offered(passed_over)),
-        "pushes": push_waits(graph_id),
+        "files": and_(files.c.graph_id == graph_id, _is_pending(passed_over)),
+        "pushes": is_ungathered(graph_id),
         "features": set_waits(graph_id),
         "retract": is_leaving(graph_id),
         "horizon": and_(graph, graphs.c.horizon_wanted.is_not(None)),
@@ -393,9 +393,9 @@ def _work(
     return select(*columns)
 
 
-def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
-    is_taken = and_(is_present(), files.c.source_id.not_in(passed_over))
-    return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_taken))
+def _is_pending(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
+    is_of_read_source = and_(is_present(), files.c.source_id.not_in(passed_over))
+    return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_of_read_source))
 
 
 class _ListingChanges(NamedTuple):

@@ -67,7 +67,7 @@ class PushStore:
         max_backlog_bytes: int,
         max_total_backlog_bytes: int,
     ) -> None:
-        self._log = manifest.pushes
+        self._log = manifest.push_log
         self._graphs_directory = graphs_directory
         self._limits = PushLimits(
             graph_bytes=max_backlog_bytes, total_bytes=max_total_backlog_bytes
@@ -85,7 +85,7 @@ class PushStore:
         seen_at = self._room_seen.get(graph_id)
         if seen_at is not None and time.monotonic() - seen_at < _LOOK_SECONDS:
             return
-        of_graph, of_all = self._log.waiting_bytes(graph_id)
+        of_graph, of_all = self._log.backlog_bytes(graph_id)
         if of_graph >= self._limits.graph_bytes:
             raise backlog_full("of one graph", self._limits.graph_bytes, of_graph)
         if of_all >= self._limits.total_bytes:

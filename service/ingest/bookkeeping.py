@@ -166,7 +166,9 @@ class Bookkeeper:
         file = self.waiting.get((event.file.path, event.file.version))
         if file is None or file.push_id is None:
             return False
-        if not self._manifest.pushes.take_apart(self._record.id, file.id, lease=self._keeper.lease):
+        if not self._manifest.push_log.take_apart(
+            self._record.id, file.id, lease=self._keeper.lease
+        ):
             return False
         Path(file.path).unlink(missing_ok=True)
         self.n_waiting_again += 1
@@ -252,7 +254,7 @@ class Bookkeeper:
 
     def _remove_blocks(self, file: FileRecord) -> None:
         """Remove pushes copied into a committed file, and the file unless raw edges are kept."""
-        for path in self._manifest.pushes.merged_paths(self._record.id, file.id):
+        for path in self._manifest.push_log.merged_paths(self._record.id, file.id):
             Path(path).unlink(missing_ok=True)
         if not self._record.settings.keep_raw:
             Path(file.path).unlink(missing_ok=True)
@@ -280,7 +282,7 @@ class Bookkeeper:
         graph_id = self._record.id
         with self._home.database.write() as connection:
             self._tell(connection, [], summary)
-            self._manifest.features.commit(
+            self._manifest.feature_log.commit(
                 graph_id,
                 waiting.id,
                 features_version=version,

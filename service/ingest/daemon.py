@@ -375,8 +375,8 @@ class IngestDaemon:
                 self._retire_features(record)
                 for kind in KINDS.values():
                     kind.sweep(record.id, self._home)
-                self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
-                self._manifest.pushes.forget(
+                self._manifest.feature_log.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
+                self._manifest.push_log.forget(
                     record.id,
                     older_than_seconds=PURGE_GRACE_SECONDS,
                     keyed_seconds=KEYED_PUSH_SECONDS,

@@ -285,7 +285,7 @@ class OpenGraph:
         if "pushes" in work:
             self._steps.begin("gathering pushes")
             gather_pushes(
-                self._manifest.pushes,
+                self._manifest.push_log,
                 self.record,
                 self._pushes_directory,
                 lease=self.lease,
@@ -429,7 +429,7 @@ class OpenGraph:
             self.ingest_pending()
             return
         with self._raise_if_lost():
-            waiting = self._manifest.features.waiting(self.record.id)
+            waiting = self._manifest.feature_log.waiting(self.record.id)
             for feature_set in self._eraser.admitted(waiting):
                 self._commit_features(feature_set)
 
@@ -461,7 +461,7 @@ class OpenGraph:
             meta = self._feature_commit.publish(waiting, present=before.features_version)
         except BadFeatures as error:
             _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
-            self._manifest.features.refuse(graph_id, waiting.id, error, lease=self.lease)
+            self._manifest.feature_log.refuse(graph_id, waiting.id, error, lease=self.lease)
         else:
             summary = self._stream.summary()
             n_new_nodes = max(0, summary.n_nodes - before.progress.n_nodes)
@@ -495,7 +495,7 @@ class OpenGraph:
             self._sources = {file.path: file.source_id for file in files}
             readings = self._readings()
             withheld = self._manifest.retractions.withheld(self.record.id)
-            pushed = self._manifest.pushes.file_digests(self.record.id)
+            pushed = self._manifest.push_log.file_digests(self.record.id)
             edge_files = [
                 replace(
                     _edge_file(file, readings, self._own_columns),

@@ -81,7 +81,7 @@ def get_push(here: Here, graph: GraphRecord, push_id: Annotated[str, Path()]) ->
     A key that must not read sees its own. A push without Idempotency-Key is forgotten ten minutes
     after it went in, others after a month.
     """
-    return _told(here, graph, here.home.manifest.pushes.get(graph.id, push_id, owner=here.only))
+    return _told(here, graph, here.home.manifest.push_log.get(graph.id, push_id, owner=here.only))
 
 
 @operation(

@@ -85,9 +85,9 @@ def delete(
             read_all(
                 *(home, graph.id, (), stop),
                 is_quiet=True,
-                is_done=lambda: home.manifest.pushes.get(graph.id, push.id).status != "pending",
+                is_done=lambda: home.manifest.push_log.get(graph.id, push.id).status != "pending",
             )
-        push = home.manifest.pushes.get(graph.id, push.id)
+        push = home.manifest.push_log.get(graph.id, push.id)
         progress = home.graph(name).progress
     if push.file is not None and push.status == "quarantined":
         fault = fault_text(push.file.reason, push.file.row, push.file.value)

@@ -431,7 +431,7 @@ def test_turns_follow_the_commits_when_many_register_at_once(
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(register, range(6), timeout=60)) == len(LISTING)
-    turns = [*manifest.pending(graph_id), *manifest.pushes.waiting(graph_id)]
+    turns = [*manifest.pending(graph_id), *manifest.push_log.ungathered(graph_id)]
     assert sorted(each.position for each in turns) == list(range(1, 10))
 
 
