@@ -42,7 +42,7 @@ from peewit.service.tasks.solving.thinning import (
     correct_by_passes,
     n_passes_worth,
 )
-from peewit.service.tasks.solving.write_result import write_result
+from peewit.service.tasks.solving.written import write_result
 from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.service.tasks.warm_graphs import LastSolution
 from peewit.solvers.arguments import BadArgument
