@@ -138,7 +138,7 @@ class Stream:
             checkpoints,
             newest,
             part_rows=self._absorption.part_rows,
-            parallel=settings.parallel,
+            parallel_edges=settings.parallel_edges,
             window=settings.window,
             checkpoint_seconds=settings.checkpoint_seconds,
             guard=guard,

@@ -103,7 +103,7 @@ class Absorption:
                 self.state = replace(self.state, runs=EMPTY_RUNS)
             self.deletions = ExactDeletions(
                 paths.log,
-                replaces=settings.parallel == "replace",
+                replaces=settings.parallel_edges == "replace",
                 has_buckets=settings.window is not None,
                 on_block=self._note_progress,
                 cancelled=self._is_cancelled,
@@ -469,7 +469,7 @@ class Absorption:
         """Whether workers cannot absorb it: order matters, or rows may name erased numbers."""
         if self._settings.window is not None:
             return True
-        has_changes = staged.columns.op is not None or self._settings.parallel == "replace"
+        has_changes = staged.columns.op is not None or self._settings.parallel_edges == "replace"
         return has_changes or (isinstance(self.nodes, DenseNodes) and self.nodes.erased.size > 0)
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock], staged: StagedFile) -> None:
@@ -496,10 +496,10 @@ class Absorption:
             yield raw
 
     def _is_changing(self, raw: RawBlock) -> bool:
-        return raw.op is not None or self._settings.parallel == "replace"
+        return raw.op is not None or self._settings.parallel_edges == "replace"
 
     def _changes_of(self, raw: RawBlock) -> Changes:
-        return Changes.of(raw, self.nodes, replaces=self._settings.parallel == "replace")
+        return Changes.of(raw, self.nodes, replaces=self._settings.parallel_edges == "replace")
 
     def _apply_changes(self, raw: RawBlock) -> list[EdgeBlock]:
         """Strike what a block deletes; returns the edges that it adds."""
