@@ -174,7 +174,7 @@ class OpenGraph:
         """Store an event, and hide nodes that it brought and that wait to be erased."""
         self._books.take(event)
         if isinstance(event, Committed):
-            self._eraser.resolve()
+            self._eraser.note_returned_nodes()
 
     @property
     def lease(self) -> Lease:

@@ -16,10 +16,10 @@ from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.log.change_log import ChangeLog, LogWriter
 from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import LogDamaged
+from peewit.streaming.passes.delete_matching import Survey, match_deletes
 from peewit.streaming.passes.edge_folds import Span
 from peewit.streaming.passes.expiry import expired_edges
 from peewit.streaming.passes.log_folds import live_at, log_spans, rebuilt
-from peewit.streaming.passes.resolution import Survey, resolve
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.repair import Repair, ThrowAll, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
@@ -199,7 +199,7 @@ class ExactDeletions:
         executor: FoldExecutor,
     ) -> tuple[SparsifierState, Int32Array | None]:
         """State after all deletes, by the log's next version; and components, where needed."""
-        resolution = resolve(
+        matched = match_deletes(
             self._log,
             digests,
             n_resolved=min(state.n_resolved_files, len(digests))
@@ -215,25 +215,25 @@ class ExactDeletions:
             executor=executor,
             on_block=self._on_block,
         )
-        n_live = state.n_edges - state.left_out.total - state.n_dead - resolution.n_killed
-        if resolution.n_live != n_live:
+        n_live = state.n_edges - state.left_out.total - state.n_dead - matched.n_killed
+        if matched.n_live != n_live:
             raise LogDamaged(
-                f"the log must hold the {n_live:,} edges that live, got {resolution.n_live:,}"
+                f"the log must hold the {n_live:,} edges that live, got {matched.n_live:,}"
             )
         left = [digest for digest in digests if digest not in retracted]
         most = MOST_DEAD if erased is None else 0.0
-        self._worn = frozenset(file for file in left if resolution.dead_share.get(file, 0.0) > most)
+        self._worn = frozenset(file for file in left if matched.dead_share.get(file, 0.0) > most)
         version = state.log_version + 1
-        self._log.publish_dead(version, resolution.dead.of(left))
+        self._log.publish_dead(version, matched.dead.of(left))
         state = replace(
-            resolved(state, degree=resolution.degree, killed=resolution.killed),
+            resolved(state, degree=matched.degree, killed=matched.killed),
             log_version=version,
             n_unresolved=0,
             n_resolved_files=len(left),
-            n_dead=state.n_dead + resolution.n_killed,
-            n_unmatched=state.n_unmatched + resolution.n_unmatched,
+            n_dead=state.n_dead + matched.n_killed,
+            n_unmatched=state.n_unmatched + matched.n_unmatched,
         )
-        return state, resolution.component
+        return state, matched.component
 
     @property
     def is_worn(self) -> bool:
