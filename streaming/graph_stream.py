@@ -213,7 +213,7 @@ class Stream:
             if self.is_between_files:
                 # the window may have become shorter
                 self._commitment.is_dirty |= self._absorption.expire(self.files)
-            while not self._pass_over(files, ended, staging, is_enough):
+            while not self._take_each(files, ended, staging, is_enough):
                 self._commitment.begin_pass()
             self._commit(publish=True)
         return self.summary()
@@ -427,7 +427,7 @@ class Stream:
             )
         return None
 
-    def _pass_over(
+    def _take_each(
         self,
         files: Sequence[EdgeFile],
         ended: set[_FileKey],

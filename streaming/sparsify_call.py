@@ -406,7 +406,7 @@ def _of_files(
     source: EdgeFiles, call: _Call, kind: NodeKind | None, scheduler: str | None
 ) -> Sparsified:
     files = source.list()
-    for path in source.passed_over:
+    for path in source.skipped_files:
         warnings.warn(f"passed over {path}: the name of a file must be UTF-8", stacklevel=3)
     if not files:
         raise ValueError(f"edges must name at least one table, got {source.url!r}")

@@ -146,29 +146,31 @@ class Manifest:
                 insert_files(connection, graph_id, changes.new, source_id=source_id)
         return len(changes.new) + len(changes.returned)
 
-    def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
+    def pending(
+        self, graph_id: str, *, skipped_sources: Sequence[str] = ()
+    ) -> Sequence[FileRecord]:
         """Files to ingest, in order: gathered pushes, then files of sources.
 
-        Files of the sources ``passed_over`` are left out.
+        Files of the sources ``skipped_sources`` are left out.
         """
-        statement = select(files).where(files.c.graph_id == graph_id, _is_pending(passed_over))
+        statement = select(files).where(files.c.graph_id == graph_id, _is_pending(skipped_sources))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def work(
         self,
         graph_id: str,
         *,
-        passed_over: Sequence[str] = (),
+        skipped_sources: Sequence[str] = (),
         failed_repairs: bool = True,
         state: str | None = None,
     ) -> frozenset[Work]:
         """What there is to do for a graph, asked in one statement; empty where all is done.
 
-        Files of the sources ``passed_over`` count for nothing, and a repair whose last try failed
-        only with ``failed_repairs``. With the ``state`` of the graph (`state_of`) it is told
-        whether only an open graph can tell.
+        Files of ``skipped_sources`` count for nothing, and a repair whose last try failed only with
+        ``failed_repairs``. With the ``state`` of the graph (`state_of`) it is told whether only an
+        open graph can tell.
         """
-        statement = _work(graph_id, tuple(passed_over), failed_repairs, state)
+        statement = _work(graph_id, tuple(skipped_sources), failed_repairs, state)
         with self._database.read() as connection:
             row = connection.execute(statement).one()
         return frozenset(kind for kind, is_there in row._mapping.items() if is_there)
@@ -369,13 +371,13 @@ class Manifest:
 
 @lru_cache(maxsize=256)  # built for each graph again and again
 def _work(
-    graph_id: str, passed_over: tuple[str, ...], failed_repairs: bool, state: str | None
+    graph_id: str, skipped_sources: tuple[str, ...], failed_repairs: bool, state: str | None
 ) -> Select[Any]:
     graph = graphs.c.id == graph_id
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
     hidden = and_(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
     rules: dict[Work, ColumnElement[bool]] = {
-        "files": and_(files.c.graph_id == graph_id, _is_pending(passed_over)),
+        "files": and_(files.c.graph_id == graph_id, _is_pending(skipped_sources)),
         "pushes": is_ungathered(graph_id),
         "features": set_waits(graph_id),
         "retract": is_leaving(graph_id),
@@ -393,8 +395,8 @@ def _work(
     return select(*columns)
 
 
-def _is_pending(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
-    is_of_read_source = and_(is_present(), files.c.source_id.not_in(passed_over))
+def _is_pending(skipped_sources: Sequence[str] = ()) -> ColumnElement[bool]:
+    is_of_read_source = and_(is_present(), files.c.source_id.not_in(skipped_sources))
     return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_of_read_source))
 
 

@@ -40,7 +40,7 @@ def gather_pushes(
     The directory need not exist. Raises `LeaseExpired` where another process may ingest the graph.
     """
     n_files = 0
-    for group in _groups(admitted(log.waiting(graph.id, limit=_LOOK_AT))):
+    for group in _groups(admitted(log.ungathered(graph.id, limit=_LOOK_AT))):
         _gather(log, graph, group, directory, lease)
         n_files += 1
     return n_files

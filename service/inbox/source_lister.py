@@ -84,7 +84,7 @@ class _Watch:
     directory: str | None = None
     busy_seconds: float = 0.0  # of a processor, that the last listing of files took
     registered: dict[str, ListedFile] = field(default_factory=dict)
-    passed_over: frozenset[str] = frozenset()
+    skipped_files: frozenset[str] = frozenset()
 
     @property
     def has_news(self) -> bool:
@@ -355,17 +355,17 @@ class SourceLister:
     def _take(self, watch: _Watch, began: float) -> None:
         """List a source and register what is whole."""
         busy = time.thread_time()
-        listed, passed_over = list_files(watch.source, home=self._settings.home)
+        listed, skipped_files = list_files(watch.source, home=self._settings.home)
         watch.directory = _local_directory(watch.source.url)
         ended = self._clock()
-        for path in sorted(passed_over - watch.passed_over):
+        for path in sorted(skipped_files - watch.skipped_files):
             _log.warning(
                 "file passed over",
                 graph_id=watch.graph_id,
                 path=shown_url(path),
                 error="the name of a file must be UTF-8",
             )
-        watch.passed_over = passed_over
+        watch.skipped_files = skipped_files
         source_id, graph_id = watch.source.id, watch.graph_id
         if not watch.source.follow:
             self._manifest.register_files(graph_id, source_id, listed)
@@ -484,7 +484,7 @@ def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], f
     elif not is_own(source.url, home):
         files = [file for file in files if not is_own(file.path, home)]
     listed = [ListedFile(file.path, file.version, file.size) for file in files]
-    return listed, frozenset(edge_files.passed_over)
+    return listed, frozenset(edge_files.skipped_files)
 
 
 def explained(error: BaseException) -> str:

@@ -230,7 +230,7 @@ class IngestDaemon:
             return False
         resting = self.lister.resting(record.id)
         if not self._manifest.work(
-            record.id, passed_over=resting, failed_repairs=self._tries_repair_again(record.id)
+            record.id, skipped_sources=resting, failed_repairs=self._tries_repair_again(record.id)
         ):
             self._close_if_idle(record.id)
             return False
@@ -245,7 +245,7 @@ class IngestDaemon:
         try:
             held = self._hold(record, should_stop)
             report = held.graph.ingest_pending(
-                passed_over=resting,
+                skipped_sources=resting,
                 max_bytes=PASS_BYTES,
                 failed_repairs=self._tries_repair_again(record.id),
             )

@@ -92,7 +92,7 @@ class IngestReport:
 class _Pass:
     """What a pass was told, and what has come of it so far."""
 
-    passed_over: Sequence[str] = ()
+    skipped_sources: Sequence[str] = ()
     tries_again: bool = True  # whether a repair that has failed is tried
     repair_fault: str | None = None
     source_ids: set[str] = field(default_factory=set)
@@ -167,7 +167,7 @@ class OpenGraph:
             steps=self._steps,
         )
         self._is_checked = False  # whether the checkpoint was compared with the manifest
-        self._has_lost = False
+        self._has_missing_files = False
         self._pass = _Pass()
 
     def _take(self, event: IngestEvent) -> None:
@@ -184,7 +184,7 @@ class OpenGraph:
     def ingest_pending(
         self,
         *,
-        passed_over: Sequence[str] = (),
+        skipped_sources: Sequence[str] = (),
         max_bytes: int | None = None,
         failed_repairs: bool = True,
     ) -> IngestReport:
@@ -196,25 +196,24 @@ class OpenGraph:
         meanwhile are carried out after the present file, repairs at the end. What came after an
         erasure is taken in after it.
 
-        Files of the sources in ``passed_over`` are left for later. Source files are taken up to the
-        one that reaches ``max_bytes``, pushes all. With ``failed_repairs`` a failed repair is tried
-        again.
+        Files of ``skipped_sources`` are left for later. Source files are taken up to the one that
+        reaches ``max_bytes``, pushes all. With ``failed_repairs`` a failed repair is tried again.
 
         Raises `LeaseExpired` if another process took the lease, and `Interrupted` if
         ``should_stop`` was true; the next call goes on.
         """
-        with self._raise_if_lost():
-            return self._ingest_pending(passed_over, max_bytes, failed_repairs=failed_repairs)
+        with self._raise_if_lease_lost():
+            return self._ingest_pending(skipped_sources, max_bytes, failed_repairs=failed_repairs)
 
     def _ingest_pending(
-        self, passed_over: Sequence[str], max_bytes: int | None, *, failed_repairs: bool
+        self, skipped_sources: Sequence[str], max_bytes: int | None, *, failed_repairs: bool
     ) -> IngestReport:
-        this = self._pass = _Pass(passed_over=passed_over, tries_again=failed_repairs)
+        this = self._pass = _Pass(skipped_sources=skipped_sources, tries_again=failed_repairs)
         before = dict(self._books.n_ended)
         work = self._work()
         if work or not self._is_at_rest:
             work = self._take_turns(work, max_bytes)
-            if not work and self._is_at_rest and not (self._has_lost or this.unreadable):
+            if not work and self._is_at_rest and not (self._has_missing_files or this.unreadable):
                 state = state_of(self._home, self.record)
                 self._manifest.note_rest(self.record.id, state, lease=self.lease)
         ended = self._books.n_ended
@@ -238,7 +237,7 @@ class OpenGraph:
         """What there is to do in this pass."""
         return self._manifest.work(
             self.record.id,
-            passed_over=self._pass.passed_over,
+            skipped_sources=self._pass.skipped_sources,
             failed_repairs=self._pass.tries_again,
         )
 
@@ -292,8 +291,10 @@ class OpenGraph:
                 admitted=self._eraser.admitted,
             )
         self._steps.begin("choosing files")
-        passed_over = self._pass.passed_over
-        pending = self._manifest.pending(self.record.id, passed_over=passed_over) if work else []
+        skipped_sources = self._pass.skipped_sources
+        pending = (
+            self._manifest.pending(self.record.id, skipped_sources=skipped_sources) if work else []
+        )
         admitted = self._believed(self._eraser.admitted(pending))
         taken = _up_to(admitted, max_bytes)
         lost = [] if self._is_checked else self._lost_files(pending)
@@ -301,7 +302,7 @@ class OpenGraph:
         files = self._without_refused([*lost, *taken])
         self._pass.source_ids.update(file.source_id for file in files if file.source_id is not None)
         self._pass.is_cut = len(taken) < len(admitted)
-        self._ingest(files, is_whole=bool(lost))
+        self._ingest(files, may_end_early=not lost)
 
     def _believed(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """The files but those that a wrong clock may have stamped; stores why they wait."""
@@ -333,7 +334,7 @@ class OpenGraph:
         if not self._stream.is_between_files:
             pending = self._manifest.pending(self.record.id)
             in_hand = [file for file in pending if file.path == self._stream.current_path]
-            self._ingest(self._without_refused(in_hand), is_whole=True)
+            self._ingest(self._without_refused(in_hand), may_end_early=False)
         if take_steps():
             self._books.record_snapshot(self._stream.summary())
             self._books.retire_snapshots()
@@ -362,12 +363,12 @@ class OpenGraph:
         absorbed = {(file.path, file.version) for file in self._stream.files}
         there = [file for file in wanted if (file.path, file.version) in absorbed]
         gone = [file for file in wanted if (file.path, file.version) not in absorbed]
-        self._books.leave_out(gone, self._stream.summary())
+        self._books.store_absent(gone, self._stream.summary())
         self._books.waiting = {(file.path, file.version): file for file in there}
         results = self._stream.retract_all({file.path: file.inserts_only for file in there})
         for file, result in zip(there, results, strict=True):
             if isinstance(result, NotRetractable):
-                self._books.keep(file, result, self._stream.summary())
+                self._books.store_unretractable(file, result, self._stream.summary())
 
     def _expire(self) -> None:
         """Expire edges before the time that somebody asked for."""
@@ -428,13 +429,13 @@ class OpenGraph:
         if not self._stream.is_between_files:
             self.ingest_pending()
             return
-        with self._raise_if_lost():
+        with self._raise_if_lease_lost():
             waiting = self._manifest.feature_log.waiting(self.record.id)
             for feature_set in self._eraser.admitted(waiting):
                 self._commit_features(feature_set)
 
     @contextmanager
-    def _raise_if_lost(self) -> Iterator[None]:
+    def _raise_if_lease_lost(self) -> Iterator[None]:
         """Raise `LeaseExpired` for an interruption caused by the loss of the lease."""
         try:
             yield
@@ -474,11 +475,11 @@ class OpenGraph:
         self,
         files: Sequence[FileRecord],
         *,
-        is_whole: bool,
+        may_end_early: bool,
     ) -> None:
         """Take files in turn; skip an unreadable one, after several its whole source.
 
-        Unless ``is_whole``, the pass ends early for files or nodes that are to leave, but only
+        Where it ``may_end_early``, the pass does so for files or nodes that are to leave, but only
         after one file was taken, so that new files come in however often somebody asks.
         """
         if not files:
@@ -487,7 +488,7 @@ class OpenGraph:
         calls = count()
 
         def is_enough() -> bool:
-            return not is_whole and next(calls) > 0 and self._has_leaving(self._work())
+            return may_end_early and next(calls) > 0 and self._has_leaving(self._work())
 
         n_failed = Counter[str]()
         while True:
@@ -593,7 +594,7 @@ class OpenGraph:
         while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
             lost += [file for file in page if file.path not in taken]
             after_id = page[-1].id
-        self._has_lost = bool(lost)
+        self._has_missing_files = bool(lost)
         if lost:
             _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
         return lost
