@@ -269,9 +269,8 @@ def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
         inserts = pa.repeat(OPERATIONS[INSERT], table.num_rows)
         if "op" not in table.schema.names:
             table = table.append_column("op", inserts)
-        elif table.column(
-            "op"
-        ).null_count:  # of blocks without operations that others were joined to
+        # null in blocks without operations that were joined to others
+        elif table.column("op").null_count:
             filled = pc.fill_null(table.column("op"), OPERATIONS[INSERT])
             table = table.set_column(table.schema.get_field_index("op"), "op", filled)
     if "time" in schema.names and "time" not in table.schema.names:  # rows that delete need none

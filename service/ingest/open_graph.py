@@ -531,13 +531,13 @@ class OpenGraph:
     def _readings(self) -> Mapping[str, tuple[EdgeColumns, Reading]]:
         """Columns and reading of each source, by its id."""
         of_graph = self._home.catalog.get_by_id(self.record.id).settings.columns_of_edges
-        said = self._manifest.sources.readings(self.record.id)
+        readings_by_source = self._manifest.sources.readings(self.record.id)
         return {
             source_id: (
                 self._own_columns if reading.is_live else edge_columns(of_graph, reading.columns),
                 reading,
             )
-            for source_id, reading in said.items()
+            for source_id, reading in readings_by_source.items()
         }
 
     @property
@@ -585,9 +585,11 @@ class OpenGraph:
         absorbed = {file.path for file in self._stream.files}
         if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
             return []
-        said = self._manifest.sources.readings(graph_id)
+        readings_by_source = self._manifest.sources.readings(graph_id)
         taken = absorbed | {
-            file.path for file in pending if said.get(file.source_id or "", _USUAL).replaces
+            file.path
+            for file in pending
+            if readings_by_source.get(file.source_id or "", _USUAL).replaces
         }
         lost: list[FileRecord] = []
         after_id = 0
@@ -604,8 +606,8 @@ def state_of(home: Home, record: GraphRecord) -> str:
     """Digest of a graph's settings and of what ingest has written for it."""
     written = CheckpointStore(home.paths(record).checkpoints).digest()
     snapshot = home.snapshots(record).latest()
-    said = f"{stream_settings(record, home.settings)} {written} {snapshot}"
-    return hashlib.sha256(said.encode()).hexdigest()
+    text = f"{stream_settings(record, home.settings)} {written} {snapshot}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:

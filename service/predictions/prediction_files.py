@@ -51,11 +51,11 @@ _ALIGNED_MAGIC_BYTES: Final = 8
 _BYTES_PER_PIECE: Final = 1 << 20
 _NO_NODES: Final = frozen(np.empty(0, np.int64))
 
-ScoreKind = Literal["probability", "class score", "value"]
+FileScoreKind = Literal["probability", "class score", "value"]
 """Score of a class, in [0, 1] or not; or the predicted number, where labels are real numbers."""
 
 
-def score_column(score: ScoreKind) -> str:
+def score_column(score: FileScoreKind) -> str:
     """Name of the column with the score of the label; class columns are ``NAME:<class>``."""
     return "probability" if score == "probability" else "score"
 
@@ -81,7 +81,7 @@ class PredictionMeta:
         Spectral error to expect; 0 where the snapshot has all edges.
     solver_status : str
         ``converged``, or why the solver did not.
-    score : ScoreKind
+    score : FileScoreKind
         How to read ``score``, ``margin`` and the columns per class.
     class_names : tuple of str or int
         In the order of the columns per class; empty where numbers are predicted.
@@ -111,7 +111,7 @@ class PredictionMeta:
     epsilon_asked: float | None
     epsilon_expected: float
     solver_status: str
-    score: ScoreKind
+    score: FileScoreKind
     class_names: tuple[str | int, ...]
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
     sets: Mapping[str, Any] | None = None

@@ -76,6 +76,7 @@ def delete(
         rows = _deletes(graph, edges or (), pair or (), given(src=src, dst=dst, quote=quote))
         write_deletes(rows, file, graph.settings.node_ids)
         columns = replace(CHANGES, missing_ids="keep")
+        # the digest is never compared: there is no Idempotency-Key
         push = home.pushes.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=columns)
         with (
             StopSignal() as stop,

@@ -12,8 +12,8 @@ from peewit.service.predictions.kept_labels import write_labels
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
+    FileScoreKind,
     PredictionMeta,
-    ScoreKind,
     densities_path,
     given_path,
     predictor_path,
@@ -162,7 +162,7 @@ def _write(
     return path.name
 
 
-def _score_kind(answer: Answered, assessment: Assessment) -> ScoreKind:
+def _score_kind(answer: Answered, assessment: Assessment) -> FileScoreKind:
     if not isinstance(answer.labels, Labels):
         return "value"
     return answer.model.score_kind if assessment.calibration is None else "probability"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
     ROWS_PER_BATCH,
+    FileScoreKind,
     PredictionFile,
     PredictionMeta,
-    ScoreKind,
     score_column,
     write_predictions,
 )
@@ -160,7 +160,7 @@ def test_files_that_call_probabilities_scores_are_read_as_before(tmp_path: Path)
 def test_probabilities_stay_between_nothing_and_one(tmp_path: Path) -> None:
     """The solver's tolerance may leave the interval."""
     beyond = np.array([[1 + 1e-6, -1e-6, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
-    kinds: tuple[tuple[ScoreKind, float], ...] = (("probability", 0.0), ("class score", -1e-6))
+    kinds: tuple[tuple[FileScoreKind, float], ...] = (("probability", 0.0), ("class score", -1e-6))
     for kind, least in kinds:
         path = write_predictions(
             tmp_path,
