@@ -173,7 +173,7 @@ class Stream:
         """Present counters."""
         return StreamSummary(
             n_nodes=self.n_nodes,
-            edges_seen=self.state.n_edges,
+            edges_seen=self.state.n_rows_seen,
             left_out=self.state.left_out,
             n_records=self.state.n_records,
             n_resparsifications=self.state.n_resparsifications,
@@ -400,7 +400,7 @@ class Stream:
             raise
         self._absorption.end_again(n_rebuilds=n_rebuilds)
         self._commitment.is_dirty = True
-        n_edges = self.state.n_edges - self.state.left_out.total
+        n_edges = self.state.n_rows_seen - self.state.left_out.total
         return Repair(kind="all", n_edges=n_edges)
 
     def _absorb_again(self, file: AbsorbedFile, staging: Staging) -> None:

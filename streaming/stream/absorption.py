@@ -91,7 +91,7 @@ class Absorption:
             writable=True,
         )
         self.state = newest.state
-        if newest.files and self.state.n_edges:
+        if newest.files and self.state.n_rows_seen:
             if (self.state.watermark != NEVER) != (settings.window is not None):
                 raise ValueError("window must be there from the first edge or never")
             if (self.state.runs is not None) != (settings.deletions == "exact"):
@@ -248,6 +248,7 @@ class Absorption:
         cluster = None if self._settings.scheduler is None else self._connect()
         self._steps.begin("repairing after deletes")
         self._file_start = None
+        # hand over the only reference: the old buffer is freed part by part
         held = [self.state]
         self.is_usable = False
         self.state = SparsifierState()

@@ -104,8 +104,9 @@ class ExactDeletions:
         throw_all: ThrowAll | None = None
         spans: Sequence[Span] = ()
         if cluster is not None:
-            n_live = held[0].n_edges - held[0].left_out.total - held[0].n_dead
-            spans = log_spans(self._log, left, dead, n_edges=n_live, n_nodes=held[0].n_nodes)
+            spans = log_spans(
+                self._log, left, dead, n_edges=held[0].n_live, n_nodes=held[0].n_nodes
+            )
             throw_all = partial(
                 rebuilt,
                 cluster,
@@ -207,7 +208,7 @@ class ExactDeletions:
             else len(digests),
             version=state.log_version,
             n_nodes=state.n_nodes,
-            n_edges=state.n_edges,
+            n_edges=state.n_rows_seen,
             retracted=retracted,
             erased=None if erased is None else _mask(erased, state.n_nodes),
             survey=_due(state),
@@ -215,7 +216,7 @@ class ExactDeletions:
             executor=executor,
             on_block=self._on_block,
         )
-        n_live = state.n_edges - state.left_out.total - state.n_dead - matched.n_killed
+        n_live = state.n_live - matched.n_killed
         if matched.n_live != n_live:
             raise LogDamaged(
                 f"the log must hold the {n_live:,} edges that live, got {matched.n_live:,}"
