@@ -163,7 +163,7 @@ def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
     passes = FullGraph(
         product=full.laplacian_product, degrees=lambda: degrees_of(full), max_passes=300
     )
-    found = model._refine(model.prepare(sparsifier), groups, passes)
+    found = model._on_full_graph(model.prepare(sparsifier), groups, passes)
     exact = model.prepare(full)
     for arm in (
         lambda prepared: (
