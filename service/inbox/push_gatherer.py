@@ -31,9 +31,7 @@ def gather_pushes(
     directory: Path,
     *,
     lease: Lease,
-    admitted: Callable[[Sequence[UngatheredPush]], Sequence[UngatheredPush]] = lambda listed: (
-        listed
-    ),
+    admitted: Callable[[Sequence[UngatheredPush]], Sequence[UngatheredPush]] = lambda some: some,
 ) -> int:
     """Make pending files of the pushes that wait and are ``admitted``; returns how many files.
 

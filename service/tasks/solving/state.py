@@ -80,7 +80,7 @@ class Answered:
     prepared: Any  # by the model's `prepare`
     snapshot: Snapshot
     labels: Labels | RealLabels  # all that were given
-    leave_out_plan: LeaveOutPlan  # those left out to judge
+    leave_out_plan: LeaveOutPlan
     solution: Solution
 
 

@@ -103,10 +103,8 @@ def n_passes_worth(solving: Solving) -> int:
         or (options.cross_validate or options.replicas or options.label_shares)
     ):
         return 0
-    n_edges, n_columns = (
-        solving.graph.snapshot.meta.n_edges,
-        solving.answer.solution.scores.shape[1],
-    )
+    n_edges = solving.graph.snapshot.meta.n_edges
+    n_columns = solving.answer.solution.scores.shape[1]
     solve_seconds = sum(solving.stages.seconds.values())
     seconds = max(solve_seconds, _WORTH_SECONDS) / 2 - n_edges * _SECONDS_A_ROW
     n_passes = min(int(seconds / (n_edges * n_columns * _SECONDS_A_PRODUCT)), MOST_PASSES)

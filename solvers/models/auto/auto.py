@@ -251,9 +251,8 @@ class Auto(FeatureModel, Refinable):
         """From columns that all folds share, if these fit; see `Model.solve_without`."""
         watch = Watch(progress=progress, cancelled=cancelled)
         caches = prepared.walk_cache, prepared.harmonic_cache
-        prepared.walk_cache = prepared.harmonic_cache = (
-            None  # they may have seen the labels left out
-        )
+        # they may have seen the labels left out
+        prepared.walk_cache = prepared.harmonic_cache = None
         groups = _groups_of_folds(prepared, as_classes(labels), fold)
         try:
             if groups is None:

@@ -213,7 +213,7 @@ class ThresholdDynamics:
         state.place += 1
         settled = 0.0 if self.bounds is not None else _SETTLED
         if state.n_moved <= settled * np.count_nonzero(self.nodes.reachable):
-            self._take_each(state)
+            self._pass_over(state)
         if self.degree is not None:
             state.ended = state.shares[self._shares_index].copy()
             state.ended_walk = Walk(classes=state.classes, n_steps=state.n_walked)
@@ -221,7 +221,7 @@ class ThresholdDynamics:
         state.n_rounds += 1
         state.least_stay_share = self._least_stay_share(classes)
 
-    def _take_each(self, state: CutState) -> None:
+    def _pass_over(self, state: CutState) -> None:
         """Skip the next rounds of the length of the last one."""
         length = self.lengths[state.place - 1]
         while state.place < len(self.lengths) and self.lengths[state.place] == length:
@@ -234,7 +234,7 @@ class ThresholdDynamics:
         """
         evidence = self._evidence(state, degree)
         if evidence < state.evidence - _TIE:
-            self._take_each(state)
+            self._pass_over(state)
             state.n_undone += 1
             state.least_stay_share = self._least_stay_share(state.before)
         else:
