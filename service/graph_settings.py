@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 from peewit.service.setting_fields import check_rules, setting
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edge_budget import edge_budget
-from peewit.streaming.edges.change_rules import Deletions, Parallel
+from peewit.streaming.edges.change_rules import Deletions, ParallelEdges
 from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
 from peewit.streaming.edges.typed_ids import KIND
 from peewit.streaming.edges.windows import Window
@@ -171,12 +171,12 @@ class GraphSettings:
         kind=str,
         words=get_args(Deletions),
     )
-    parallel: Parallel = setting(
+    parallel: ParallelEdges = setting(
         "Whether a further edge of a pair adds its weight (sum), or takes the place of the others "
         "(replace), which needs deletions.",
         "sum",
         kind=str,
-        words=get_args(Parallel),
+        words=get_args(ParallelEdges),
     )
     window: Window | None = setting(
         "Which edges live, by their time; fixed once the graph exists but for length and "

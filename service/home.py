@@ -111,7 +111,7 @@ class Home:
         from peewit.service.inbox.feature_sets import FeatureSets
 
         return FeatureSets(
-            self.manifest.features,
+            self.manifest.feature_log,
             self.settings.graphs_directory,
             max_backlog_bytes=self.settings.max_backlog_bytes,
         )

@@ -46,8 +46,8 @@ from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
+from peewit.streaming.passes.delete_matching import match_deletes
 from peewit.streaming.passes.node_map import in_order
-from peewit.streaming.passes.resolution import resolve
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows
@@ -199,7 +199,7 @@ def _resolve_a_log(directory: Path) -> None:
     with log.writing("file", replaces=False) as writer:
         writer.append(block, u[:0], v[:0])
         writer.append(block, u[:2], v[:2])
-    resolve(log, ["file"], n_resolved=0, version=0, n_nodes=_N_NODES, n_edges=2 * u.size)
+    match_deletes(log, ["file"], n_resolved=0, version=0, n_nodes=_N_NODES, n_edges=2 * u.size)
 
 
 def _change_a_label() -> None:

@@ -27,7 +27,7 @@ Progress = Callable[[ProgressReport], None]
 Cancelled = Callable[[], bool]
 
 
-class Stopped(Exception):
+class RunStopped(Exception):
     """The caller asked for the run to end; carries the answer so far, if any."""
 
 
@@ -41,7 +41,7 @@ class Watch:
     def step(self, phase: str, n_done: int, n_steps: int) -> None:
         """Report ``n_done`` of ``n_steps``, for work that is no `IterativeMethod`.
 
-        Raises `Stopped` if the run is cancelled.
+        Raises `RunStopped` if the run is cancelled.
         """
         self.check()
         if self.progress is not None:
@@ -51,9 +51,9 @@ class Watch:
             )
 
     def check(self) -> None:
-        """Raise `Stopped` if the run is cancelled."""
+        """Raise `RunStopped` if the run is cancelled."""
         if self.is_cancelled():
-            raise Stopped
+            raise RunStopped
 
     def is_cancelled(self) -> bool:
         """Whether the caller asked for the run to end."""
@@ -80,7 +80,7 @@ class Watch:
 UNWATCHED: Final = Watch()
 
 OnStep = Callable[[int, int], None]
-"""Called with the steps done and the number of steps; may raise `Stopped`."""
+"""Called with the steps done and the number of steps; may raise `RunStopped`."""
 
 
 def ignore_step(n_done: int, n_steps: int) -> None:

@@ -139,7 +139,7 @@ class Stream:
             checkpoints,
             newest,
             part_rows=self._absorption.part_rows,
-            parallel=settings.parallel,
+            parallel_edges=settings.parallel_edges,
             window=settings.window,
             checkpoint_seconds=settings.checkpoint_seconds,
             guard=guard,
@@ -174,7 +174,7 @@ class Stream:
         """Present counters."""
         return StreamSummary(
             n_nodes=self.n_nodes,
-            edges_seen=self.state.n_edges,
+            edges_seen=self.state.n_rows_seen,
             left_out=self.state.left_out,
             n_records=self.state.n_records,
             n_resparsifications=self.state.n_resparsifications,
@@ -205,7 +205,7 @@ class Stream:
             raise RuntimeError(
                 "this stream was interrupted while its state was replaced; open it anew"
             )
-        settled: set[_FileKey] = set()
+        ended: set[_FileKey] = set()
         self._commitment.begin_run()
         with (
             self._absorption.workers(),
@@ -214,7 +214,7 @@ class Stream:
             if self.is_between_files:
                 # the window may have become shorter
                 self._commitment.is_dirty |= self._absorption.expire(self.files)
-            while not self._pass_over(files, settled, staging, is_enough):
+            while not self._take_each(files, ended, staging, is_enough):
                 self._commitment.begin_pass()
             self._commit(publish=True)
         return self.summary()
@@ -245,7 +245,7 @@ class Stream:
             self._commitment.is_dirty = True
             self._absorption.take_nodes()
         with self._absorption.workers():
-            self._save_clean(publish=True)
+            self._repair_and_save(publish=True)
 
     def retract(self, path: str, *, inserts_only: bool = False) -> AbsorbedFile:
         """Take all edges of a file out of the graph again, and publish a snapshot without them.
@@ -285,7 +285,7 @@ class Stream:
             gone = tuple(file for file in results if isinstance(file, AbsorbedFile))
             if gone:
                 self._take_out(gone)
-                self._save_clean(publish=True)
+                self._repair_and_save(publish=True)
         if gone:
             self._on_event(Retracted(files=gone, summary=self.summary()))
         return results
@@ -305,7 +305,9 @@ class Stream:
         self._steps.begin("retracting", files[0].path)
         started = self._clock()
         gone = {file.digest for file in files}
-        self._report_repair(self._absorption.settle(self._digests, retracted=gone), started)
+        self._report_repair(
+            self._absorption.repair_after_deletes(self._digests, retracted=gone), started
+        )
 
     @property
     def current_path(self) -> str | None:
@@ -319,7 +321,7 @@ class Stream:
         Ids found between files are on disk: a checkpoint is written first where need be.
         """
         if self.is_between_files:
-            self._save_clean(publish=False)
+            self._repair_and_save(publish=False)
         return self._absorption.nodes.lookup(ids)
 
     def erase(self, nodes: Int32Array) -> None:
@@ -337,7 +339,7 @@ class Stream:
             started = self._clock()
             self._report_repair(self._absorption.strike_nodes(nodes, self._digests), started)
             self._commitment.is_dirty = True
-            self._save_clean(publish=True)
+            self._repair_and_save(publish=True)
         self._absorption.nodes.erase(nodes)
 
     def expire(self, before: float) -> None:
@@ -353,7 +355,7 @@ class Stream:
         with self._absorption.workers():
             self._absorption.expire(self.files, before=round(before * SECOND))
             self._commitment.is_dirty = True
-            self._save_clean(publish=True)
+            self._repair_and_save(publish=True)
 
     def repair(self, *, everything: bool = False) -> None:
         """Repair the sparsifier now, and publish what has changed.
@@ -371,10 +373,10 @@ class Stream:
                 self._report_repair(self._read_again(), started)
             else:
                 started = self._clock()
-                repair = self._absorption.settle(self._digests, everything=everything)
+                repair = self._absorption.repair_after_deletes(self._digests, everything=everything)
                 self._report_repair(repair, started)
                 self._commitment.is_dirty |= repair is not None
-            self._save_clean(publish=True)
+            self._repair_and_save(publish=True)
 
     def _read_again(self) -> Repair | None:
         """Absorb all files anew, as a stream with the present settings would have.
@@ -388,7 +390,7 @@ class Stream:
         if self.state.n_erased:
             raise RawEdgesGone([("all files", "they may still hold nodes that were erased")])
         require_files(self.files)
-        self._save_clean(publish=False)  # what it goes back to
+        self._repair_and_save(publish=False)  # what it goes back to
         self._absorption.begin_again()
         try:
             with self._staging() as staging:
@@ -399,7 +401,7 @@ class Stream:
             raise
         self._absorption.end_again(n_rebuilds=n_rebuilds)
         self._commitment.is_dirty = True
-        n_edges = self.state.n_edges - self.state.left_out.total
+        n_edges = self.state.n_rows_seen - self.state.left_out.total
         return Repair(kind="all", n_edges=n_edges)
 
     def _absorb_again(self, file: AbsorbedFile, staging: Staging) -> None:
@@ -426,10 +428,10 @@ class Stream:
             )
         return None
 
-    def _pass_over(
+    def _take_each(
         self,
         files: Sequence[EdgeFile],
-        settled: set[_FileKey],
+        ended: set[_FileKey],
         staging: Staging,
         is_enough: Callable[[], bool],
     ) -> bool:
@@ -441,7 +443,7 @@ class Stream:
         ordered = sorted(files, key=lambda file: not commitment.is_current(file))
         for number, file in enumerate(ordered):
             key = (file.path, file.version)
-            if key in settled:
+            if key in ended:
                 continue
             if commitment.has(file):
                 commitment.report(file)
@@ -451,12 +453,12 @@ class Stream:
             following = (
                 later
                 for later in ordered[number + 1 :]
-                if not commitment.has(later) and (later.path, later.version) not in settled
+                if not commitment.has(later) and (later.path, later.version) not in ended
             )
             try:
                 self._take(file, staging, next(following, None))
             except _AlreadyAbsorbed as duplicate:
-                settled.add(key)
+                ended.add(key)
                 if duplicate.replaced is not None:
                     self._commit(publish=False)
                 self._on_event(
@@ -468,10 +470,10 @@ class Stream:
                     )
                 )
             except _ContentRetracted as retracted:
-                settled.add(key)
+                ended.add(key)
                 self._on_event(Withheld(file=file, digest=retracted.digest))
             except (BadEdges, FileNotFoundError) as error:
-                settled.add(key)
+                ended.add(key)
                 self._on_event(_quarantine(file, error))
                 if not self._undo_file():
                     return False
@@ -611,18 +613,18 @@ class Stream:
 
     def _commit(self, *, publish: bool) -> None:
         """Write a clean checkpoint, publish a snapshot if asked, report what is now durable."""
-        is_published = self._save_clean(publish=publish)
+        is_published = self._repair_and_save(publish=publish)
         files = self._commitment.take_unreported()
         if files or is_published:
             self._on_event(Committed(files=files, summary=self.summary()))
 
-    def _save_clean(self, *, publish: bool) -> bool:
-        """Write a checkpoint, publish a snapshot if asked; whether there was news to publish."""
+    def _repair_and_save(self, *, publish: bool) -> bool:
+        """Repair after deletes if a snapshot is due, save, publish; whether one was due."""
         n_removed = self._commitment.n_removed_files
         is_due = publish and self._publication.is_outdated(self.state, n_removed_files=n_removed)
         if is_due and (self.state.n_unresolved or self.state.n_unrepaired):
             started = self._clock()
-            repair = self._absorption.settle(self._digests)
+            repair = self._absorption.repair_after_deletes(self._digests)
             self._report_repair(repair, started)
             self._commitment.is_dirty |= repair is not None
         if self._commitment.is_dirty:

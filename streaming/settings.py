@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from peewit.streaming.edges.change_rules import Deletions, Parallel
+from peewit.streaming.edges.change_rules import Deletions, ParallelEdges
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS
 from peewit.streaming.edges.windows import Window
@@ -46,7 +46,7 @@ class StreamSettings:
     memory_limit: int | None = None  # bytes of resident memory of this process
     max_part_rows: int = PART_ROWS  # most rows of a block, whatever the size of the sparsifier
     deletions: Deletions = "off"
-    parallel: Parallel = "sum"  # what a further edge of a pair does
+    parallel_edges: ParallelEdges = "sum"  # what a further edge of a pair does
     window: Window | None = None  # which edges live, by their time; None keeps all
     checkpoint_seconds: float = 30.0  # age of the last checkpoint at which the next is written
     snapshot_edges: int | None = None
@@ -57,13 +57,13 @@ class StreamSettings:
         for name in ("group_blocks", "n_threads", "wave_shares"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name, known in (("deletions", Deletions), ("parallel", Parallel)):
+        for name, known in (("deletions", Deletions), ("parallel_edges", ParallelEdges)):
             if getattr(self, name) not in get_args(known):
                 raise ValueError(
                     f"{name} must be one of {get_args(known)}, got {getattr(self, name)!r}"
                 )
-        if self.parallel == "replace" and self.deletions == "off":
-            raise ValueError("parallel must be 'sum' where deletions are off, got 'replace'")
+        if self.parallel_edges == "replace" and self.deletions == "off":
+            raise ValueError("parallel_edges must be 'sum' where deletions are off, got 'replace'")
         if self.window is not None:
             self.window.require_deletions(self.deletions)
 

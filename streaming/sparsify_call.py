@@ -375,9 +375,9 @@ def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeCol
     settings = call.settings(n_known)
     state = SparsifierState(n_nodes=n_known)
     for group in _groups(blocks):
-        call.watch.step("edges", state.n_edges, table.num_rows)
+        call.watch.step("edges", state.n_rows_seen, table.num_rows)
         state = absorb_group(state, settings, group, n_nodes=n_known, parallel=call.parallel)
-    call.watch.step("edges", state.n_edges, table.num_rows)
+    call.watch.step("edges", state.n_rows_seen, table.num_rows)
     return _result(state, settings, nodes, kind, call)
 
 
@@ -426,7 +426,7 @@ def _of_files(
     source: EdgeFiles, call: _Call, kind: NodeKind | None, scheduler: str | None
 ) -> Sparsified:
     files = source.list()
-    for path in source.passed_over:
+    for path in source.skipped_files:
         warnings.warn(f"passed over {path}: the name of a file must be UTF-8", stacklevel=3)
     if not files:
         raise ValueError(f"edges must name at least one table, got {source.url!r}")
@@ -487,7 +487,7 @@ def _absorb_here(
     call: _Call,
     phase: str,
 ) -> SparsifierState:
-    n_before = state.n_edges
+    n_before = state.n_rows_seen
     reading = read_parts(
         [(staged, part) for part in staged.parts],
         node_kind=settings.node_kind,
@@ -499,7 +499,7 @@ def _absorb_here(
             state = absorb_group(
                 state, settings.sparsifier, group, n_nodes=nodes.n_nodes, parallel=call.parallel
             )
-            call.watch.step(phase, state.n_edges - n_before, staged.n_rows)
+            call.watch.step(phase, state.n_rows_seen - n_before, staged.n_rows)
     return state
 
 
@@ -514,12 +514,12 @@ def _absorb_on_cluster(
 ) -> SparsifierState:
     from peewit.streaming.cluster.dask_ingest import Cluster  # noqa: PLC0415 - a slow import; only clusters need it
 
-    n_before = state.n_edges
+    n_before = state.n_rows_seen
     with Cluster(scheduler, settings, wave_shares=WAVE_SHARES) as cluster:
         next_part = 0
         while wave := cluster.next_wave(state, staged, next_part=next_part):
             state = cluster.absorb_wave(state, nodes, staged, wave, parallel=call.parallel)
-            call.watch.step(phase, state.n_edges - n_before, staged.n_rows)
+            call.watch.step(phase, state.n_rows_seen - n_before, staged.n_rows)
             next_part = wave[-1][-1].number + 1
     return state
 
@@ -538,7 +538,7 @@ def _result(
     return Sparsified(
         graph=graph,
         external_ids=_external_ids(nodes, kind),
-        edges_seen=state.n_edges,
+        edges_seen=state.n_rows_seen,
         left_out=state.left_out,
         epsilon_expected=expected_epsilon(state, settings),
         max_edges=call.max_edges,

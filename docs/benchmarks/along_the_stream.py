@@ -20,10 +20,10 @@ from docs.benchmarks.frame import folder, options, share_right, show
 from docs.benchmarks.streams import newest_meta, opened
 from peewit.service.demo.digits import N_NEIGHBORS, neighbor_edges
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Done
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.edges.sources import EdgeFiles
@@ -128,8 +128,8 @@ def _task(
 
 
 def _solved(solver: WarmGraphs, task: SolveTask) -> Done:
-    child = Child(graphs=solver, report=lambda _advanced: None, cancelled=lambda: False)
-    answer = SolveKind().run(task, child)
+    context = TaskContext(graphs=solver, report=lambda _advanced: None, cancelled=lambda: False)
+    answer = SolveKind().run(task, context)
     if not isinstance(answer, Done):
         raise TypeError(f"the solve must succeed, got {answer}")
     return answer

@@ -27,8 +27,8 @@ from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnin
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.models.auto.arms import TELEPORT
 from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.auto.density_arm import TELEPORT
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
 from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO

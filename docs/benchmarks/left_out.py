@@ -22,8 +22,8 @@ from docs.benchmarks.default_model import SETS
 from docs.benchmarks.frame import CONSOLE, options, show
 from docs.benchmarks.fraud import labeled
 from peewit.service.tasks.labels_task import Origins
-from peewit.service.tasks.solving.judgement import judged
-from peewit.service.tasks.solving.state import Answered, Assessment, JudgedLabels
+from peewit.service.tasks.solving.judgement import judgement_of
+from peewit.service.tasks.solving.state import Answered, Assessment, LeaveOutPlan
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
 from peewit.solvers.graph import Graph
@@ -48,10 +48,10 @@ def told_of(
         prepared=prepared,
         snapshot=SimpleNamespace(graph=graph),  # type: ignore[arg-type]
         labels=labels,
-        judged=JudgedLabels.of(labels, Origins(none, none), 0),
+        leave_out_plan=LeaveOutPlan.of(labels, Origins(none, none), 0),
         solution=solution,
     )
-    found = judged(
+    found = judgement_of(
         answer,
         Assessment(),
         is_random,

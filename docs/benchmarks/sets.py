@@ -88,7 +88,10 @@ def looked_at(
     others &= solution.reachable
     groups = groups_of(labels, kind, judged)
     values = ConformalPValues(
-        labels=labels, n_nodes=graph.n_nodes, groups=groups, score_kind=model.judged.score_kind
+        labels=labels,
+        n_nodes=graph.n_nodes,
+        groups=groups,
+        score_kind=model.for_validation.score_kind,
     )
     found = cross_validate(
         model,

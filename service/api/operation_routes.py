@@ -55,7 +55,7 @@ from peewit.service.operations.tables import JsonUpload, Rows
 from peewit.service.problems import RETRY_SECONDS, InvalidArgument
 from peewit.service.tables.uploads import BadUpload, TableTooLarge
 from peewit.service.wire.jobs import Job
-from peewit.service.wire.records import Settling
+from peewit.service.wire.records import Ongoing
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.problems import Problem
 
@@ -307,7 +307,7 @@ def _locate(
         response.headers["Location"] = f"/v1{place}"
 
 
-def _is_settled(answer: Settling) -> bool:
+def _is_settled(answer: Ongoing) -> bool:
     return answer.is_settled
 
 

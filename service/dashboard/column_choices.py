@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
-from peewit.service.labels.label_entry import UnknownNodes
+from peewit.service.labels.label_entry import UnknownNodesRule
 from peewit.service.tables.table_heads import TableHead
 from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES, Contradictions
 from peewit.service.tables.uploads.label_words import LabelWords
@@ -120,7 +120,7 @@ class LabelChoice:
     node_kind: Kind = ""
     label: Name = ""
     into: Annotated[str, Query(max_length=MAX_COLUMN_BYTES)] = ""  # the graph's column of labels
-    unknown: Annotated[UnknownNodes, Query()] = "refuse"
+    unknown: Annotated[UnknownNodesRule, Query()] = "refuse"
     no_label: Words = ()  # which mean none
     keep_word: Words = ()  # which are labels, though they usually mean none
     contradictions: Annotated[Contradictions, Query()] = "refuse"

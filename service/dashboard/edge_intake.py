@@ -150,7 +150,7 @@ def earlier(report: FileReport, graph: GraphRecord, home: ServedHome) -> str | N
     if report.digest is None:
         return None
     path = home.manifest.path_of_content(graph.id, report.digest)
-    if path is None and report.digest in home.manifest.pushes.file_digests(graph.id):
+    if path is None and report.digest in home.manifest.push_log.file_digests(graph.id):
         return "a file that was sent"
     return path
 

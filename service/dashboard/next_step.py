@@ -117,7 +117,7 @@ def _fraction(graph: GraphRecord, home: ServedHome) -> float | None:
     waiting: FileStatus = "pending"
     files = home.manifest.list_files(graph.id, status=waiting, limit=_FILES_LOOKED_AT)
     rows = [_rows_of(file.path, file.version) for file in files]
-    rows += [push.n_rows for push in home.manifest.pushes.waiting(graph.id, limit=1000)]
+    rows += [push.n_rows for push in home.manifest.push_log.ungathered(graph.id, limit=1000)]
     counted = [each for each in rows if each is not None]
     if not counted or len(counted) < len(rows) or not sum(counted):
         return None

@@ -145,13 +145,15 @@ class KnownNodes:
 
         Single pushes are listed first: one that is gathered meanwhile is then among the files.
         """
-        log = self._manifest.pushes
-        waiting = log.waiting(graph_id)
+        log = self._manifest.push_log
+        waiting = log.ungathered(graph_id)
         pending = self._manifest.pending(graph_id)
         gathered = [Path(file.path) for file in pending if file.push_id is not None]
         paths = {push.id: Path(push.path) for push in waiting if push.path}
         contents = log.contents([push.id for push in waiting if not push.path])
-        features = [_Set(Path(record.path)) for record in self._manifest.features.waiting(graph_id)]
+        features = [
+            _Set(Path(record.path)) for record in self._manifest.feature_log.waiting(graph_id)
+        ]
         return chain(gathered, paths.values(), (content for _, content in contents), features)
 
     def _index(self, graph: GraphRecord) -> "_Index":

@@ -55,7 +55,7 @@ from peewit.service.inbox.leaving.erasures import ErasureLog, HiddenNodes
 from peewit.service.inbox.leaving.retractions import Retractions, is_leaving
 from peewit.service.inbox.leaving.wishes import Wishes
 from peewit.service.inbox.live_positions import LivePositions
-from peewit.service.inbox.push_log import PushLog, push_waits, settle, waiting_count
+from peewit.service.inbox.push_log import PushLog, is_ungathered, release_contents, waiting_count
 from peewit.service.inbox.source_store import (
     SourceStore,
     live_sources,
@@ -88,10 +88,10 @@ class Manifest:
     def __init__(self, database: Database) -> None:
         self.sources = SourceStore(database)
         self.live = LivePositions(database)
-        self.pushes = PushLog(database)
+        self.push_log = PushLog(database)
         self.retractions = Retractions(database)
         self.wishes = Wishes(database)
-        self.features = FeatureLog(database)
+        self.feature_log = FeatureLog(database)
         self.erasures = ErasureLog(database)
         self.hidden = HiddenNodes(database)
         self._database = database
@@ -146,29 +146,31 @@ class Manifest:
                 insert_files(connection, graph_id, changes.new, source_id=source_id)
         return len(changes.new) + len(changes.returned)
 
-    def pending(self, graph_id: str, *, passed_over: Sequence[str] = ()) -> Sequence[FileRecord]:
+    def pending(
+        self, graph_id: str, *, skipped_sources: Sequence[str] = ()
+    ) -> Sequence[FileRecord]:
         """Files to ingest, in order: gathered pushes, then files of sources.
 
-        Files of the sources ``passed_over`` are left out.
+        Files of the sources ``skipped_sources`` are left out.
         """
-        statement = select(files).where(files.c.graph_id == graph_id, _is_offered(passed_over))
+        statement = select(files).where(files.c.graph_id == graph_id, _is_pending(skipped_sources))
         return self._files_of(statement.order_by(files.c.push_id.is_(None), files.c.position))
 
     def work(
         self,
         graph_id: str,
         *,
-        passed_over: Sequence[str] = (),
+        skipped_sources: Sequence[str] = (),
         failed_repairs: bool = True,
         state: str | None = None,
     ) -> frozenset[Work]:
         """What there is to do for a graph, asked in one statement; empty where all is done.
 
-        Files of the sources ``passed_over`` count for nothing, and a repair whose last try failed
-        only with ``failed_repairs``. With the ``state`` of the graph (`state_of`) it is told
-        whether only an open graph can tell.
+        Files of ``skipped_sources`` count for nothing, and a repair whose last try failed only with
+        ``failed_repairs``. With the ``state`` of the graph (`state_of`) it is told whether only an
+        open graph can tell.
         """
-        statement = _work(graph_id, tuple(passed_over), failed_repairs, state)
+        statement = _work(graph_id, tuple(skipped_sources), failed_repairs, state)
         with self._database.read() as connection:
             row = connection.execute(statement).one()
         return frozenset(kind for kind, is_there in row._mapping.items() if is_there)
@@ -220,7 +222,7 @@ class Manifest:
     ) -> Sequence[FileRecord]:
         """Files directly in a local directory that are in the graph or wait; oldest first."""
         is_below = files.c.path.startswith(f"{directory}/", autoescape=True)
-        counts = or_(files.c.status.in_(("committed", "duplicate", "retracting")), _is_offered())
+        counts = or_(files.c.status.in_(("committed", "duplicate", "retracting")), _is_pending())
         statement = (
             select(files).where(files.c.graph_id == graph_id, is_below, counts).order_by(files.c.id)
         )
@@ -294,7 +296,7 @@ class Manifest:
         statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0))
         pushed = select(graphs.c.pushed_bytes).where(graphs.c.id == graph_id)
         with self._database.read() as connection:
-            offered = and_(files.c.graph_id == graph_id, _is_offered())
+            offered = and_(files.c.graph_id == graph_id, _is_pending())
             n_files, n_bytes = connection.execute(statement.where(offered)).one()
             n_pushes, push_bytes = waiting_count(connection, graph_id)
             pushed_bytes = connection.execute(pushed).scalar() or 0
@@ -336,7 +338,7 @@ class Manifest:
                 n_offered += n_more
                 if is_news:
                     ended.append(outcome.file_id)
-            settle(joined, graph_id, ended)
+            release_contents(joined, graph_id, ended)
         return n_offered
 
     def retry_source(self, graph_id: str, source_id: str) -> int:
@@ -372,14 +374,14 @@ class Manifest:
 
 @lru_cache(maxsize=256)  # built for each graph again and again
 def _work(
-    graph_id: str, passed_over: tuple[str, ...], failed_repairs: bool, state: str | None
+    graph_id: str, skipped_sources: tuple[str, ...], failed_repairs: bool, state: str | None
 ) -> Select[Any]:
     graph = graphs.c.id == graph_id
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
     hidden = and_(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
     rules: dict[Work, ColumnElement[bool]] = {
-        "files": and_(files.c.graph_id == graph_id, _is_offered(passed_over)),
-        "pushes": push_waits(graph_id),
+        "files": and_(files.c.graph_id == graph_id, _is_pending(skipped_sources)),
+        "pushes": is_ungathered(graph_id),
         "features": set_waits(graph_id),
         "retract": is_leaving(graph_id),
         "horizon": and_(graph, graphs.c.horizon_wanted.is_not(None)),
@@ -396,9 +398,9 @@ def _work(
     return select(*columns)
 
 
-def _is_offered(passed_over: Sequence[str] = ()) -> ColumnElement[bool]:
-    is_taken = and_(is_present(), files.c.source_id.not_in(passed_over))
-    return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_taken))
+def _is_pending(skipped_sources: Sequence[str] = ()) -> ColumnElement[bool]:
+    is_of_read_source = and_(is_present(), files.c.source_id.not_in(skipped_sources))
+    return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_of_read_source))
 
 
 class _ListingChanges(NamedTuple):

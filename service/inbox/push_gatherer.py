@@ -14,7 +14,7 @@ import pyarrow.parquet
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.database.leases import Lease
-from peewit.service.inbox.push_log import PushLog, WaitingPush
+from peewit.service.inbox.push_log import PushLog, UngatheredPush
 from peewit.service.inbox.pushes import block_schema, write_block
 
 GATHER_ROWS: Final = 1 << 22
@@ -31,22 +31,22 @@ def gather_pushes(
     directory: Path,
     *,
     lease: Lease,
-    admitted: Callable[[Sequence[WaitingPush]], Sequence[WaitingPush]] = lambda listed: listed,
+    admitted: Callable[[Sequence[UngatheredPush]], Sequence[UngatheredPush]] = lambda some: some,
 ) -> int:
     """Make pending files of the pushes that wait and are ``admitted``; returns how many files.
 
     The directory need not exist. Raises `LeaseExpired` where another process may ingest the graph.
     """
     n_files = 0
-    for group in _groups(admitted(log.waiting(graph.id, limit=_LOOK_AT))):
+    for group in _groups(admitted(log.ungathered(graph.id, limit=_LOOK_AT))):
         _gather(log, graph, group, directory, lease)
         n_files += 1
     return n_files
 
 
-def _groups(waiting: Sequence[WaitingPush]) -> Iterator[list[WaitingPush]]:
+def _groups(waiting: Sequence[UngatheredPush]) -> Iterator[list[UngatheredPush]]:
     """Consecutive pushes up to the bounds; a push that must be alone is a group."""
-    group: list[WaitingPush] = []
+    group: list[UngatheredPush] = []
     n_rows = n_bytes = 0
     for push in waiting:
         if group and (push.is_alone or group[0].is_alone or _is_enough(n_rows, n_bytes)):
@@ -64,7 +64,7 @@ def _is_enough(n_rows: int, n_bytes: int) -> bool:
 
 
 def _gather(
-    log: PushLog, graph: GraphRecord, group: list[WaitingPush], directory: Path, lease: Lease
+    log: PushLog, graph: GraphRecord, group: list[UngatheredPush], directory: Path, lease: Lease
 ) -> None:
     if len(group) == 1 and group[0].path:  # a file already
         path, name = Path(group[0].path), group[0].id
@@ -83,7 +83,7 @@ def _gather(
     )
 
 
-def _tables(log: PushLog, group: Sequence[WaitingPush]) -> Iterator[pa.Table]:
+def _tables(log: PushLog, group: Sequence[UngatheredPush]) -> Iterator[pa.Table]:
     """The blocks of some pushes in order; those on disk by row group."""
     contents = log.contents([push.id for push in group])
     for push, (_, content) in zip(group, contents, strict=True):

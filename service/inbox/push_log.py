@@ -45,7 +45,7 @@ _LISTED: Final = [column for column in pushes.c if column.name not in {"content"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingPush:
+class UngatheredPush:
     """What gathering needs of a push; fields as in `PushRecord`.
 
     ``is_alone`` keeps it from its neighbors: a file that held it had a fault.
@@ -136,7 +136,7 @@ class PushLog:
                 return record
         raise PushNotFound(f"no push {push_id!r} of this graph, or it went in long ago")
 
-    def waiting_bytes(self, graph_id: str) -> tuple[int, int]:
+    def backlog_bytes(self, graph_id: str) -> tuple[int, int]:
         """Bytes of pushes that are not in the graph yet: of this graph, and of all graphs."""
         mine = func.sum(graphs.c.pushed_bytes).filter(graphs.c.id == graph_id)
         statement = select(mine, func.sum(graphs.c.pushed_bytes))
@@ -144,14 +144,14 @@ class PushLog:
             of_graph, of_all = connection.execute(statement).one()
         return int(of_graph or 0), int(of_all or 0)
 
-    def waiting(self, graph_id: str, *, limit: int | None = None) -> Sequence[WaitingPush]:
+    def ungathered(self, graph_id: str, *, limit: int | None = None) -> Sequence[UngatheredPush]:
         """Pushes that are in no file yet, in order."""
-        columns = [pushes.c[column.name] for column in fields(WaitingPush)]
+        columns = [pushes.c[column.name] for column in fields(UngatheredPush)]
         statement = (
-            select(*columns).where(push_waits(graph_id)).order_by(pushes.c.position).limit(limit)
+            select(*columns).where(is_ungathered(graph_id)).order_by(pushes.c.position).limit(limit)
         )
         with self._database.read() as connection:
-            return [WaitingPush(**row._mapping) for row in connection.execute(statement)]
+            return [UngatheredPush(**row._mapping) for row in connection.execute(statement)]
 
     def contents(self, push_ids: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         """Ids and content of pushes in the order given; only some at a time are in memory."""
@@ -165,7 +165,7 @@ class PushLog:
     def gather(
         self,
         graph_id: str,
-        gathered: Sequence[WaitingPush],
+        gathered: Sequence[UngatheredPush],
         *,
         path: str,
         version: str,
@@ -191,7 +191,7 @@ class PushLog:
             ).scalar_one()
             between = pushes.c.position.between(first.position, last.position)
             connection.execute(
-                update(pushes).where(push_waits(graph_id), between).values(file_id=file_id)
+                update(pushes).where(is_ungathered(graph_id), between).values(file_id=file_id)
             )
 
     def take_apart(self, graph_id: str, file_id: int, *, lease: Lease) -> bool:
@@ -265,7 +265,7 @@ def take_positions(
     return range(last - n_turns + 1, last + 1)
 
 
-def settle(connection: Connection, graph_id: str, file_ids: Sequence[int]) -> None:
+def release_contents(connection: Connection, graph_id: str, file_ids: Sequence[int]) -> None:
     """Note that the pushes of files that have ended wait no more; their content can go."""
     for start in range(0, len(file_ids), _AT_ONCE):
         mine = and_(
@@ -293,11 +293,11 @@ def wait_again(connection: Connection, graph_id: str, file_ids: Sequence[int]) -
 def waiting_count(connection: Connection, graph_id: str) -> tuple[int, int]:
     """Number and bytes of the pushes that are in no file yet."""
     statement = select(func.count(), func.coalesce(func.sum(pushes.c.n_bytes), 0))
-    n_pushes, n_bytes = connection.execute(statement.where(push_waits(graph_id))).one()
+    n_pushes, n_bytes = connection.execute(statement.where(is_ungathered(graph_id))).one()
     return n_pushes, int(n_bytes)
 
 
-def push_waits(graph_id: str) -> ColumnElement[bool]:
+def is_ungathered(graph_id: str) -> ColumnElement[bool]:
     """The condition that a push of the graph is in no file yet."""
     return and_(pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None))
 

@@ -73,7 +73,7 @@ class PushStore:
         max_backlog_bytes: int,
         max_total_backlog_bytes: int,
     ) -> None:
-        self._log = manifest.pushes
+        self._log = manifest.push_log
         self._graphs_directory = graphs_directory
         self._limits = PushLimits(
             graph_bytes=max_backlog_bytes, total_bytes=max_total_backlog_bytes
@@ -91,7 +91,7 @@ class PushStore:
         seen_at = self._room_seen.get(graph_id)
         if seen_at is not None and time.monotonic() - seen_at < _LOOK_SECONDS:
             return
-        of_graph, of_all = self._log.waiting_bytes(graph_id)
+        of_graph, of_all = self._log.backlog_bytes(graph_id)
         if of_graph >= self._limits.graph_bytes:
             raise backlog_full("of one graph", self._limits.graph_bytes, of_graph)
         if of_all >= self._limits.total_bytes:
@@ -351,9 +351,8 @@ def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
         inserts = pa.repeat(OPERATIONS[INSERT], table.num_rows)
         if "op" not in table.schema.names:
             table = table.append_column("op", inserts)
-        elif table.column(
-            "op"
-        ).null_count:  # of blocks without operations that others were joined to
+        # null in blocks without operations that were joined to others
+        elif table.column("op").null_count:
             filled = pc.fill_null(table.column("op"), OPERATIONS[INSERT])
             table = table.set_column(table.schema.get_field_index("op"), "op", filled)
     if "time" in schema.names and "time" not in table.schema.names:  # rows that delete need none

@@ -29,7 +29,7 @@ class _Candidate:
     since: float
 
 
-class Settling:
+class UnfinishedFiles:
     """Files of one source that wait until they count as whole.
 
     A file that stays unchanged for ``settle_seconds`` and has the end of its format is taken; 0

@@ -33,7 +33,7 @@ from peewit.service.inbox.directory_watcher import DirectoryWatch
 from peewit.service.inbox.inbox_records import ListedFile, SourceNotFound, SourceRecord
 from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
-from peewit.service.inbox.settled_files import Settling, has_end_of_format
+from peewit.service.inbox.settled_files import UnfinishedFiles, has_end_of_format
 from peewit.service.live_sources.in_hand import InHand
 from peewit.service.redaction import redacted, shown_url
 from peewit.service.settings import Settings
@@ -69,7 +69,7 @@ class _Watch:
 
     graph_id: str
     source: SourceRecord
-    settling: Settling
+    unfinished: UnfinishedFiles
     list_at: float = 0.0
     read_at: float = 0.0
     listing_since: float | None = None
@@ -84,11 +84,11 @@ class _Watch:
     directory: str | None = None
     busy_seconds: float = 0.0  # of a processor, that the last listing of files took
     registered: dict[str, ListedFile] = field(default_factory=dict)
-    passed_over: frozenset[str] = frozenset()
+    skipped_files: frozenset[str] = frozenset()
 
     @property
     def has_news(self) -> bool:
-        return self.is_told or len(self.settling) > 0
+        return self.is_told or len(self.unfinished) > 0
 
     @property
     def has_failed(self) -> bool:
@@ -214,12 +214,12 @@ class SourceLister:
         """The state of a source; one whose failures were forgiven is tried at once."""
         watch = self._watches.get(source.id)
         if watch is None:
-            settling = Settling(
+            unfinished = UnfinishedFiles(
                 settle_seconds=self._settings.settle_seconds,
                 unfinished_seconds=self._settings.unfinished_seconds,
                 has_end=has_end_of_format,
             )
-            return _Watch(graph_id, source, settling, n_list_failures=source.n_failures)
+            return _Watch(graph_id, source, unfinished, n_list_failures=source.n_failures)
         if watch.has_failed and watch.source.n_failures and not source.n_failures:
             watch.n_list_failures = watch.n_read_failures = 0
             watch.list_at = watch.read_at = 0.0
@@ -355,17 +355,17 @@ class SourceLister:
     def _take(self, watch: _Watch, began: float) -> None:
         """List a source and register what is whole."""
         busy = time.thread_time()
-        listed, passed_over = list_files(watch.source, home=self._settings.home)
+        listed, skipped_files = list_files(watch.source, home=self._settings.home)
         watch.directory = _local_directory(watch.source.url)
         ended = self._clock()
-        for path in sorted(passed_over - watch.passed_over):
+        for path in sorted(skipped_files - watch.skipped_files):
             _log.warning(
                 "file passed over",
                 graph_id=watch.graph_id,
                 path=shown_url(path),
                 error="the name of a file must be UTF-8",
             )
-        watch.passed_over = passed_over
+        watch.skipped_files = skipped_files
         source_id, graph_id = watch.source.id, watch.graph_id
         if not watch.source.follow:
             self._manifest.register_files(graph_id, source_id, listed)
@@ -374,7 +374,7 @@ class SourceLister:
         before = watch.registered
         unseen = [file for file in listed if before.get(file.path) != file]
         unknown, known = self._manifest.unknown_files(graph_id, unseen)
-        whole = watch.settling.take(unknown, began=began, ended=ended)
+        whole = watch.unfinished.take(unknown, began=began, ended=ended)
         fresh = [*known, *whole]
         if fresh:
             self._manifest.register_files(graph_id, source_id, fresh)
@@ -383,7 +383,7 @@ class SourceLister:
         watch.registered.update({file.path: file for file in fresh})
         watch.busy_seconds = time.thread_time() - busy
         pause = self._settings.list_seconds
-        if len(watch.settling):
+        if len(watch.unfinished):
             pause = max(min(pause, self._settings.settle_seconds), _LEAST_GAP_SECONDS)
         else:
             busy = sum(each.busy_seconds for each in self._watches.values())
@@ -484,7 +484,7 @@ def list_files(source: SourceRecord, *, home: Path) -> tuple[list[ListedFile], f
     elif not is_own(source.url, home):
         files = [file for file in files if not is_own(file.path, home)]
     listed = [ListedFile(file.path, file.version, file.size) for file in files]
-    return listed, frozenset(edge_files.passed_over)
+    return listed, frozenset(edge_files.skipped_files)
 
 
 def explained(error: BaseException) -> str:

@@ -166,7 +166,9 @@ class Bookkeeper:
         file = self.waiting.get((event.file.path, event.file.version))
         if file is None or file.push_id is None:
             return False
-        if not self._manifest.pushes.take_apart(self._record.id, file.id, lease=self._keeper.lease):
+        if not self._manifest.push_log.take_apart(
+            self._record.id, file.id, lease=self._keeper.lease
+        ):
             return False
         Path(file.path).unlink(missing_ok=True)
         self.n_waiting_again += 1
@@ -199,14 +201,16 @@ class Bookkeeper:
         self.n_ended["retracted"] += len(outcomes)
         self.retire_snapshots()
 
-    def leave_out(self, gone: Sequence[FileRecord], summary: StreamSummary) -> None:
+    def store_absent(self, gone: Sequence[FileRecord], summary: StreamSummary) -> None:
         """Store that files which were to be retracted are not in the graph."""
         for file in gone:
             self._log_retracted(file, n_rows=file.n_rows or 0)
         self._finish([FileOutcome.retracted(file.id) for file in gone], summary)
         self.n_ended["retracted"] += len(gone)
 
-    def keep(self, file: FileRecord, error: NotRetractable, summary: StreamSummary) -> None:
+    def store_unretractable(
+        self, file: FileRecord, error: NotRetractable, summary: StreamSummary
+    ) -> None:
         """Store why a file which was to be retracted is still in the graph."""
         _log.warning(
             "file not retracted",
@@ -252,7 +256,7 @@ class Bookkeeper:
 
     def _remove_blocks(self, file: FileRecord) -> None:
         """Remove pushes copied into a committed file, and the file unless raw edges are kept."""
-        for path in self._manifest.pushes.merged_paths(self._record.id, file.id):
+        for path in self._manifest.push_log.merged_paths(self._record.id, file.id):
             Path(path).unlink(missing_ok=True)
         if not self._record.settings.keep_raw:
             Path(file.path).unlink(missing_ok=True)
@@ -279,8 +283,8 @@ class Bookkeeper:
         """Store that a set of features is in the graph."""
         graph_id = self._record.id
         with self._home.database.write() as connection:
-            self._tell(connection, [], summary)
-            self._manifest.features.commit(
+            self._store_progress(connection, [], summary)
+            self._manifest.feature_log.commit(
                 graph_id,
                 waiting.id,
                 features_version=version,
@@ -293,12 +297,12 @@ class Bookkeeper:
 
     def _finish(self, outcomes: Sequence[FileOutcome], summary: StreamSummary) -> None:
         with self._home.database.write() as connection:
-            self._tell(connection, outcomes, summary)
+            self._store_progress(connection, outcomes, summary)
             if summary.snapshot != self._recorded_snapshot:
                 request_auto_solve(connection, self._record.id)
         self._recorded_snapshot = summary.snapshot
 
-    def _tell(
+    def _store_progress(
         self, connection: Connection, outcomes: Sequence[FileOutcome], summary: StreamSummary
     ) -> None:
         """Store how files ended and the graph's progress."""

@@ -230,7 +230,7 @@ class IngestDaemon:
             return False
         resting = self.lister.resting(record.id)
         if not self._manifest.work(
-            record.id, passed_over=resting, failed_repairs=self._tries_repair_again(record.id)
+            record.id, skipped_sources=resting, failed_repairs=self._tries_repair_again(record.id)
         ):
             self._close_if_idle(record.id)
             return False
@@ -245,7 +245,7 @@ class IngestDaemon:
         try:
             held = self._hold(record, should_stop)
             report = held.graph.ingest_pending(
-                passed_over=resting,
+                skipped_sources=resting,
                 max_bytes=PASS_BYTES,
                 failed_repairs=self._tries_repair_again(record.id),
             )
@@ -375,8 +375,8 @@ class IngestDaemon:
                 self._retire_features(record)
                 for kind in KINDS.values():
                     kind.sweep(record.id, self._home)
-                self._manifest.features.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
-                self._manifest.pushes.forget(
+                self._manifest.feature_log.forget(record.id, older_than_seconds=KEYED_PUSH_SECONDS)
+                self._manifest.push_log.forget(
                     record.id,
                     older_than_seconds=PURGE_GRACE_SECONDS,
                     keyed_seconds=KEYED_PUSH_SECONDS,

@@ -202,7 +202,7 @@ class Traces:
                     erase_from(path, self.ids(mine))
 
     def _erase_content(self, push_id: str, names: pa.Array) -> None:
-        ((_, content),) = self.home.manifest.pushes.contents([push_id])
+        ((_, content),) = self.home.manifest.push_log.contents([push_id])
         if content is not None:
             left, n_rows = without_nodes(content, names)
             if left != content:

@@ -70,7 +70,7 @@ class Eraser:
         """Whether no job that reads what waits keeps nodes from being taken out of the graph."""
         return not self._is_running(jobs.c.kind == "knn")
 
-    def resolve(self) -> None:
+    def note_returned_nodes(self) -> None:
         """Hide nodes that files brought since their erasure was asked for.
 
         Their id may have been that of another node, which an earlier erasure took out.
@@ -132,7 +132,7 @@ class Eraser:
     def _strike(self, records: Sequence[ErasureRecord]) -> None:
         """First step: out of what waits, of features, graph and index."""
         log, graph_id = self.home.manifest.erasures, self.record.id
-        self.resolve()
+        self.note_returned_nodes()
         nodes = log.nodes(graph_id, struck=False)
         ids = [record.id for record in records]
         nodes = [node for node in nodes if node.erasure_id in set(ids)]

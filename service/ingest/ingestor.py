@@ -156,12 +156,12 @@ class Ingestor:
             unread = fault = None
             try:
                 while not self.read_live(graph_id, should_stop=should_stop):
-                    n_waiting = len(self._manifest.features.waiting(graph_id))
+                    n_waiting = len(self._manifest.feature_log.waiting(graph_id))
                     report = graph.ingest_pending(failed_repairs=fault is None)  # makes room
                     fault = fault or report.repair_fault
                     if (
                         not report.n_ended
-                        and len(self._manifest.features.waiting(graph_id)) == n_waiting
+                        and len(self._manifest.feature_log.waiting(graph_id)) == n_waiting
                     ):
                         break
             except LiveSourceUnread as error:

@@ -14,7 +14,7 @@ def live_reader(home: Home, *, chunk_rows: int | None = None) -> LiveReader:
         home.settings,
         intakes={
             "labels": LabelIntake(home.labels, home.nodes),
-            "features": FeatureIntake(home.manifest.features, home.nodes, home.settings),
+            "features": FeatureIntake(home.manifest.feature_log, home.nodes, home.settings),
         },
         chunk_rows=chunk_rows,
     )

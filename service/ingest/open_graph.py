@@ -93,7 +93,7 @@ class IngestReport:
 class _Pass:
     """What a pass was told, and what has come of it so far."""
 
-    passed_over: Sequence[str] = ()
+    skipped_sources: Sequence[str] = ()
     tries_again: bool = True  # whether a repair that has failed is tried
     repair_fault: str | None = None
     source_ids: set[str] = field(default_factory=set)
@@ -168,14 +168,14 @@ class OpenGraph:
             steps=self._steps,
         )
         self._is_checked = False  # whether the checkpoint was compared with the manifest
-        self._has_lost = False
+        self._has_missing_files = False
         self._pass = _Pass()
 
     def _take(self, event: IngestEvent) -> None:
         """Store an event, and hide nodes that it brought and that wait to be erased."""
         self._books.take(event)
         if isinstance(event, Committed):
-            self._eraser.resolve()
+            self._eraser.note_returned_nodes()
 
     @property
     def lease(self) -> Lease:
@@ -185,7 +185,7 @@ class OpenGraph:
     def ingest_pending(
         self,
         *,
-        passed_over: Sequence[str] = (),
+        skipped_sources: Sequence[str] = (),
         max_bytes: int | None = None,
         failed_repairs: bool = True,
     ) -> IngestReport:
@@ -197,25 +197,24 @@ class OpenGraph:
         meanwhile are carried out after the present file, repairs at the end. What came after an
         erasure is taken in after it.
 
-        Files of the sources in ``passed_over`` are left for later. Source files are taken up to the
-        one that reaches ``max_bytes``, pushes all. With ``failed_repairs`` a failed repair is tried
-        again.
+        Files of ``skipped_sources`` are left for later. Source files are taken up to the one that
+        reaches ``max_bytes``, pushes all. With ``failed_repairs`` a failed repair is tried again.
 
         Raises `LeaseExpired` if another process took the lease, and `Interrupted` if
         ``should_stop`` was true; the next call goes on.
         """
-        with self._raise_if_lost():
-            return self._ingest_pending(passed_over, max_bytes, failed_repairs=failed_repairs)
+        with self._raise_if_lease_lost():
+            return self._ingest_pending(skipped_sources, max_bytes, failed_repairs=failed_repairs)
 
     def _ingest_pending(
-        self, passed_over: Sequence[str], max_bytes: int | None, *, failed_repairs: bool
+        self, skipped_sources: Sequence[str], max_bytes: int | None, *, failed_repairs: bool
     ) -> IngestReport:
-        this = self._pass = _Pass(passed_over=passed_over, tries_again=failed_repairs)
+        this = self._pass = _Pass(skipped_sources=skipped_sources, tries_again=failed_repairs)
         before = dict(self._books.n_ended)
         work = self._work()
         if work or not self._is_at_rest:
             work = self._take_turns(work, max_bytes)
-            if not work and self._is_at_rest and not (self._has_lost or this.unreadable):
+            if not work and self._is_at_rest and not (self._has_missing_files or this.unreadable):
                 state = state_of(self._home, self.record)
                 self._manifest.note_rest(self.record.id, state, lease=self.lease)
         ended = self._books.n_ended
@@ -239,7 +238,7 @@ class OpenGraph:
         """What there is to do in this pass."""
         return self._manifest.work(
             self.record.id,
-            passed_over=self._pass.passed_over,
+            skipped_sources=self._pass.skipped_sources,
             failed_repairs=self._pass.tries_again,
         )
 
@@ -286,15 +285,17 @@ class OpenGraph:
         if "pushes" in work:
             self._steps.begin("gathering pushes")
             gather_pushes(
-                self._manifest.pushes,
+                self._manifest.push_log,
                 self.record,
                 self._pushes_directory,
                 lease=self.lease,
                 admitted=self._eraser.admitted,
             )
         self._steps.begin("choosing files")
-        passed_over = self._pass.passed_over
-        pending = self._manifest.pending(self.record.id, passed_over=passed_over) if work else []
+        skipped_sources = self._pass.skipped_sources
+        pending = (
+            self._manifest.pending(self.record.id, skipped_sources=skipped_sources) if work else []
+        )
         admitted = self._believed(self._eraser.admitted(pending))
         taken = _up_to(admitted, max_bytes)
         lost = [] if self._is_checked else self._lost_files(pending)
@@ -302,7 +303,7 @@ class OpenGraph:
         files = self._without_refused([*lost, *taken])
         self._pass.source_ids.update(file.source_id for file in files if file.source_id is not None)
         self._pass.is_cut = len(taken) < len(admitted)
-        self._ingest(files, is_whole=bool(lost))
+        self._ingest(files, may_end_early=not lost)
 
     def _believed(self, files: Sequence[FileRecord]) -> Sequence[FileRecord]:
         """The files but those that a wrong clock may have stamped; stores why they wait."""
@@ -334,7 +335,7 @@ class OpenGraph:
         if not self._stream.is_between_files:
             pending = self._manifest.pending(self.record.id)
             in_hand = [file for file in pending if file.path == self._stream.current_path]
-            self._ingest(self._without_refused(in_hand), is_whole=True)
+            self._ingest(self._without_refused(in_hand), may_end_early=False)
         if take_steps():
             self._books.record_snapshot(self._stream.summary())
             self._books.retire_snapshots()
@@ -363,12 +364,12 @@ class OpenGraph:
         absorbed = {(file.path, file.version) for file in self._stream.files}
         there = [file for file in wanted if (file.path, file.version) in absorbed]
         gone = [file for file in wanted if (file.path, file.version) not in absorbed]
-        self._books.leave_out(gone, self._stream.summary())
+        self._books.store_absent(gone, self._stream.summary())
         self._books.waiting = {(file.path, file.version): file for file in there}
         results = self._stream.retract_all({file.path: file.inserts_only for file in there})
         for file, result in zip(there, results, strict=True):
             if isinstance(result, NotRetractable):
-                self._books.keep(file, result, self._stream.summary())
+                self._books.store_unretractable(file, result, self._stream.summary())
 
     def _expire(self) -> None:
         """Expire edges before the time that somebody asked for."""
@@ -429,13 +430,13 @@ class OpenGraph:
         if not self._stream.is_between_files:
             self.ingest_pending()
             return
-        with self._raise_if_lost():
-            waiting = self._manifest.features.waiting(self.record.id)
+        with self._raise_if_lease_lost():
+            waiting = self._manifest.feature_log.waiting(self.record.id)
             for feature_set in self._eraser.admitted(waiting):
                 self._commit_features(feature_set)
 
     @contextmanager
-    def _raise_if_lost(self) -> Iterator[None]:
+    def _raise_if_lease_lost(self) -> Iterator[None]:
         """Raise `LeaseExpired` for an interruption caused by the loss of the lease."""
         try:
             yield
@@ -462,7 +463,7 @@ class OpenGraph:
             meta = self._feature_commit.publish(waiting, present=before.features_version)
         except BadFeatures as error:
             _log.warning("features refused", graph=self.record.settings.name, reason=str(error))
-            self._manifest.features.refuse(graph_id, waiting.id, error, lease=self.lease)
+            self._manifest.feature_log.refuse(graph_id, waiting.id, error, lease=self.lease)
         else:
             summary = self._stream.summary()
             n_new_nodes = max(0, summary.n_nodes - before.progress.n_nodes)
@@ -475,11 +476,11 @@ class OpenGraph:
         self,
         files: Sequence[FileRecord],
         *,
-        is_whole: bool,
+        may_end_early: bool,
     ) -> None:
         """Take files in turn; skip an unreadable one, after several its whole source.
 
-        Unless ``is_whole``, the pass ends early for files or nodes that are to leave, but only
+        Where it ``may_end_early``, the pass does so for files or nodes that are to leave, but only
         after one file was taken, so that new files come in however often somebody asks.
         """
         if not files:
@@ -488,7 +489,7 @@ class OpenGraph:
         calls = count()
 
         def is_enough() -> bool:
-            return not is_whole and next(calls) > 0 and self._has_leaving(self._work())
+            return may_end_early and next(calls) > 0 and self._has_leaving(self._work())
 
         n_failed = Counter[str]()
         while True:
@@ -496,7 +497,7 @@ class OpenGraph:
             self._sources = {file.path: file.source_id for file in files}
             readings = self._readings()
             withheld = self._manifest.retractions.withheld(self.record.id)
-            pushed = self._manifest.pushes.file_digests(self.record.id)
+            pushed = self._manifest.push_log.file_digests(self.record.id)
             edge_files = [
                 replace(
                     _edge_file(file, readings, self._own_columns),
@@ -531,7 +532,7 @@ class OpenGraph:
     def _readings(self) -> Mapping[str, tuple[EdgeColumns, Reading]]:
         """Columns and reading of each source, by its id."""
         of_graph = self._home.catalog.get_by_id(self.record.id).settings.columns_of_edges
-        said = self._manifest.sources.readings(self.record.id)
+        readings_by_source = self._manifest.sources.readings(self.record.id)
         return {
             source_id: (
                 self._columns_of_live(reading)
@@ -539,7 +540,7 @@ class OpenGraph:
                 else edge_columns(of_graph, reading.columns),
                 reading,
             )
-            for source_id, reading in said.items()
+            for source_id, reading in readings_by_source.items()
         }
 
     def _columns_of_live(self, reading: Reading) -> EdgeColumns:
@@ -592,16 +593,18 @@ class OpenGraph:
         absorbed = {file.path for file in self._stream.files}
         if self._manifest.counts(graph_id)["committed"] <= len(absorbed):
             return []
-        said = self._manifest.sources.readings(graph_id)
+        readings_by_source = self._manifest.sources.readings(graph_id)
         taken = absorbed | {
-            file.path for file in pending if said.get(file.source_id or "", _USUAL).replaces
+            file.path
+            for file in pending
+            if readings_by_source.get(file.source_id or "", _USUAL).replaces
         }
         lost: list[FileRecord] = []
         after_id = 0
         while page := self._manifest.list_files(graph_id, status="committed", after_id=after_id):
             lost += [file for file in page if file.path not in taken]
             after_id = page[-1].id
-        self._has_lost = bool(lost)
+        self._has_missing_files = bool(lost)
         if lost:
             _log.warning("checkpoint lacks committed files", graph=graph_id, n_files=len(lost))
         return lost
@@ -611,8 +614,8 @@ def state_of(home: Home, record: GraphRecord) -> str:
     """Digest of a graph's settings and of what ingest has written for it."""
     written = CheckpointStore(home.paths(record).checkpoints).digest()
     snapshot = home.snapshots(record).latest()
-    said = f"{stream_settings(record, home.settings)} {written} {snapshot}"
-    return hashlib.sha256(said.encode()).hexdigest()
+    text = f"{stream_settings(record, home.settings)} {written} {snapshot}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _up_to(files: Sequence[FileRecord], max_bytes: int | None) -> Sequence[FileRecord]:

@@ -25,7 +25,7 @@ def stream_settings(record: GraphRecord, settings: Settings) -> StreamSettings:
         scheduler=settings.scheduler,
         memory_limit=None if settings.memory_limit is None else int(settings.memory_limit),
         deletions=chosen.deletions,
-        parallel=chosen.parallel,
+        parallel_edges=chosen.parallel,
         window=chosen.window,
         checkpoint_seconds=settings.checkpoint_seconds,
         snapshot_edges=None if every is None else every.edges,

@@ -35,7 +35,8 @@ def request_auto_solve(
 
     One job for each of the ``columns`` of labels, all by default; only for ``label_column`` where
     the settings of ``auto_solve`` name one. No job for a column with too few labels, and no job at
-    all where the graph has no ``auto_solve`` or no snapshot, or is deleted. Workers see the commit.
+    all where the graph has no ``auto_solve`` or no snapshot, or is deleted. Workers look for jobs
+    after every commit.
 
     Call it after the caller has written its own change to the row of the graph (the new
     ``snapshot`` or ``labels_seq``). The lock on that row orders the first snapshot and the first

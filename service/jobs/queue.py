@@ -108,7 +108,7 @@ class JobQueue:
         with self._database.read() as connection:
             return job_from_row(_find(connection, _of_owner(owner), job_id))
 
-    def resolve(self, ending: str) -> str:
+    def full_id(self, ending: str) -> str:
         """The only job id with this ending, of which people see eight characters; or `UnknownJob`.
 
         Fewer than six characters name no job: a slip must not cancel one.

@@ -50,7 +50,7 @@ from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.problems import Unprocessable
 
-UnknownNodes = Literal["refuse", "keep"]
+UnknownNodesRule = Literal["refuse", "keep"]
 """Whether a label of an unknown node refuses the batch, or is kept for the node to come."""
 
 _ROWS_PER_BATCH: Final = 1 << 16
@@ -112,7 +112,7 @@ class Labeling:
         graph: GraphRecord,
         given: Mapping[str, UploadedLabels],
         *,
-        unknown: UnknownNodes = "refuse",
+        unknown: UnknownNodesRule = "refuse",
         origin: LabelOrigin = "given",
         annotator: str | None = None,
         key: str | None = None,
@@ -173,7 +173,7 @@ class Labeling:
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
         left_out = sum((Counter(rows.left_out) for rows in given.values()), Counter[str]())
-        receipt = replace(_joined(list(receipts.values())), left_out=dict(left_out))
+        receipt = replace(joined_receipt(list(receipts.values())), left_out=dict(left_out))
         if receipt.n_refused:
             raise LabelsRefused(receipt)
         return receipt
@@ -334,7 +334,7 @@ def _require_none_after(
         raise LabeledMeanwhile
 
 
-def _joined(receipts: Sequence[LabelReceipt]) -> LabelReceipt:
+def joined_receipt(receipts: Sequence[LabelReceipt]) -> LabelReceipt:
     """One receipt for several columns; a node refused in several columns counts once.
 
     Of nodes beyond the listed ones, the largest number of any column stands for all.

@@ -83,7 +83,7 @@ class SecondOpinions:
             is_gone = self.store.withdraw(connection, graph.id, name, who, column)
             if present is None or not is_gone:
                 raise NoFirstOpinion(f"{who!r} must have given a second opinion of node {name!r}")
-            self._settle(connection, graph.id, column, present, who, key)
+            self._apply_majority(connection, graph.id, column, present, who, key)
             seq = lock_graph(connection, graph.id).labels_seq
         return LabelReceipt(labels_seq=seq, accepted=1)
 
@@ -186,9 +186,9 @@ class SecondOpinions:
         self.store.withdraw(connection, graph_id, node, annotator, column)
         seq = lock_graph(connection, graph_id).labels_seq
         add(label, number=number, annotator=annotator, key=key, seq=seq)
-        self._settle(connection, graph_id, column, present, annotator, key)
+        self._apply_majority(connection, graph_id, column, present, annotator, key)
 
-    def _settle(
+    def _apply_majority(
         self,
         connection: Connection,
         graph_id: str,

@@ -25,7 +25,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
 from peewit.service.key_store import Scope
 from peewit.service.operations.here import Here
-from peewit.service.wire.records import Settling
+from peewit.service.wire.records import Ongoing
 from peewit.streaming.problems import Problem
 
 S = TypeVar("S")
@@ -181,7 +181,7 @@ class Operation(Generic[T]):
     is_repeatable : bool
         Whether a POST twice does no more than once; known of those that wait or have a key.
     follow : Operation, optional
-        What tells how it goes on, where the answer is `Settling`; itself by default.
+        What tells how it goes on, where the answer is `Ongoing`; itself by default.
     quick : callable, optional
         Gives the answer by the same parameters where it is at hand, else None; a server asks it
         without a thread.
@@ -236,7 +236,7 @@ class Operation(Generic[T]):
     @property
     def waits(self) -> bool:
         """Whether every door can wait until its answer is settled."""
-        return isinstance(self.answer, type) and issubclass(self.answer, Settling)
+        return isinstance(self.answer, type) and issubclass(self.answer, Ongoing)
 
     def look(self, here: Here, graph: GraphRecord | None, first: Any) -> Any:
         """How it goes on, after the first answer."""
@@ -354,7 +354,7 @@ def _parameter(name: str, hint: Any, default: Any, *, is_shared: bool) -> Parame
     marks = [each for each in get_args(hint)[1:] if isinstance(each, Mark)]
     if get_origin(hint) is not Annotated or not marks:
         raise TypeError(f"parameter {name} of an operation must have a mark")
-    kind, *said = get_args(hint)
-    for one in said:
+    kind, *extras = get_args(hint)
+    for one in extras:
         kind = kind if isinstance(one, Mark) else Annotated[kind, one]
     return Parameter(name=name, mark=marks[0], kind=kind, default=default, is_shared=is_shared)

@@ -82,7 +82,9 @@ def get_push(here: Here, graph: GraphRecord, push_id: Annotated[str, Path()]) ->
     A key that must not read sees its own. A push without Idempotency-Key is forgotten ten minutes
     after it went in, others after a month.
     """
-    return _told(here, graph, here.home.manifest.pushes.get(graph.id, push_id, owner=here.only))
+    return _push_answer(
+        here, graph, here.home.manifest.push_log.get(graph.id, push_id, owner=here.only)
+    )
 
 
 @operation(
@@ -154,8 +156,8 @@ def delete_edges(
 
     The first `src` and the first `dst` are one pair, and so on; either end may come first. Edges
     that come later stay, also those of files that still wait; of a pair without edges nothing
-    happens. It is answered as a push is, of which it is one; more pairs go into a push with a
-    column `op`, as clients in Python send them.
+    happens. The answer is that of a push; more pairs go into a push with a column `op`, as clients
+    in Python send them.
     """
     content = io.BytesIO()
     kind = graph.settings.node_ids
@@ -197,10 +199,10 @@ def _pushed(
     here.require_own(push.owner)
     if push.is_repeated:
         here.headers["Idempotent-Replayed"] = "true"
-    return _told(here, graph, push)
+    return _push_answer(here, graph, push)
 
 
-def _told(here: Here, graph: GraphRecord, push: PushRecord) -> Push:
+def _push_answer(here: Here, graph: GraphRecord, push: PushRecord) -> Push:
     note = None
     if push.status == "pending":
         note = here.home.manifest.wishes.of(graph.id).arrivals_fault

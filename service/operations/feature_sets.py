@@ -48,7 +48,7 @@ def get_feature_set(here: Here, graph: GraphRecord, set_id: Annotated[str, Path(
 
     A key that must not read sees its own.
     """
-    return feature_set_of(here.home.manifest.features.get(graph.id, set_id, owner=here.only))
+    return feature_set_of(here.home.manifest.feature_log.get(graph.id, set_id, owner=here.only))
 
 
 _TAKES: Final[dict[str, Any]] = {

@@ -22,7 +22,7 @@ from peewit.service.operations.graphs import get_graph
 from peewit.service.operations.here import Here
 from peewit.service.operations.job_bodies import Solve
 from peewit.service.wire.graphs import GraphDetails
-from peewit.streaming.edges.change_rules import Deletions, Parallel
+from peewit.streaming.edges.change_rules import Deletions, ParallelEdges
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.time_units import TimeUnit
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy, seconds_of
@@ -86,7 +86,7 @@ class _GraphFields(Body):
     seed: int | None = of_setting("seed")
     keep_raw: bool = of_setting("keep_raw")
     deletions: Deletions = of_setting("deletions")
-    parallel: Parallel = of_setting("parallel")
+    parallel: ParallelEdges = of_setting("parallel")
     window: WindowIn | None = of_setting("window")
     snapshot_every: SnapshotEveryIn | None = of_setting("snapshot_every")
     auto_solve: Solve | None = of_setting("auto_solve")

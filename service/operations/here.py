@@ -34,7 +34,7 @@ class Here:
 
     def job_id(self, text: str) -> str:
         """The id of a job, which a person may have shortened."""
-        return self.home.jobs.resolve(text) if self.is_local else text
+        return self.home.jobs.full_id(text) if self.is_local else text
 
     def require_own(self, owner: str | None) -> None:
         """Raise `IdempotencyConflict` for an Idempotency-Key of an owner they do not see."""

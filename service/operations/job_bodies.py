@@ -35,12 +35,12 @@ class JobBody(Body):
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
-        KINDS[self.kind].check(*self._asked())
+        KINDS[self.kind].check(*self._model_and_parameters())
         return self
 
     def to_spec(self, graph_id: str, idempotency_key: str | None, *, owner: str | None) -> JobSpec:
         """The job for the queue."""
-        model, parameters = self._asked()
+        model, parameters = self._model_and_parameters()
         return KINDS[self.kind].spec(
             graph_id,
             model=model,
@@ -50,7 +50,7 @@ class JobBody(Body):
             owner=owner,
         )
 
-    def _asked(self) -> tuple[str | None, dict[str, Any]]:
+    def _model_and_parameters(self) -> tuple[str | None, dict[str, Any]]:
         """The model and the parameters that were given."""
         values = self.model_dump(exclude_unset=True)
         return getattr(self, "model", None), values.get("parameters", {})

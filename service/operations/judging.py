@@ -127,7 +127,7 @@ def get_sets(
 
     The job must have solved with `sets=auto`.
     """
-    file = which.judged(here, graph)
+    file = which.open_to_evaluate(here, graph)
     return PredictionSets(**provenance(file), sets=LabelSets.of(file, coverage).summary())
 
 
@@ -150,7 +150,7 @@ def get_abstention(
     The job must give probabilities and have left labels out: `sets=auto` or `cross_validate=5` with
     `auto`, `probabilities=true` with any other model.
     """
-    file = which.judged(here, graph)
+    file = which.open_to_evaluate(here, graph)
     abstaining = abstention(file, max_error=max_error, confidence=confidence)
     return PredictionAbstention(**provenance(file), abstention=abstaining)
 
@@ -174,7 +174,7 @@ def get_doubtful_labels(
     must have solved with `cross_validate=5`, `sets=auto`, `probabilities=true`, or
     `without_doubtful=K`, which drops some of them from the answer.
     """
-    file = which.judged(here, graph)
+    file = which.open_to_evaluate(here, graph)
     return DoubtfulLabels(**provenance(file), doubtful=doubtful_labels(file, k=k))
 
 
@@ -208,7 +208,7 @@ def get_reasons(
     question after a snapshot reads it whole; further ones take a moment.
     """
     its_id = node_id(node, graph.settings.node_ids, name="NODE" if here.is_local else "id")
-    file = which.judged(here, graph)
+    file = which.open_to_evaluate(here, graph)
     reader, snapshots = here.home.predictions, here.home.snapshots(graph)
     reasons = node_reasons(reader, snapshots, graph, file, its_id, k=k)
     return PredictionReasons(**provenance(file), reasons=reasons)
@@ -233,6 +233,6 @@ def get_threshold(
     The job must have solved with `cross_validate=5`. Exactly one goal: `min_recall`,
     `min_precision`, or costs. Where labels were not drawn at random, give `positive_share` as well.
     """
-    file = which.judged(here, graph)
+    file = which.open_to_evaluate(here, graph)
     chosen = class_threshold(file, positive, **vars(goal))
     return Threshold(**provenance(file), chosen=left_out_evaluation(file, chosen))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.labels.label_entry import LabelsRefused, UnknownNodes, encode_labels
+from peewit.service.labels.label_entry import LabelsRefused, UnknownNodesRule, encode_labels
 from peewit.service.labels.opinion_table import encode_opinions
 from peewit.service.labels.store import BadLabels, LabelColumnNotFound
 from peewit.service.operations.answers import answer_of
@@ -139,7 +139,7 @@ def put_labels(
     ],
     reading: LabelReading,
     unknown: Annotated[
-        UnknownNodes,
+        UnknownNodesRule,
         Query("Nodes that the graph does not know: refuse all, or keep their labels."),
     ] = "refuse",
     label_columns: Annotated[
@@ -155,9 +155,9 @@ def put_labels(
 ) -> LabelsOut:
     """Put labels; of several calls the latest holds, and all are durable before the answer.
 
-    With `label_column` those of one or several columns, all of them or none. Labels of nodes that
-    were suggested are not judged by: say their `origin`. Who has given them is `annotator`, or else
-    the row's `annotator`, or else the key.
+    With `label_column` those of one or several columns, all of them or none. Predictions are not
+    evaluated by labels of suggested nodes: give their `origin`. Who has given them is `annotator`,
+    or else the row's `annotator`, or else the key.
     """
     if reading.label is not None and label_columns:
         raise BadArgument("label", f"must be left out beside label_column, got {reading.label!r}")

@@ -130,7 +130,7 @@ def get_predictions(
     def opened(chosen: Format) -> tuple[Pieces, Mapping[str, str]]:
         file = here.home.predictions.open(job)
         is_plain = not decided and threshold is None and not file.meta.answers
-        if chosen is Format.ARROW and is_plain and file.is_whole:
+        if chosen is Format.ARROW and is_plain and file.has_all_nodes:
             return file.stream(), provenance_headers(file.meta)
         schema, batches = with_answers(
             file,

@@ -17,7 +17,8 @@ from peewit.service.operations.jobs import get_job
 from peewit.service.tables.uploads.label_columns import MAX_LABEL_COLUMNS
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.knn import ConnectedBefore, NoFeatures
-from peewit.service.tasks.solving.estimate import DoesNotFit, Estimator, NoSnapshot
+from peewit.service.tasks.newest_snapshot import NoSnapshot
+from peewit.service.tasks.solving.estimate import DoesNotFit, Estimator
 from peewit.service.tasks.solving.solve_columns import submit_columns
 from peewit.service.wire.jobs import Estimate, Job, JobList
 from peewit.solvers.models.catalogue import DEFAULT_MODEL

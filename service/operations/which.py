@@ -69,7 +69,7 @@ class Which(Group):
             )
         return file
 
-    def judged(self, here: Here, graph: GraphRecord) -> PredictionFile:
+    def open_to_evaluate(self, here: Here, graph: GraphRecord) -> PredictionFile:
         """The same, to be judged by its labels."""
         file = self.open(here, graph)
         if graph.labels_seq > file.meta.labels_seq:

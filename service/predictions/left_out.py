@@ -24,7 +24,7 @@ class NotCrossValidated(Conflict, LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LeftOut:
+class LeftOutScores:
     """Labels that were left out once, with the scores that the other labels give their nodes."""
 
     nodes: Int64Array  # (n_left_out,) dense ids
@@ -75,7 +75,7 @@ def sample_p_value(file: PredictionFile) -> float | None:
     return p_value if p_value < DOUBT else None
 
 
-def read_left_out(file: PredictionFile) -> LeftOut:
+def read_left_out(file: PredictionFile) -> LeftOutScores:
     """Left-out labels of the job of a prediction file; raises `NotCrossValidated`."""
     meta = file.meta
     if not meta.parameters.get("cross_validate"):
@@ -86,7 +86,7 @@ def read_left_out(file: PredictionFile) -> LeftOut:
     try:
         with np.load(left_out_path(file.path), allow_pickle=False) as parts:
             classes = parts["classes"]
-            return LeftOut(
+            return LeftOutScores(
                 nodes=parts["nodes"],
                 classes=classes,
                 scores=parts["scores"],

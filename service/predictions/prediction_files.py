@@ -51,11 +51,11 @@ _ALIGNED_MAGIC_BYTES: Final = 8
 _BYTES_PER_PIECE: Final = 1 << 20
 _NO_NODES: Final = frozen(np.empty(0, np.int64))
 
-ScoreKind = Literal["probability", "class score", "value"]
+FileScoreKind = Literal["probability", "class score", "value"]
 """Score of a class, in [0, 1] or not; or the predicted number, where labels are real numbers."""
 
 
-def score_column(score: ScoreKind) -> str:
+def score_column(score: FileScoreKind) -> str:
     """Name of the column with the score of the label; class columns are ``NAME:<class>``."""
     return "probability" if score == "probability" else "score"
 
@@ -81,7 +81,7 @@ class PredictionMeta:
         Spectral error to expect; 0 where the snapshot has all edges.
     solver_status : str
         ``converged``, or why the solver did not.
-    score : ScoreKind
+    score : FileScoreKind
         How to read ``score``, ``margin`` and the columns per class.
     class_names : tuple of str or int
         In the order of the columns per class; empty where numbers are predicted.
@@ -111,7 +111,7 @@ class PredictionMeta:
     epsilon_asked: float | None
     epsilon_expected: float
     solver_status: str
-    score: ScoreKind
+    score: FileScoreKind
     class_names: tuple[str | int, ...]
     stats: Mapping[str, float | int | str] = field(default_factory=dict)
     sets: Mapping[str, Any] | None = None
@@ -376,7 +376,8 @@ class PredictionFile:
 
     An open file stays readable after it is removed. ``hidden`` are dense ids, increasing, of nodes
     that must not be shown. ``key`` differs between two files, and between two readers that hide
-    different nodes. ``is_whole`` says whether every row has a node; rows of erased nodes are blank.
+    different nodes. ``has_all_nodes`` says whether every row has a node; rows of erased nodes are
+    blank.
     """
 
     def __init__(self, path: Path, hidden: Int64Array = _NO_NODES) -> None:
@@ -388,8 +389,8 @@ class PredictionFile:
         # views are made once: making one costs more than a lookup in it
         batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
         blanked = list(_blank_batches(batches, hidden))
-        self.is_whole = not any(batch.column("node").null_count for batch in blanked)
-        self._aligned = _with_nodes(reader.schema, nullable=not self.is_whole)
+        self.has_all_nodes = not any(batch.column("node").null_count for batch in blanked)
+        self._aligned = _with_nodes(reader.schema, nullable=not self.has_all_nodes)
         self._batches = [pa.record_batch(batch.columns, schema=self._aligned) for batch in blanked]
         status = path.stat()
         self.key = path, status.st_ino, status.st_mtime_ns, hidden.tobytes()
@@ -436,8 +437,8 @@ class PredictionFile:
     def stream(self) -> Iterator[memoryview]:
         """All rows as an Arrow IPC stream, in pieces of the file that are not decoded.
 
-        Only for a file that `is_whole`. An IPC file is such a stream between its magic number and
-        its footer.
+        Only for a file that `has_all_nodes`. An IPC file is such a stream between its magic number
+        and its footer.
         """
         content = memoryview(self._content)
         trailer = struct.Struct(f"<i{len(_MAGIC)}s")

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
+from peewit.service.tasks.job_kind import GraphKind, Options, TaskContext, capture_inputs
+from peewit.service.tasks.newest_snapshot import newest_snapshot
 from peewit.service.tasks.progress import Reporter
-from peewit.service.tasks.solving.estimate import newest_snapshot
-from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
+from peewit.service.tasks.tasks_and_messages import Done, Task, TaskStopped
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.certificate_store import CertifySettings
@@ -101,8 +101,8 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
             scheduler=home.settings.scheduler,
         )
 
-    def run(self, task: CertifyTask, child: Child) -> Done | Stopped:
-        """`Done` once the certificate is on the disk, or `Stopped`.
+    def run(self, task: CertifyTask, context: TaskContext) -> Done | TaskStopped:
+        """`Done` once the certificate is on the disk, or `TaskStopped`.
 
         Raises ValueError if raw edges are missing or changed or a parameter is wrong, and OSError,
         MemoryError, LookupError or RuntimeError if files cannot be read or written.
@@ -116,11 +116,11 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
                 owner=task.job_id,
                 n_threads=task.n_threads,
                 scheduler=task.scheduler,
-                progress=Reporter(child.report),
-                cancelled=child.cancelled,
+                progress=Reporter(context.report),
+                cancelled=context.cancelled,
             )
         except PassStopped:
-            return Stopped()
+            return TaskStopped()
         except RawEdgesGone as error:
             raise with_remedy(error, keep_raw=task.keep_raw) from error
         return Done(result={**asdict(certificate), "message": certificate.message})

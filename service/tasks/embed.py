@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import ClassVar, Final
 
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.progress import Reporter
 from peewit.service.tasks.snapshot_task import SnapshotKind, SnapshotTask
-from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStopped, embed
 
@@ -29,26 +29,26 @@ class EmbedKind(SnapshotKind[EmbedTask]):
     name = "embed"
     task = EmbedTask
 
-    def run(self, task: EmbedTask, child: Child) -> Done | Stopped:
-        """`Done` once the embedding is on the disk, or `Stopped`.
+    def run(self, task: EmbedTask, context: TaskContext) -> Done | TaskStopped:
+        """`Done` once the embedding is on the disk, or `TaskStopped`.
 
         Raises OSError, MemoryError or LookupError if files cannot be read or written.
         """
         began = monotonic()
-        solving = Reporter(child.report)
+        solving = Reporter(context.report)
         solving.stage = _STAGES["embedding"]
         with ThreadPoolExecutor(task.n_threads, thread_name_prefix="embed") as pool:
             try:
                 meta = embed(
                     GraphPaths(root=task.graph_directory),
                     task.snapshot,
-                    on_phase=lambda phase: child.report(
+                    on_phase=lambda phase: context.report(
                         Advanced(phase=phase, stage=_STAGES.get(phase, phase))
                     ),
-                    cancelled=child.cancelled,
+                    cancelled=context.cancelled,
                     progress=solving,
                     parallel=pool.map,
                 )
             except EmbeddingStopped:
-                return Stopped()
+                return TaskStopped()
         return Done(result={**asdict(meta), "seconds": round(monotonic() - began, 3)})

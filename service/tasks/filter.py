@@ -12,14 +12,13 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.filtered_feature_files import KIND, FilteredFeatureFiles, file_name
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobSpec
-from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
+from peewit.service.tasks.job_kind import GraphKind, Options, TaskContext, capture_inputs
 from peewit.service.tasks.knn import require_features
-from peewit.service.tasks.progress import Phases, StoppedEarly
-from peewit.service.tasks.solving.estimate import newest_snapshot
-from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
+from peewit.service.tasks.newest_snapshot import newest_snapshot
+from peewit.service.tasks.progress import StageTimer, StoppedEarly
+from peewit.service.tasks.tasks_and_messages import Done, Task, TaskStopped
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.iteration_loop import Stopped as IterationStopped
-from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.streaming.durable_files import fsync_directory, fsync_file
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
@@ -91,47 +90,49 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
             max_bytes=min(_MAX_BYTES, home.settings.child_memory_bytes // _MEMORY_SHARE),
         )
 
-    def run(self, task: FilterTask, child: Child) -> Done | Stopped:
-        """`Done` once the file is on the disk, or `Stopped`.
+    def run(self, task: FilterTask, context: TaskContext) -> Done | TaskStopped:
+        """`Done` once the file is on the disk, or `TaskStopped`.
 
         Raises ValueError for a wrong parameter, `FeaturesNotFound` if newer features replaced those
         of the task, and OSError, MemoryError or LookupError if files cannot be read or written.
         """
-        phases = Phases(child.report, child.cancelled)
+        stages = StageTimer(context.report, context.cancelled)
         try:
-            with child.graphs.within_memory():
-                return Done(result=self._filtered(task, phases, child))
-        except (StoppedEarly, IterationStopped):
-            return Stopped()
+            with context.graphs.within_memory():
+                return Done(result=self._filtered(task, stages, context))
+        except (StoppedEarly, RunStopped):
+            return TaskStopped()
 
     def sweep(self, graph_id: str, home: Home) -> None:
         """Remove files that later ones replaced, and those of failed attempts."""
         files_of(home).clean(graph_id)
 
-    def _filtered(self, task: FilterTask, phases: Phases, child: Child) -> dict[str, Any]:
+    def _filtered(
+        self, task: FilterTask, stages: StageTimer, context: TaskContext
+    ) -> dict[str, Any]:
         # with scikit-learn, which only this kind of job needs
         from peewit.solvers.estimators.feature_filter import filter_features  # noqa: PLC0415
 
         paths = GraphPaths(root=task.graph_directory)
         directory = paths.filtered_features
         path = directory / file_name(task.job_id, task.attempt)
-        with phases.phase("loading"):
+        with stages.stage("loading"):
             snapshot = SnapshotStore(paths.snapshots).load(task.snapshot)
             store = FeatureStore(paths.features)
             rows = store.load(task.features_version, snapshot.meta.n_nodes)
             directory.mkdir(exist_ok=True)
             for left in directory.glob(f"*{task.job_id}-*"):
                 left.unlink()  # of an attempt that died
-        with phases.phase("filtering"):
+        with stages.stage("filtering"):
             n_nodes, n_columns = filter_features(
                 snapshot.graph,
                 rows,
                 path,
                 teleport=self.read(task.parameters).teleport,
                 max_bytes=task.max_bytes,
-                watch=Watch(progress=phases.iteration, cancelled=child.cancelled),
+                watch=Watch(progress=stages.iteration, cancelled=context.cancelled),
             ).shape
-        with phases.phase("writing"):
+        with stages.stage("writing"):
             fsync_file(path)
             fsync_directory(directory)
         return {
@@ -140,7 +141,7 @@ class FilterKind(GraphKind[FilterTask, FilterSettings]):
             "features_version": task.features_version,
             "n_nodes": n_nodes,
             "n_features": n_columns,
-            "seconds": phases.seconds,
+            "seconds": stages.seconds,
         }
 
 

@@ -14,10 +14,10 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, Job, JobSpec, Lane
 from peewit.service.tasks.labels_task import LabelsTask
+from peewit.service.tasks.newest_snapshot import newest_snapshot
 from peewit.service.tasks.progress import Cancelled, Report
-from peewit.service.tasks.solving.estimate import newest_snapshot
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
+from peewit.service.tasks.tasks_and_messages import Done, Task, TaskStopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arguments import BadArgument
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -26,7 +26,7 @@ SettingsT = TypeVar("SettingsT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Child:
+class TaskContext:
     """What a warm child gives a task."""
 
     graphs: WarmGraphs  # stay between tasks
@@ -109,7 +109,7 @@ class Kind(ABC, Generic[TaskT]):
         """
 
     @abstractmethod
-    def run(self, task: TaskT, child: Child) -> Done | Stopped:
+    def run(self, task: TaskT, context: TaskContext) -> Done | TaskStopped:
         """How the task ended, with its files on the disk; in the warm child.
 
         Raises ValueError or ArithmeticError if the task cannot be done, and OSError, MemoryError,

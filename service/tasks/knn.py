@@ -17,12 +17,11 @@ from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import REPLACED, FileRecord, ListedFile
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job, JobSpec, JobStatus, LeaseLost, UnknownJob
-from peewit.service.tasks.job_kind import Child, GraphKind, Options, capture_inputs
+from peewit.service.tasks.job_kind import GraphKind, Options, TaskContext, capture_inputs
+from peewit.service.tasks.newest_snapshot import newest_snapshot
 from peewit.service.tasks.progress import Reporter
-from peewit.service.tasks.solving.estimate import newest_snapshot
-from peewit.service.tasks.tasks_and_messages import Done, Stopped, Task
-from peewit.solvers.iteration_loop import Stopped as IterationStopped
-from peewit.solvers.iteration_loop import Watch
+from peewit.service.tasks.tasks_and_messages import Done, Task, TaskStopped
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.streaming.durable_files import fsync_directory, remove_abandoned
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
@@ -104,8 +103,8 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
             parameters=job.parameters,
         )
 
-    def run(self, task: KnnTask, child: Child) -> Done | Stopped:
-        """`Done` once the file of edges is on the disk, or `Stopped`.
+    def run(self, task: KnnTask, context: TaskContext) -> Done | TaskStopped:
+        """`Done` once the file of edges is on the disk, or `TaskStopped`.
 
         Raises ValueError if the features make no such graph or a parameter is wrong, and OSError,
         MemoryError or LookupError if files cannot be read or written.
@@ -121,10 +120,10 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
                 _place(task, paths),
                 features_version=task.features_version,
                 seed=task.seed,
-                watch=Watch(progress=Reporter(child.report), cancelled=child.cancelled),
+                watch=Watch(progress=Reporter(context.report), cancelled=context.cancelled),
             )
-        except IterationStopped:
-            return Stopped()
+        except RunStopped:
+            return TaskStopped()
         return Done(
             result={
                 **asdict(summary),

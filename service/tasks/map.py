@@ -11,13 +11,12 @@ from typing import ClassVar
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import JobSpec
-from peewit.service.tasks.job_kind import Child
-from peewit.service.tasks.progress import Phases, StoppedEarly
+from peewit.service.tasks.job_kind import TaskContext
+from peewit.service.tasks.newest_snapshot import newest_snapshot
+from peewit.service.tasks.progress import StageTimer, StoppedEarly
 from peewit.service.tasks.snapshot_task import SnapshotKind, SnapshotTask
-from peewit.service.tasks.solving.estimate import newest_snapshot
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
-from peewit.solvers.iteration_loop import Stopped as IterationStopped
-from peewit.solvers.iteration_loop import Watch
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, map_of, snapshot_layout
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -41,26 +40,26 @@ class MapKind(SnapshotKind[MapTask]):
         del spec, home
         newest_snapshot(graph)
 
-    def run(self, task: MapTask, child: Child) -> Done | Stopped:
-        """`Done` once the map is on the disk, or `Stopped`.
+    def run(self, task: MapTask, context: TaskContext) -> Done | TaskStopped:
+        """`Done` once the map is on the disk, or `TaskStopped`.
 
         Raises OSError, MemoryError or LookupError if files cannot be read or written.
         """
-        phases = Phases(child.report, child.cancelled)
+        stages = StageTimer(context.report, context.cancelled)
         paths = GraphPaths(root=task.graph_directory)
-        watch = Watch(progress=phases.iteration, cancelled=child.cancelled)
+        watch = Watch(progress=stages.iteration, cancelled=context.cancelled)
         try:
-            with child.graphs.within_memory():
-                with phases.phase("loading"):
+            with context.graphs.within_memory():
+                with stages.stage("loading"):
                     snapshot = SnapshotStore(paths.snapshots).load(task.snapshot)
                 with (
-                    phases.phase("drawing"),
+                    stages.stage("drawing"),
                     ThreadPoolExecutor(task.n_threads, thread_name_prefix="map") as pool,
                 ):
                     points = snapshot_layout(snapshot, watch=watch, parallel=pool.map)
-                with phases.phase("writing"):
+                with stages.stage("writing"):
                     drawn = map_of(points, snapshot, made_at=time())
                     MapStore(paths).publish(drawn)
-        except (StoppedEarly, IterationStopped):
-            return Stopped()
-        return Done(result={**asdict(drawn.meta), "seconds": phases.seconds})
+        except (StoppedEarly, RunStopped):
+            return TaskStopped()
+        return Done(result={**asdict(drawn.meta), "seconds": stages.seconds})

@@ -1,4 +1,4 @@
-"""Progress of a task: phases that are timed and reported, and the stop between two of them."""
+"""Progress of a task: stages that are timed and reported, and the stop between two of them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ Cancelled = Callable[[], bool]
 
 
 class StoppedEarly(Exception):
-    """The task was told to stop between two phases."""
+    """The task was told to stop between two stages."""
 
 
 class Reporter:
@@ -39,10 +39,10 @@ class Reporter:
             self._report(Advanced(phase=report.phase, fraction=report.fraction, stage=self.stage))
 
 
-class Phases:
-    """Times and reports the phases of a task, and stops it between two of them.
+class StageTimer:
+    """Times and reports the stages of a task, and stops it between two of them.
 
-    ``seconds`` is by phase; ``iteration`` takes what models report after each step; ``watch`` is
+    ``seconds`` is by stage; ``iteration`` takes what models report after each step; ``watch`` is
     both that and the question whether to stop.
     """
 
@@ -53,8 +53,8 @@ class Phases:
         self.watch = Watch(progress=self.iteration, cancelled=cancelled)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """One phase, the stage of what models report; raises `StoppedEarly` if cancelled."""
+    def stage(self, name: str) -> Iterator[None]:
+        """One stage, that of what models report; raises `StoppedEarly` if cancelled."""
         if self.watch.is_cancelled():
             raise StoppedEarly
         self.iteration.stage = name

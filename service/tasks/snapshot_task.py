@@ -7,7 +7,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.job_kind import GraphKind, Options, capture_inputs
-from peewit.service.tasks.solving.estimate import newest_snapshot
+from peewit.service.tasks.newest_snapshot import newest_snapshot
 from peewit.service.tasks.tasks_and_messages import Task
 
 

@@ -57,8 +57,8 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class TaskStopped:
     """The task ended because it was told to."""
 
 
-Answer = Done | Failed | Stopped
+TaskOutcome = Done | Failed | TaskStopped

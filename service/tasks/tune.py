@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Final
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
 from peewit.service.jobs.job import LABEL_COLUMN, JobSpec
-from peewit.service.tasks.job_kind import Child, ModelKind
+from peewit.service.tasks.job_kind import ModelKind, TaskContext
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
-from peewit.service.tasks.progress import Phases, StoppedEarly
+from peewit.service.tasks.progress import StageTimer, StoppedEarly
 from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.solve_options import validate_solve
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.plausibility import label_warnings, left_out_warnings
 from peewit.solvers.assessment.tuning import Grid, Trial, Tuning, default_grid, grid_models, tune
@@ -61,33 +61,33 @@ class TuneKind(ModelKind[TuneTask]):
         model = self.named(spec.model)
         Estimator.of(home).require_room(graph, model, validate_tune(model, spec.parameters).fixed)
 
-    def run(self, task: TuneTask, child: Child) -> Done | Stopped:
-        """`Done` with every trial, or `Stopped`; raises as `SolveKind.run`."""
-        phases = Phases(child.report, child.cancelled)
+    def run(self, task: TuneTask, context: TaskContext) -> Done | TaskStopped:
+        """`Done` with every trial, or `TaskStopped`; raises as `SolveKind.run`."""
+        stages = StageTimer(context.report, context.cancelled)
         request = validate_tune(task.model, task.parameters)
         try:
-            with child.graphs.within_memory():
-                with phases.phase("loading"):
-                    graph = child.graphs.load(task)
+            with context.graphs.within_memory():
+                with stages.stage("loading"):
+                    graph = context.graphs.load(task)
                     labels, _, n_waiting = labels_in_snapshot(
                         task, graph.nodes, graph.snapshot.meta.node_kind, "class"
                     )
-                with phases.phase("preparing"):
-                    prepared, is_warm = child.graphs.prepared(task, graph, request.model)
-                with phases.phase("tuning"):
+                with stages.stage("preparing"):
+                    prepared, is_warm = context.graphs.prepared(task, graph, request.model)
+                with stages.stage("tuning"):
                     tuning = tune(
                         request.model,
                         prepared,
                         as_classes(labels),
                         grid=request.grid,
                         n_folds=request.n_folds,
-                        progress=phases.iteration,
-                        cancelled=child.cancelled,
+                        progress=stages.iteration,
+                        cancelled=context.cancelled,
                     )
         except StoppedEarly:
-            return Stopped()
+            return TaskStopped()
         if tuning.status is Status.CANCELLED:
-            return Stopped()
+            return TaskStopped()
         return Done(
             result={
                 **_shown(request, tuning),
@@ -95,7 +95,7 @@ class TuneKind(ModelKind[TuneTask]):
                 "n_labels": labels.n_labeled,
                 "n_labels_waiting": n_waiting,
                 "warm": is_warm,
-                "seconds": phases.seconds,
+                "seconds": stages.seconds,
             }
         )
 

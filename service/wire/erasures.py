@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from peewit.service.wire.records import Settling, described, record
+from peewit.service.wire.records import Ongoing, described, record
 
 
 @record
@@ -15,7 +15,7 @@ class SourcesHolding:
 
 
 @record
-class Erasure(Settling):
+class Erasure(Ongoing):
     """Nodes that are to be forgotten; which they are is not told."""
 
     id: str

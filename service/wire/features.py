@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from peewit.service.wire.records import Settling, described, record
+from peewit.service.wire.records import Ongoing, described, record
 
 
 @record
-class FeatureSet(Settling):
+class FeatureSet(Ongoing):
     """A set of features and what became of it."""
 
     id: str

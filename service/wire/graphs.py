@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal, Self
 
 from peewit.service.wire.features import Features
-from peewit.service.wire.records import Settling, described, record
+from peewit.service.wire.records import Ongoing, described, record
 from peewit.service.wire.sources_and_pushes import FileStatus
 from peewit.solvers.notebook_html import shown
 from peewit.streaming.left_out import LeftOut
@@ -182,7 +182,7 @@ class LastRepair:
 
 
 @record
-class RepairState(Settling):
+class RepairState(Ongoing):
     """The repair that a graph waits for, and the one that was made."""
 
     wanted: Literal["due", "all"] | None = described(
@@ -217,7 +217,7 @@ class RepairState(Settling):
 
 
 @record
-class HorizonState(Settling):
+class HorizonState(Ongoing):
     """Since when edges live, and the time that somebody asked for."""
 
     wanted: datetime | None = described(

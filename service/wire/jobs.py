@@ -5,14 +5,14 @@ from datetime import datetime
 from shlex import quote
 from typing import Any, Final, Literal
 
-from peewit.service.wire.records import Settling, described, record
+from peewit.service.wire.records import Ongoing, described, record
 from peewit.solvers.notebook_html import shown
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 @record
-class Job(Settling):
+class Job(Ongoing):
     """A job at this moment."""
 
     id: str

@@ -19,7 +19,7 @@ def constant(*, default: str) -> Any:
     return field(default=default, metadata={"json_schema_extra": {"const": default}})
 
 
-class Settling:
+class Ongoing:
     """Base of answers that tell of something that goes on, until they are settled."""
 
     __slots__ = ()

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from peewit.service.wire.records import Settling, described, record
+from peewit.service.wire.records import Ongoing, described, record
 from peewit.streaming.left_out import LeftOut
 
 FileStatus = Literal["pending", "committed", "quarantined", "duplicate", "retracting", "retracted"]
 
 
 @record
-class File(Settling):
+class File(Ongoing):
     """One version of a file and what became of it; pushes are gathered into files too."""
 
     id: int
@@ -62,7 +62,7 @@ class FilePage:
 
 
 @record
-class Push(Settling):
+class Push(Ongoing):
     """Edges that are on disk, and how far they are."""
 
     id: str

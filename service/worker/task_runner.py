@@ -9,11 +9,11 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from peewit.service.database.disk_full_errors import is_disk_full
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.kind_list import kind_of
 from peewit.service.tasks.progress import Cancelled, Report
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Task
+from peewit.service.tasks.tasks_and_messages import Advanced, Failed, Task, TaskOutcome
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.kernels.compilation import told_of_compilations
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.features.store import FeaturesNotFound
@@ -44,7 +44,7 @@ class TaskRunner:
     def __init__(self, *, memory_bytes: int, n_threads: int) -> None:
         self.graphs = WarmGraphs(memory_bytes=memory_bytes, n_threads=n_threads)
 
-    def run(self, task: Task, *, progress: Report, interrupted: Cancelled) -> Answer:
+    def run(self, task: Task, *, progress: Report, interrupted: Cancelled) -> TaskOutcome:
         """How a task ended.
 
         ``progress`` is called by one thread at a time; ``interrupted`` is asked often and stops the
@@ -62,11 +62,11 @@ class TaskRunner:
         def tell_compiling(_kernel: str) -> None:
             tell(Advanced(phase="compiling", stage=stage))
 
-        child = Child(graphs=self.graphs, report=tell, cancelled=interrupted)
+        context = TaskContext(graphs=self.graphs, report=tell, cancelled=interrupted)
         with bound_contextvars(job=task.job_id, attempt=task.attempt, graph_id=task.graph_id):
             began = monotonic()
             with told_of_compilations(tell_compiling):
-                answer = answer_of(task, child)
+                answer = run_task(task, context)
             _log.info(
                 "task ended",
                 task=type(task).__name__,
@@ -76,10 +76,10 @@ class TaskRunner:
         return answer
 
 
-def answer_of(task: Task, child: Child) -> Answer:
+def run_task(task: Task, context: TaskContext) -> TaskOutcome:
     """How the task ended; errors become `Failed`."""
     try:
-        return kind_of(task.kind).run(task, child)
+        return kind_of(task.kind).run(task, context)
     except _PASSING as error:
         return Failed(
             error=_text(error),

@@ -20,7 +20,14 @@ from typing import Final
 from peewit.service.logs import LogChoice, configure_logging, log_choice
 from peewit.service.process_lifetime import give_way
 from peewit.service.settings import Settings, prepare_environment
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Failed, Stop, Stopped, Task
+from peewit.service.tasks.tasks_and_messages import (
+    Advanced,
+    Failed,
+    Stop,
+    Task,
+    TaskOutcome,
+    TaskStopped,
+)
 
 KILL_AFTER_SECONDS: Final = 1.0
 """How long a child that was told to stop may run before it is killed."""
@@ -76,7 +83,7 @@ class WarmChild:
         *,
         progress: Callable[[Advanced], None],
         interrupted: Callable[[], bool],
-    ) -> Answer:
+    ) -> TaskOutcome:
         """How a task ended; `Failed` with ``retry`` if the process died.
 
         ``interrupted`` is asked often; once true the child is told to stop, and killed if it has
@@ -120,7 +127,7 @@ class WarmChild:
         connection: Connection,
         progress: Callable[[Advanced], None],
         interrupted: Callable[[], bool],
-    ) -> Answer:
+    ) -> TaskOutcome:
         deadline = inf
         while True:
             if deadline == inf and interrupted():
@@ -128,10 +135,10 @@ class WarmChild:
                 deadline = monotonic() + KILL_AFTER_SECONDS
             if monotonic() > deadline:
                 self.stop()
-                return Stopped()
+                return TaskStopped()
             if not connection.poll(_POLL_SECONDS):
                 continue
-            message: Advanced | Answer = connection.recv()
+            message: Advanced | TaskOutcome = connection.recv()
             if not isinstance(message, Advanced):
                 return message
             if deadline == inf:

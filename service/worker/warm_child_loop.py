@@ -7,8 +7,8 @@ from threading import Event, Thread
 
 import structlog
 
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Stop, Task
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.task_runner import TaskRunner
 from peewit.solvers.kernels.compilation import load_numba
 

@@ -32,7 +32,7 @@ from peewit.service.jobs.job import LANES, Job, JobStatus, Lane, LeaseLost
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import Settings
 from peewit.service.tasks.forecast import Forecast, last_equal
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Failed, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, Failed, TaskOutcome, TaskStopped
 from peewit.service.worker.attempt_span import AttemptSpan, attempt_span
 from peewit.service.worker.heartbeats import SoleWorker, heartbeats
 from peewit.service.worker.warm_child import WarmChild
@@ -273,11 +273,11 @@ class Worker:
         began = monotonic()
         outcome: Outcome = "lost"
         try:
-            answer = self._answer(attempt, child, gives_up)
+            answer = self._outcome_of(attempt, child, gives_up)
             if waits_for_room and isinstance(answer, Failed) and answer.is_disk_full:
                 _log.error("disk full", error=answer.error, again_in_seconds=_FULL_DISK_SECONDS)
                 self._is_stopping.wait(_FULL_DISK_SECONDS)
-                answer = Stopped()
+                answer = TaskStopped()
             traced.stages.begin("publishing")
             ended = self._concluded(attempt, answer, gives_up)
             outcome = _outcome(ended, answer)
@@ -299,12 +299,12 @@ class Worker:
             with self._lock:
                 self._attempts.remove(attempt)
 
-    def _answer(
+    def _outcome_of(
         self,
         attempt: _Attempt,
         child: "WarmChild | TaskRunner",
         gives_up: Callable[[], bool],
-    ) -> Answer:
+    ) -> TaskOutcome:
         job = attempt.job
         attempt.traced.stages.begin("capturing")
         try:
@@ -338,7 +338,9 @@ class Worker:
         except DBAPIError as error:
             _log.warning("progress not stored", error=str(error))
 
-    def _concluded(self, attempt: _Attempt, answer: Answer, gives_up: Callable[[], bool]) -> Job:
+    def _concluded(
+        self, attempt: _Attempt, answer: TaskOutcome, gives_up: Callable[[], bool]
+    ) -> Job:
         """Make the last write, retried while the database is away, so that no work is lost."""
         while True:
             try:
@@ -349,7 +351,7 @@ class Worker:
                 _log.warning("end not stored yet", job=attempt.job.id, error=str(error.orig))
             self._gives_up.wait(_RETRY_SECONDS)
 
-    def _conclude(self, attempt: _Attempt, answer: Answer) -> Job:
+    def _conclude(self, attempt: _Attempt, answer: TaskOutcome) -> Job:
         """Make the last write of the attempt."""
         job = attempt.job
         match answer:
@@ -360,9 +362,9 @@ class Worker:
                 if trace:
                     _log.error("attempt failed", exception=trace)
                 return self._queue.fail(job.id, job.attempt, error, retry=retry)
-            case Stopped() if attempt.is_cancelled.is_set():
+            case TaskStopped() if attempt.is_cancelled.is_set():
                 return self._queue.cancelled(job.id, job.attempt)
-            case Stopped():
+            case TaskStopped():
                 return self._queue.release(job.id, job.attempt)
 
     def _shown_metrics(self, fault: Callable[[], str]) -> AbstractContextManager[int | None]:
@@ -409,7 +411,7 @@ class Worker:
                 attempt.is_lost.set()
 
 
-def _outcome(ended: Job, answer: Answer) -> "Outcome":
+def _outcome(ended: Job, answer: TaskOutcome) -> "Outcome":
     """How the attempt counts."""
     match ended.status:
         case JobStatus.SUCCEEDED:

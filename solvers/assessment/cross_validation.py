@@ -95,7 +95,7 @@ def cross_validate(
         Called with the places of the left-out labels of each fold, and the answer without them.
     """
     left_out_scores = _LeftOutScores.of(model, labels, start)
-    model = model.judged
+    model = model.for_validation
     if model.shows_start:
         start = None
     fold, always_kept = deal_folds(labels, n_folds, seed, may_leave_out)
@@ -151,7 +151,7 @@ class _LeftOutScores:
         cls, model: Model, labels: Labels | RealLabels, answer: Solution | None
     ) -> "_LeftOutScores | None":
         """Scores to fill; None if there is nothing to keep."""
-        if not isinstance(labels, Labels) or model.judged.score_kind != model.score_kind:
+        if not isinstance(labels, Labels) or model.for_validation.score_kind != model.score_kind:
             return None
         is_probability = model.score_kind == "probability"
         return cls(

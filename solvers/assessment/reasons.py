@@ -16,7 +16,7 @@ import numpy as np
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array
 from peewit.solvers.kernels.local_walks import follow_walks, likeliest_paths
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
-from peewit.solvers.models.auto.arms import TELEPORT
+from peewit.solvers.models.auto.density_arm import TELEPORT
 
 MOST_EDGES: Final = 1 << 17
 """Most edges for walks, and again for a search of ways: some ten milliseconds each."""

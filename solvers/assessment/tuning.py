@@ -10,7 +10,7 @@ import numpy as np
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.assessment.cross_validation import cross_validate
-from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, deal_folds
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.contract.point_model import Points
@@ -145,7 +145,7 @@ def tune(
             search.watch.step(PHASE, number, len(models))
             trials.append((search.trial(candidate, values), candidate))
         search.watch.step(PHASE, len(models), len(models))
-    except Stopped:
+    except RunStopped:
         status = Status.CANCELLED
     best = max(trials, key=lambda trial: trial[0].n_right)[1] if trials else model
     return Tuning(
@@ -229,7 +229,7 @@ class _Search:
         if not model.shows_start:
             solution = model.solve(self.prepared, self.labels, start=self.last, cancelled=cancelled)
             if solution.status is Status.CANCELLED:
-                raise Stopped
+                raise RunStopped
         result = cross_validate(
             model,
             self.prepared,
@@ -240,7 +240,7 @@ class _Search:
             cancelled=cancelled,
         )
         if result.status is Status.CANCELLED:
-            raise Stopped
+            raise RunStopped
         self.last = solution
         return round(result.mean * result.n_left_out), result.n_left_out, result.status
 

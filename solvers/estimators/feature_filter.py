@@ -56,7 +56,7 @@ def filter_features(
         its rule.
     OSError
         The file cannot be written.
-    Stopped
+    RunStopped
         The caller asked for the run to end.
 
     References

@@ -69,7 +69,7 @@ class LinearProblem:
     norm_penalty: float  # lambda > 0
     graph_penalty: float = 0.0  # >= 0
     laplacian: IteratedLaplacian | None = None  # None: no graph term
-    check: Callable[[], None] = lambda: None  # before every pass; may raise `Stopped`
+    check: Callable[[], None] = lambda: None  # before every pass; may raise `RunStopped`
 
     def smoothness(self, outputs: FloatArray) -> FloatArray:
         """graph_penalty L outputs."""
@@ -113,7 +113,7 @@ def minimize(
     """The minimum, searched from ``start``, from which the objective never rises.
 
     ``MAX_ITER`` after 50 Newton steps or 10,000 iterations within one; ``STAGNATED`` if the
-    objective fell by less than 1e-9 of itself before the last piece was found. Raises `Stopped`
+    objective fell by less than 1e-9 of itself before the last piece was found. Raises `RunStopped`
     from ``problem.check``. ``rtol`` is the residual of the last Newton system, relative to the
     misfit of the outputs, and the accuracy to which margins are met.
     """

@@ -60,7 +60,7 @@ def descend(
 ) -> SteepestDescent:
     """Minimize TV(f) / sum_i w_i |f_i - med f| from several starts at once, w of mean 1.
 
-    Raises `Stopped` when ``watch`` is cancelled.
+    Raises `RunStopped` when ``watch`` is cancelled.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ import scipy.linalg as sl
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import FeatureMap
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import UNWATCHED, OnStep, Stopped, Watch, ignore_step
+from peewit.solvers.iteration_loop import UNWATCHED, OnStep, RunStopped, Watch, ignore_step
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.status import Status, first_failure
@@ -141,13 +141,13 @@ class GraphInverse:
         self._last = np.zeros((graph.n_nodes, 0))
 
     def apply(self, residual: FloatArray) -> FloatArray:
-        """Values at the nodes; raises `Stopped` when the watch is cancelled."""
+        """Values at the nodes; raises `RunStopped` when the watch is cancelled."""
         start = self._last.copy() if self._last.shape == residual.shape else None
         solution = self._solver.solve(
             residual, start, progress=self._watch.progress, cancelled=self._watch.cancelled
         )
         if solution.status is Status.CANCELLED:
-            raise Stopped
+            raise RunStopped
         self.status = first_failure(self.status, solution.status)
         self._last = np.asarray(solution.x, np.float64)
         return self._last

@@ -80,7 +80,7 @@ class TotalVariation:
     ) -> ProximalPoint:
         """argmin_g penalty TV(g) + pull / 2 |g - target|^2, each column independently.
 
-        Raises `Stopped` when ``watch``, asked now and then, is cancelled.
+        Raises `RunStopped` when ``watch``, asked now and then, is cancelled.
 
         Parameters
         ----------

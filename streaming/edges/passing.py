@@ -14,7 +14,7 @@ from peewit.streaming.left_out import NO_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passing:
+class WindowCheck:
     """What a window does with the blocks of a file, in order; times in microseconds since 1970."""
 
     window: Window
@@ -30,7 +30,7 @@ class Passing:
         """First bucket that lives when the file ends, as far as it is known."""
         return max(self.horizon, self.window.horizon(self.reached))
 
-    def take(self, block: EdgeBlock, raw: RawBlock) -> tuple["Passing", list[EdgeBlock]]:
+    def take(self, block: EdgeBlock, raw: RawBlock) -> tuple["WindowCheck", list[EdgeBlock]]:
         """The next state, and the live edges of a block, one block for each bucket.
 
         There is at least one, which counts all rows; buckets come in their order, rows in theirs.
@@ -46,7 +46,7 @@ class Passing:
 
     def _cut(
         self, block: EdgeBlock, times: Int64Array, latest: int
-    ) -> tuple["Passing", list[EdgeBlock]]:
+    ) -> tuple["WindowCheck", list[EdgeBlock]]:
         passed = replace(self, reached=max(self.reached, latest))
         least = passed.least
         if times.size:

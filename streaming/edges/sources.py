@@ -47,7 +47,7 @@ class EdgeFiles:
     is followed, but not into a directory that leads to it. A glob gives every file it matches, but
     for such names. A file that is named itself is taken whatever its name.
 
-    ``storage_options`` go to the fsspec file system (keys, endpoints). ``passed_over`` has the
+    ``storage_options`` go to the fsspec file system (keys, endpoints). ``skipped_files`` has the
     paths that the last `list` left out as they are no UTF-8, with ``\xff`` for what is none, and
     ``unlike_tables`` those in directories whose names end like no table's. Raises ValueError where
     the protocol is unknown, or needs a package that is not installed.
@@ -65,7 +65,7 @@ class EdgeFiles:
         self._storage_options = dict(storage_options or {})
         self._columns = columns
         self._max_bad_rows = max_bad_rows
-        self.passed_over: list[str] = []
+        self.skipped_files: list[str] = []
         self.unlike_tables: list[str] = []
         self._file_system, self._root = open_file_system(self.url, self._storage_options)
 
@@ -97,7 +97,7 @@ class EdgeFiles:
                 f"url must name a file, a directory or a glob; nothing is there: {self.url!r}"
             )
         files = []
-        self.passed_over = [_escaped(path) for path in paths if not is_text(path)]
+        self.skipped_files = [_escaped(path) for path in paths if not is_text(path)]
         for path in filter(is_text, paths):
             with suppress(FileNotFoundError):  # deleted since it was found
                 entry = edge_file(file_system, path, self._storage_options)

@@ -130,7 +130,7 @@ def make_knn(
     ValueError
         Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
         method is asked for sparse rows or needs a package that is not installed.
-    peewit.solvers.iteration_loop.Stopped
+    peewit.solvers.iteration_loop.RunStopped
         It was told to stop; there is no file, and the lists so far are in ``place.work``.
     OSError
         The disk is full, or fails.

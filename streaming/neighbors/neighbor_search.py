@@ -167,8 +167,8 @@ class NeighborSearch:
 
         A search that was killed goes on from what it saved there, where ``inputs`` is the same:
         whatever the lists depend on, as JSON values. ``watch`` is called about once a second.
-        Raises `peewit.solvers.iteration_loop.Stopped` where it says so, and OSError where the disk
-        fails.
+        Raises `peewit.solvers.iteration_loop.RunStopped` where it says so, and OSError where the
+        disk fails.
         """
         done = _position(directory, inputs)
         searcher = self._searcher(watch) if done < self._n_searches else None

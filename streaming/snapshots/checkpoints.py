@@ -54,6 +54,8 @@ _NODE_ARRAYS = ("surplus", "degree", "struck_variance", "lost", "peak", "torn")
 
 _ARRAYS = ("chunks", "cards", "runs", *_NODE_ARRAYS)
 _COUNTERS = tuple(item.name for item in fields(SparsifierState) if item.name not in _ARRAYS)
+_STORED_ROWS_SEEN = "n_edges"
+"""What `SparsifierState.n_rows_seen` is called in a checkpoint."""
 _FILE_TYPE = pa.large_string()  # one line of JSON for each absorbed file
 _FORMAT = 6
 
@@ -325,6 +327,7 @@ class CheckpointStore:
             item: math.inf if value is None else value for item, value in meta["counters"].items()
         }
         counters["left_out"] = LeftOut(**counters["left_out"])
+        counters["n_rows_seen"] = counters.pop(_STORED_ROWS_SEEN)
         files = _read_files(directory, meta["n_files"])
         self._on_disk = _CheckpointContent(
             name=name,
@@ -373,6 +376,7 @@ class CheckpointStore:
         _write_files(directory, checkpoint.files, before, linkable.files)
         position = checkpoint.position
         counters = {item: getattr(state, item) for item in _COUNTERS}
+        counters[_STORED_ROWS_SEEN] = counters.pop("n_rows_seen")
         meta = {
             "n_nodes": checkpoint.n_nodes,
             "n_files": len(checkpoint.files),

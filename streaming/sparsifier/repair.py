@@ -104,7 +104,7 @@ def resolved(
 def repair(
     state: SparsifierState,
     settings: SparsifierSettings,
-    live: LiveEdges,
+    live_edges: LiveEdges,
     *,
     component: Int32Array | None,
     group_blocks: int,
@@ -137,7 +137,7 @@ def repair(
     if cards is None:
         n_failed = state.n_failed_embeddings + 1
         return replace(state, n_failed_embeddings=n_failed), Repair(has_failed=True)
-    degree, n_edges, is_damaged = state.degree, state.n_edges, _damaged_nodes(state)
+    degree, n_seen, is_damaged = state.degree, state.n_rows_seen, _damaged_nodes(state)
     n_damaged = int(np.count_nonzero(is_damaged))
     at_damaged = float(degree[: is_damaged.size][is_damaged].sum())
     state = replace(state, cards=cards, surplus=None, lost=None, torn=None, n_struck_since_cards=0)
@@ -148,24 +148,24 @@ def repair(
     is_spoiled |= n_damaged > 0 and state.n_records < LEAST_ROOM * state.n_kept_last
     if not is_spoiled and _is_thin(state, cards, settings, is_damaged):
         # bounds tell of other records from one sample to the next
-        judge = cards if cards.has_vectors else make(state, embeds=True)
-        is_spoiled = judge is None or _is_thin(state, judge, settings, is_damaged)
+        exact_cards = cards if cards.has_vectors else make(state, embeds=True)
+        is_spoiled = exact_cards is None or _is_thin(state, exact_cards, settings, is_damaged)
     if n_damaged and not is_spoiled:
-        state = throw(_without_nodes(state, is_damaged), roomy, live(is_damaged))
-    n_thrown = state.n_edges - n_edges
+        state = throw(_without_nodes(state, is_damaged), roomy, live_edges(is_damaged))
+    n_thrown = state.n_rows_seen - n_seen
     if is_spoiled or _is_uneven(state, settings) or _is_apart(state, component):
-        state = replace(_emptied(state, settings), n_edges=n_edges)
-        state = throw_all(state, roomy) if throw_all else throw(state, roomy, live(None))
-        n_thrown = state.n_edges - n_edges
+        state = replace(_emptied(state, settings), n_rows_seen=n_seen)
+        state = throw_all(state, roomy) if throw_all else throw(state, roomy, live_edges(None))
+        n_thrown = state.n_rows_seen - n_seen
         state = replace(state, degree=None if is_whole(state) else degree)
         if _is_apart(state, component):
-            state = _add_joins(state, settings, live, component)
+            state = _add_joins(state, settings, live_edges, component)
         kind: Kind = "all"
     else:
         kind = "part" if n_damaged else "none"
         state = replace(state, degree=degree, n_repairs=state.n_repairs + min(n_damaged, 1))
     # they are no news: the graph has had them before
-    state = replace(state, n_edges=n_edges)
+    state = replace(state, n_rows_seen=n_seen)
     return state, Repair(kind=kind, n_damaged=n_damaged, n_edges=n_thrown)
 
 
@@ -314,13 +314,16 @@ def _emptied(state: SparsifierState, settings: SparsifierSettings) -> Sparsifier
 
 
 def _add_joins(
-    state: SparsifierState, settings: SparsifierSettings, live: LiveEdges, component: Int32Array
+    state: SparsifierState,
+    settings: SparsifierSettings,
+    live_edges: LiveEdges,
+    component: Int32Array,
 ) -> SparsifierState:
     """State with, in addition, all edges between those of its components that the graph joins."""
     root = _roots(state)
     keeping = replace(state, cards=NodeCards.empty(), degree=None)
     # at least one end of such an edge lies outside the part with the component's first node
-    for run, block in live(root != component):
+    for run, block in live_edges(root != component):
         is_join = root[block.u] != root[block.v]
         if is_join.any():
             joins = block.where(is_join)
@@ -330,6 +333,6 @@ def _add_joins(
         cards=state.cards,
         degree=state.degree,
         surplus=state.surplus,
-        n_edges=state.n_edges,
+        n_rows_seen=state.n_rows_seen,
         n_leaning=state.n_leaning,
     )

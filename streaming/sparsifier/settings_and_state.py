@@ -195,7 +195,7 @@ class SparsifierState:
     torn: Int32Array | None = None
     n_nodes: int = 0
     n_blocks: int = 0  # numbers the next one
-    n_edges: int = 0  # rows seen so far
+    n_rows_seen: int = 0
     left_out: LeftOut = NO_ROWS  # of these
     n_resparsifications: int = 0  # numbers the next one
     n_kept_last: int = 0  # records that the last resparsification kept
@@ -225,6 +225,11 @@ class SparsifierState:
     def is_uneven(self) -> bool:
         """Whether edges were thrown each by itself since the last resparsification."""
         return self.cards.n_nodes > 0 and self.degree is not None and self.n_leaning == 0
+
+    @property
+    def n_live(self) -> int:
+        """Edges that live, as far as is resolved."""
+        return self.n_rows_seen - self.left_out.total - self.n_dead
 
     @property
     def n_records(self) -> int:

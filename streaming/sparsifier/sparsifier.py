@@ -103,7 +103,7 @@ def absorb(
         runs=runs,
         n_nodes=max(state.n_nodes, n_nodes),
         n_blocks=state.n_blocks + len(arrivals.records),
-        n_edges=state.n_edges + arrivals.n_edges,
+        n_rows_seen=state.n_rows_seen + arrivals.n_edges,
         left_out=state.left_out + arrivals.left_out,
         smallest_constant=min(state.smallest_constant, constant)
         if arrivals.was_tossed

@@ -21,7 +21,7 @@ from peewit.streaming.cluster.sparsified_shares import ShareSettings
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT
 from peewit.streaming.edges.parts import Part, StagedFile
-from peewit.streaming.edges.passing import Passing
+from peewit.streaming.edges.passing import WindowCheck
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.graph_paths import GraphPaths
@@ -91,7 +91,7 @@ class Absorption:
             writable=True,
         )
         self.state = newest.state
-        if newest.files and self.state.n_edges:
+        if newest.files and self.state.n_rows_seen:
             if (self.state.watermark != NEVER) != (settings.window is not None):
                 raise ValueError("window must be there from the first edge or never")
             if (self.state.runs is not None) != (settings.deletions == "exact"):
@@ -103,14 +103,14 @@ class Absorption:
                 self.state = replace(self.state, runs=EMPTY_RUNS)
             self.deletions = ExactDeletions(
                 paths.log,
-                replaces=settings.parallel == "replace",
+                replaces=settings.parallel_edges == "replace",
                 has_buckets=settings.window is not None,
                 on_block=self._note_progress,
                 cancelled=self._is_cancelled,
                 guard=guard,
             )
         self._log: LogWriter | None = None
-        self._passing: Passing | None = None
+        self._window_check: WindowCheck | None = None
         self._parallel: Parallel = map
         self._connections = ExitStack()
         self._cluster: Cluster | None = None
@@ -159,7 +159,7 @@ class Absorption:
         of its rows that are in the state; both in microseconds since 1970.
         """
         if self._settings.window is not None:
-            self._passing = Passing(
+            self._window_check = WindowCheck(
                 window=self._settings.window,
                 watermark=self.state.watermark,
                 horizon=self.state.horizon,
@@ -170,7 +170,7 @@ class Absorption:
     @property
     def reached(self) -> int:
         """The latest time of the file in hand so far, where the graph has a window."""
-        return NEVER if self._passing is None else self._passing.reached
+        return NEVER if self._window_check is None else self._window_check.reached
 
     def end_window(self, *, has_removals: bool) -> int | None:
         """Advance the watermark to the ended file; returns the bucket until which it is needed.
@@ -178,12 +178,12 @@ class Absorption:
         None where the graph has no window. ``has_removals``: whether the file deletes edges, which
         is resolved before anything else leaves.
         """
-        passing, self._passing = self._passing, None
-        if passing is None:
+        window_check, self._window_check = self._window_check, None
+        if window_check is None:
             return None
-        self.state = replace(self.state, watermark=max(self.state.watermark, passing.reached))
-        needed = self.state.watermark if has_removals else passing.reached
-        return NEVER if needed == NEVER else passing.window.bucket(needed)
+        self.state = replace(self.state, watermark=max(self.state.watermark, window_check.reached))
+        needed = self.state.watermark if has_removals else window_check.reached
+        return NEVER if needed == NEVER else window_check.window.bucket(needed)
 
     def expire(self, files: Sequence[AbsorbedFile], *, before: int = NEVER) -> bool:
         """Take out edges that have left the window; returns whether the horizon has moved.
@@ -229,7 +229,7 @@ class Absorption:
             finally:
                 self._log = None
 
-    def settle(
+    def repair_after_deletes(
         self,
         digests: Sequence[str],
         *,
@@ -248,10 +248,11 @@ class Absorption:
         cluster = None if self._settings.scheduler is None else self._connect()
         self._steps.begin("repairing after deletes")
         self._file_start = None
+        # hand over the only reference: the old buffer is freed part by part
         held = [self.state]
         self.is_usable = False
         self.state = SparsifierState()
-        self.state, report = self.deletions.settle(
+        self.state, report = self.deletions.repair_after_deletes(
             held.pop(),
             self._settings.sparsifier,
             digests,
@@ -301,7 +302,7 @@ class Absorption:
         n_new = nodes.size - ids.take(pa.array(nodes)).null_count
         state = strike_nodes(self.state, nodes, parallel=self._parallel)
         self.state = replace(state, n_erased=ids.null_count + n_new)
-        return self.settle(digests, erased=nodes)
+        return self.repair_after_deletes(digests, erased=nodes)
 
     def take_nodes(self) -> None:
         """Count the nodes that the index has now."""
@@ -344,7 +345,9 @@ class Absorption:
 
     def _log_again(self, log: LogWriter, staged: StagedFile, parts: Sequence[Part]) -> None:
         """Log parts that are absorbed already: all of their nodes are known."""
-        passing = None if self._passing is None else replace(self._passing, reached=NEVER)
+        window_check = (
+            None if self._window_check is None else replace(self._window_check, reached=NEVER)
+        )
         with closing(self._reading(staged, parts)) as blocks:
             for raw in blocks:
                 self._note_progress()
@@ -355,8 +358,8 @@ class Absorption:
                 else:
                     added = self.nodes.map_block(raw)
                 edges = [added]
-                if passing is not None:
-                    passing, edges = passing.take(added, raw)
+                if window_check is not None:
+                    window_check, edges = window_check.take(added, raw)
                 log.append_all(edges, u, v)
 
     def _reading(
@@ -448,28 +451,28 @@ class Absorption:
 
     def _split_by_bucket(self, block: EdgeBlock, raw: RawBlock) -> list[EdgeBlock]:
         """Edges of a block that live, one block per bucket, where the graph has a window."""
-        if self._passing is None:
+        if self._window_check is None:
             return [block]
-        self._passing, edges = self._passing.take(block, raw)
+        self._window_check, edges = self._window_check.take(block, raw)
         return edges
 
-    def _count_passed(self) -> None:
+    def _count_late_and_expired(self) -> None:
         """Count what the window has let pass since the last time."""
-        passing = self._passing
-        if passing is not None and (passing.n_late or passing.n_expired):
+        window_check = self._window_check
+        if window_check is not None and (window_check.n_late or window_check.n_expired):
             self.state = replace(
                 self.state,
-                n_dead=self.state.n_dead + passing.n_late + passing.n_expired,
-                n_late=self.state.n_late + passing.n_late,
-                n_expired=self.state.n_expired + passing.n_expired,
+                n_dead=self.state.n_dead + window_check.n_late + window_check.n_expired,
+                n_late=self.state.n_late + window_check.n_late,
+                n_expired=self.state.n_expired + window_check.n_expired,
             )
-            self._passing = replace(passing, n_late=0, n_expired=0)
+            self._window_check = replace(window_check, n_late=0, n_expired=0)
 
     def _needs_order(self, staged: StagedFile) -> bool:
         """Whether workers cannot absorb it: order matters, or rows may name erased numbers."""
         if self._settings.window is not None:
             return True
-        has_changes = staged.columns.op is not None or self._settings.parallel == "replace"
+        has_changes = staged.columns.op is not None or self._settings.parallel_edges == "replace"
         return has_changes or (isinstance(self.nodes, DenseNodes) and self.nodes.erased.size > 0)
 
     def _absorb_group(self, raw_blocks: Iterable[RawBlock], staged: StagedFile) -> None:
@@ -496,10 +499,10 @@ class Absorption:
             yield raw
 
     def _is_changing(self, raw: RawBlock) -> bool:
-        return raw.op is not None or self._settings.parallel == "replace"
+        return raw.op is not None or self._settings.parallel_edges == "replace"
 
     def _changes_of(self, raw: RawBlock) -> Changes:
-        return Changes.of(raw, self.nodes, replaces=self._settings.parallel == "replace")
+        return Changes.of(raw, self.nodes, replaces=self._settings.parallel_edges == "replace")
 
     def _apply_changes(self, raw: RawBlock) -> list[EdgeBlock]:
         """Strike what a block deletes; returns the edges that it adds."""
@@ -533,7 +536,7 @@ class Absorption:
             run=staged.digest,
             parallel=self._parallel,
         )
-        self._count_passed()
+        self._count_late_and_expired()
         self.take_nodes()
 
     def _make_room(self) -> float | None:

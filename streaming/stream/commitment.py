@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final
 
-from peewit.streaming.edges.change_rules import Parallel
+from peewit.streaming.edges.change_rules import ParallelEdges
 from peewit.streaming.edges.parts import CUTTING, EdgeFile, StagedFile, content_of
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.nodes.index import Nodes
@@ -45,7 +45,7 @@ class Commitment:
         newest: Checkpoint,
         *,
         part_rows: int,
-        parallel: Parallel,
+        parallel_edges: ParallelEdges,
         window: Window | None,
         checkpoint_seconds: float,
         guard: Callable[[], None],
@@ -54,7 +54,7 @@ class Commitment:
     ) -> None:
         self._checkpoints = checkpoints
         self._part_rows = part_rows
-        self._parallel = parallel
+        self._parallel_edges = parallel_edges
         self._window = window
         self._checkpoint_seconds = checkpoint_seconds
         self._guard = guard
@@ -109,7 +109,7 @@ class Commitment:
 
     def _reading(self, staged: StagedFile) -> str:
         file = staged.file
-        reading = [file.columns.reading, file.max_bad_rows, self._parallel]
+        reading = [file.columns.reading, file.max_bad_rows, self._parallel_edges]
         return json.dumps(reading if self._window is None else [*reading, asdict(self._window)])
 
     def start(self, staged: StagedFile, state: SparsifierState, *, arrived: int) -> FilePosition:

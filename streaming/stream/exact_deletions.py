@@ -16,10 +16,10 @@ from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.log.change_log import ChangeLog, LogWriter
 from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import LogDamaged
+from peewit.streaming.passes.delete_matching import Survey, match_deletes
 from peewit.streaming.passes.edge_folds import Span
 from peewit.streaming.passes.expiry import expired_edges
 from peewit.streaming.passes.log_folds import live_at, log_spans, rebuilt
-from peewit.streaming.passes.resolution import Survey, resolve
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.repair import Repair, ThrowAll, repair, resolved
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
@@ -62,7 +62,7 @@ class ExactDeletions:
         """Log a file; it is published when the context ends without an exception."""
         return self._log.writing(digest, replaces=self._replaces, has_buckets=self._has_buckets)
 
-    def settle(
+    def repair_after_deletes(
         self,
         state: SparsifierState,
         settings: SparsifierSettings,
@@ -104,8 +104,9 @@ class ExactDeletions:
         throw_all: ThrowAll | None = None
         spans: Sequence[Span] = ()
         if cluster is not None:
-            n_live = held[0].n_edges - held[0].left_out.total - held[0].n_dead
-            spans = log_spans(self._log, left, dead, n_edges=n_live, n_nodes=held[0].n_nodes)
+            spans = log_spans(
+                self._log, left, dead, n_edges=held[0].n_live, n_nodes=held[0].n_nodes
+            )
             throw_all = partial(
                 rebuilt,
                 cluster,
@@ -147,7 +148,7 @@ class ExactDeletions:
         remaining: Sequence[str],
         parallel: Parallel,
     ) -> SparsifierState:
-        """State without the edges of buckets before the horizon; to be settled before a snapshot.
+        """State without the edges of buckets before the horizon; to be repaired before a snapshot.
 
         ``state`` is at a file boundary. ``digests`` are the files of which edges may live, in
         order; ``remaining`` those of which edges may still live with the new ``horizon``, the first
@@ -199,7 +200,7 @@ class ExactDeletions:
         executor: FoldExecutor,
     ) -> tuple[SparsifierState, Int32Array | None]:
         """State after all deletes, by the log's next version; and components, where needed."""
-        resolution = resolve(
+        matched = match_deletes(
             self._log,
             digests,
             n_resolved=min(state.n_resolved_files, len(digests))
@@ -207,7 +208,7 @@ class ExactDeletions:
             else len(digests),
             version=state.log_version,
             n_nodes=state.n_nodes,
-            n_edges=state.n_edges,
+            n_edges=state.n_rows_seen,
             retracted=retracted,
             erased=None if erased is None else _mask(erased, state.n_nodes),
             survey=_due(state),
@@ -215,25 +216,25 @@ class ExactDeletions:
             executor=executor,
             on_block=self._on_block,
         )
-        n_live = state.n_edges - state.left_out.total - state.n_dead - resolution.n_killed
-        if resolution.n_live != n_live:
+        n_live = state.n_live - matched.n_killed
+        if matched.n_live != n_live:
             raise LogDamaged(
-                f"the log must hold the {n_live:,} edges that live, got {resolution.n_live:,}"
+                f"the log must hold the {n_live:,} edges that live, got {matched.n_live:,}"
             )
         left = [digest for digest in digests if digest not in retracted]
         most = MOST_DEAD if erased is None else 0.0
-        self._worn = frozenset(file for file in left if resolution.dead_share.get(file, 0.0) > most)
+        self._worn = frozenset(file for file in left if matched.dead_share.get(file, 0.0) > most)
         version = state.log_version + 1
-        self._log.publish_dead(version, resolution.dead.of(left))
+        self._log.publish_dead(version, matched.dead.of(left))
         state = replace(
-            resolved(state, degree=resolution.degree, killed=resolution.killed),
+            resolved(state, degree=matched.degree, killed=matched.killed),
             log_version=version,
             n_unresolved=0,
             n_resolved_files=len(left),
-            n_dead=state.n_dead + resolution.n_killed,
-            n_unmatched=state.n_unmatched + resolution.n_unmatched,
+            n_dead=state.n_dead + matched.n_killed,
+            n_unmatched=state.n_unmatched + matched.n_unmatched,
         )
-        return state, resolution.component
+        return state, matched.component
 
     @property
     def is_worn(self) -> bool:
@@ -241,7 +242,7 @@ class ExactDeletions:
         return bool(self._worn)
 
     def compact(self, version: int, *, parallel: Parallel) -> None:
-        """Rewrite files of which much is dead by what was settled last, or that hold erased nodes.
+        """Rewrite files of which much is dead by the last repair, or that hold erased nodes.
 
         What lives in ``version``, which they belong to from now on, is the same.
         """

@@ -75,7 +75,7 @@ class Publication:
     def is_due(self, state: SparsifierState) -> bool:
         """Whether enough edges, deleted ones counted, or seconds have passed since the newest."""
         edges, seconds = self._settings.snapshot_edges, self._settings.snapshot_seconds
-        n_changes = state.n_edges + state.n_removals - self._n_changes
+        n_changes = state.n_rows_seen + state.n_removals - self._n_changes
         enough_edges = edges is not None and n_changes >= edges
         enough_time = seconds is not None and self._clock() - self._time >= seconds
         return enough_edges or enough_time
@@ -110,7 +110,7 @@ class Publication:
             number=(self.latest or 0) + 1,
             node_kind=self._settings.node_kind,
             n_nodes=state.n_nodes,
-            edges_seen=state.n_edges,
+            edges_seen=state.n_rows_seen,
             edges_kept=0,  # counted while they are written
             n_records=state.n_records,
             left_out=state.left_out,
@@ -129,7 +129,7 @@ class Publication:
             n_removals=state.n_removals,
             n_split=n_split(state),
             n_struck=state.n_struck,
-            n_live=self._n_live(state),
+            n_live=None if self._settings.deletions == "off" else state.n_live,
             n_unmatched=state.n_unmatched,
             log_version=state.log_version,
             n_repairs=state.n_repairs,
@@ -152,12 +152,6 @@ class Publication:
                 meta, state.chunks, guard=self._guard, on_flushed=self._steps.move_on
             )
         )
-
-    def _n_live(self, state: SparsifierState) -> int | None:
-        """Edges that live, where a log tells."""
-        if self._settings.deletions == "off":
-            return None
-        return state.n_edges - state.left_out.total - state.n_dead
 
 
 def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, ...]:

@@ -110,7 +110,7 @@ def test_an_ingest_that_is_killed_in_a_factorization_goes_on_from_before_it(
         running.kill()
         assert running.wait() == -signal.SIGKILL
     read = sum(map(int, lines(tmp_path / "first")[:-1]))
-    assert CheckpointStore(checkpoints).newest().state.n_edges == read > 0
+    assert CheckpointStore(checkpoints).newest().state.n_rows_seen == read > 0
     with ingest(home, edges, tmp_path / "second", 0.0) as running:
         assert running.wait(timeout=120.0) == 0
     replayed = sum(int(line) for line in lines(tmp_path / "second") if line.isdigit())

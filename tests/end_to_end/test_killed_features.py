@@ -32,7 +32,7 @@ def test_a_set_is_in_the_graph_once_wherever_its_ingest_was_killed(tmp_path: Pat
         assert home.rows() == expected, "readers see the one or the other"
         home.ingest()
         assert home.rows() == FIRST | SECOND
-        ended = Manifest(home.database).features.last_ended(home.graph_id)
+        ended = Manifest(home.database).feature_log.last_ended(home.graph_id)
         assert ended is not None
         assert (ended.status, ended.features_version, ended.n_new_nodes) == ("committed", 2, 2)
         assert home.graph.progress.n_nodes == 4

@@ -75,7 +75,7 @@ class Featured:
     def give(self, values: Float32Array) -> None:
         """Give n0, n1, ... these features, and bring them in."""
         sets = FeatureSets(
-            Manifest(self.database).features,
+            Manifest(self.database).feature_log,
             self.settings.graphs_directory,
             max_backlog_bytes=self.settings.max_backlog_bytes,
         )

@@ -10,7 +10,7 @@ def pushed(
     manifest: Manifest, graph_id: str, push: NewPush, limits: PushLimits = NO_LIMITS
 ) -> PushRecord:
     """One push taken in; raises what it is refused with."""
-    (answer,) = manifest.pushes.add(graph_id, [push], limits)
+    (answer,) = manifest.push_log.add(graph_id, [push], limits)
     if isinstance(answer, Exception):
         raise answer
     return answer

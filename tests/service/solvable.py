@@ -13,7 +13,7 @@ from peewit.service.database.tables import graphs
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import Float32Array, FloatArray, IntArray
 from peewit.solvers.graph import Graph
 from peewit.streaming.edges.node_kinds import NodeKind

@@ -124,7 +124,7 @@ def test_a_file_that_is_gone_or_changed_leaves_the_graph_as_it_was(
             RawEdgesGone, match=r"1\.parquet: it(s content has changed| is missing)"
         ):
             stream.repair(everything=True)
-        assert stream.state.n_edges == 3 * N_ROWS
+        assert stream.state.n_rows_seen == 3 * N_ROWS
         assert edges_of(tmp_path / "g").equals(before)
         (data / "1.parquet").write_bytes(content)
 
@@ -206,7 +206,7 @@ def test_a_store_that_does_not_answer_leaves_the_graph_as_it_was(
     monkeypatch.setattr(EdgeFiles, "list", unreachable)
     with pytest.raises(FileUnreadable, match="cannot be read now: no answer"):
         stream.repair(everything=True)
-    assert stream.state.n_edges == 3 * N_ROWS
+    assert stream.state.n_rows_seen == 3 * N_ROWS
     assert edges_of(tmp_path / "g").equals(before)
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.change_rules import Parallel
+from peewit.streaming.edges.change_rules import ParallelEdges
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.operations import DELETE, INSERT, SET
 from peewit.streaming.edges.sources import EdgeFiles
@@ -67,7 +67,7 @@ class Changes(RuleBasedStateMachine):
         self.removes: dict[str, bool] = {}
 
     @initialize(parallel=st.sampled_from(["sum", "replace"]), max_edges=st.integers(40, 70))
-    def begin(self, parallel: Parallel, max_edges: int) -> None:
+    def begin(self, parallel: ParallelEdges, max_edges: int) -> None:
         self.parallel = parallel
         self.settings = StreamSettings(
             node_kind="string",
@@ -78,7 +78,7 @@ class Changes(RuleBasedStateMachine):
                 buffer_edges=self.buffer_edges,
             ),
             deletions="exact",
-            parallel=parallel,
+            parallel_edges=parallel,
             window=self.window,
             checkpoint_seconds=0.0,
             max_part_rows=16,
@@ -143,7 +143,7 @@ class Changes(RuleBasedStateMachine):
             for near, far, weight in zip(block.u, block.v, block.weight, strict=True):
                 found[frozenset((names[near], names[far])), float(weight), block.bucket] += 1
         assert found == Counter(edge for edges in self.alive.values() for edge in edges)
-        assert state.n_edges - state.left_out.total - state.n_dead == found.total()
+        assert state.n_live == found.total()
 
     @invariant()
     def sparsifier_is_a_part_of_it(self) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.streaming.edges.change_rules import Deletions, Parallel
+from peewit.streaming.edges.change_rules import Deletions, ParallelEdges
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN
 from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, SET
 from peewit.streaming.edges.parts import EdgeFile
@@ -38,7 +38,7 @@ class Crash(Exception):
 class Twin:
     """All live edges, and all nodes that an inserted edge had."""
 
-    parallel: Parallel
+    parallel: ParallelEdges
     live: dict[frozenset[str], list[float]] = field(default_factory=lambda: defaultdict(list))
     nodes: set[str] = field(default_factory=set)
 
@@ -80,7 +80,7 @@ def table_of(rows: list[Row], kind: str) -> pa.Table:
 def settings(
     kind: str = "string",
     *,
-    parallel: Parallel = "sum",
+    parallel: ParallelEdges = "sum",
     deletions: Deletions = "exact",
     epsilon: float = 0.2,
 ) -> StreamSettings:
@@ -88,7 +88,7 @@ def settings(
         node_kind=kind,  # type: ignore[arg-type]
         sparsifier=SparsifierSettings(epsilon=epsilon, seed=1, expected_nodes=N_NODES),
         deletions=deletions,
-        parallel=parallel,
+        parallel_edges=parallel,
         checkpoint_seconds=0.0,
         max_part_rows=256,
         group_blocks=2,
@@ -120,7 +120,7 @@ def live_of(paths: GraphPaths, kind: str) -> dict[frozenset[str], float]:
 @pytest.mark.parametrize("parallel", ["sum", "replace"])
 @pytest.mark.parametrize("kind", ["string", "int64", "dense"])
 def test_what_is_left_is_what_a_dictionary_holds(
-    tmp_path: Path, kind: str, parallel: Parallel
+    tmp_path: Path, kind: str, parallel: ParallelEdges
 ) -> None:
     twin, folder = Twin(parallel), tmp_path / "edges"
     folder.mkdir()
@@ -294,7 +294,7 @@ def test_the_same_deletes_twice_change_nothing_more(tmp_path: Path) -> None:
     ("values", "rule"),
     [
         ({"deletions": "approximate"}, "deletions must be one of"),
-        ({"parallel": "last"}, "parallel must"),
+        ({"parallel": "last"}, "parallel_edges must"),
     ],
 )
 def test_unknown_settings_are_refused(values: dict[str, str], rule: str) -> None:

@@ -607,7 +607,7 @@ def test_who_is_stopped_while_a_full_buffer_is_thinned_goes_on_from_there(
     n_rows = sum(event.n_rows for event in recorder.events if isinstance(event, Progress))
     assert n_rows > 0
     kept = CheckpointStore(paths.checkpoints).newest()
-    assert kept.state.n_edges + kept.state.left_out.self_loops >= n_rows
+    assert kept.state.n_rows_seen + kept.state.left_out.self_loops >= n_rows
     ingest(paths.root, listing(data), settings(**changes), Recorder())
     assert edges_of(paths) == unbroken(tmp_path, listing(data), **changes)
 

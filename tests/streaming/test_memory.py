@@ -245,4 +245,4 @@ def test_a_limit_refuses_once_more_must_be_kept_than_it_holds(tmp_path: Path) ->
     most = int(told[1].replace(",", ""))
     advised = stream("full", max_edges=most, buffer_edges=40_000)
     advised.ingest(files)
-    assert advised.state.n_edges == u.size
+    assert advised.state.n_rows_seen == u.size

@@ -76,6 +76,7 @@ def delete(
         rows = _deletes(graph, edges or (), pair or (), given(src=src, dst=dst, quote=quote))
         write_deletes(rows, file, graph.settings.node_ids)
         columns = replace(CHANGES, missing_ids="keep")
+        # the digest is never compared: there is no Idempotency-Key
         push = home.pushes.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=columns)
         with (
             StopSignal() as stop,
@@ -85,9 +86,9 @@ def delete(
             read_all(
                 *(home, graph.id, (), stop),
                 is_quiet=True,
-                is_done=lambda: home.manifest.pushes.get(graph.id, push.id).status != "pending",
+                is_done=lambda: home.manifest.push_log.get(graph.id, push.id).status != "pending",
             )
-        push = home.manifest.pushes.get(graph.id, push.id)
+        push = home.manifest.push_log.get(graph.id, push.id)
         progress = home.graph(name).progress
     if push.file is not None and push.status == "quarantined":
         fault = fault_text(push.file.reason, push.file.row, push.file.value)

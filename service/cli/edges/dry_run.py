@@ -57,7 +57,7 @@ def dry_run(
     if as_json:
         value = {
             "files": reports,
-            "passed_over": [path for source in sources for path in source.passed_over],
+            "passed_over": [path for source in sources for path in source.skipped_files],
             "memory_bytes": n_bytes,
             "read_seconds": round(seconds, 3),
             "exact_deletions": cost,

@@ -13,10 +13,10 @@ _SHOWN: Final = 10
 def listed(source: EdgeFiles) -> list[EdgeFile]:
     """The files of a source; those passed over are told on stderr."""
     files = source.list()
-    for path in source.passed_over[:_SHOWN]:
+    for path in source.skipped_files[:_SHOWN]:
         say(f"passed over {shown_url(path)}: the name of a file must be UTF-8")
-    if len(source.passed_over) > _SHOWN:
-        say(f"and {len(source.passed_over) - _SHOWN:,} more such files")
+    if len(source.skipped_files) > _SHOWN:
+        say(f"and {len(source.skipped_files) - _SHOWN:,} more such files")
     if unlike := source.unlike_tables:
         names = "1 file, whose name ends" if len(unlike) == 1 else f"{len(unlike):,} files"
         names = names if len(unlike) == 1 else f"{names}, whose names end"

@@ -143,7 +143,7 @@ def _commit(
             if not is_told:
                 say("another process ingests this graph; waiting for it to take the features")
                 is_told = True
-        ended = home.manifest.features.get(graph.id, taken.id)
+        ended = home.manifest.feature_log.get(graph.id, taken.id)
         if ended.status != "pending":
             return ended
         if stop.wait(_WATCH_SECONDS):

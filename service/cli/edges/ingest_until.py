@@ -7,10 +7,10 @@ from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, re
 from peewit.service.cli.session import say
 from peewit.service.home import Home
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
-from peewit.service.wire.records import Settling
+from peewit.service.wire.records import Ongoing
 from peewit.streaming.graph_stream import Interrupted
 
-S = TypeVar("S", bound=Settling)
+S = TypeVar("S", bound=Ongoing)
 
 _WATCH_SECONDS: Final = 0.5
 

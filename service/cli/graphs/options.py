@@ -24,7 +24,7 @@ MaxNodes = Annotated[int | None, of_setting("max_nodes")]
 Seed = Annotated[int | None, of_setting("seed")]
 KeepRaw = Annotated[bool | None, of_setting("keep_raw")]
 DeletionsOf = Annotated[str | None, of_setting("deletions", "--deletions")]
-ParallelEdges = Annotated[str | None, of_setting("parallel", "--parallel")]
+ParallelEdgesOf = Annotated[str | None, of_setting("parallel", "--parallel")]
 WindowOf = Annotated[
     str | None, of_setting("window.length", "--window", also="Deletions are exact with it.")
 ]

@@ -70,7 +70,7 @@ def wait(
 
     with open_home() as home:
         queue = home.jobs
-        job = queue.get(queue.resolve(job_id))
+        job = queue.get(queue.full_id(job_id))
         if not job.status.is_final:
             job = wait_for_job(home, job, is_quiet=json, cancels=False)
     if json:

@@ -118,7 +118,7 @@ def _job(home: Home, store: PredictionStore, name: str, job_id: str | None, colu
     graph = home.graph(name)
     if job_id is not None:
         queue = home.jobs
-        job = queue.get(queue.resolve(job_id))
+        job = queue.get(queue.full_id(job_id))
         if job.graph_id != graph.id:
             raise UnknownJob(f"no job {job_id!r} of graph {name}")
         return job

@@ -18,7 +18,7 @@ from peewit.service.client.errors import (
 )
 from peewit.service.client.further_answers import Refusal, record_of
 from peewit.service.wire.jobs import Job
-from peewit.service.wire.records import Settling
+from peewit.service.wire.records import Ongoing
 
 
 class _Page(Protocol):
@@ -28,7 +28,7 @@ class _Page(Protocol):
 
 T = TypeVar("T")
 P = TypeVar("P", bound=_Page)
-S = TypeVar("S", bound=Settling)
+S = TypeVar("S", bound=Ongoing)
 
 Refused = tuple[type[PeewitError], str]
 """Error in place of an answer that has a refusal, and its title."""
@@ -99,7 +99,7 @@ def pages(
 
 
 def is_settled(answer: Any) -> bool:
-    """Whether a `Settling` answer will change no more."""
+    """Whether an `Ongoing` answer will change no more."""
     return bool(answer.is_settled)
 
 

@@ -60,7 +60,7 @@ def show_edges(
     again: Annotated[bool, Query()] = False,
 ) -> Response:
     """Where edges come from: a file that is sent, or a place."""
-    push = home.manifest.pushes.get(graph.id, push_id, owner=caller.only) if push_id else None
+    push = home.manifest.push_log.get(graph.id, push_id, owner=caller.only) if push_id else None
     return page(
         request,
         "edges.html",

@@ -15,7 +15,7 @@ from peewit.solvers.arrays import Float32Array, Int64Array, RealArray
 from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.assessment.conformal import ConformalPValues, SetKind, groups_of
 from peewit.solvers.assessment.cross_validation import CrossValidation, cross_validate
-from peewit.solvers.iteration_loop import Stopped
+from peewit.solvers.iteration_loop import RunStopped
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.classes.score_calibration import Calibration, fitted_without_fold
 from peewit.solvers.models.contract.model import Model, as_classes
@@ -24,7 +24,7 @@ from peewit.solvers.models.harmonic.posterior_variance import posterior_variance
 from peewit.solvers.models.left_out.label_sample import DOUBT
 
 
-def tell_variance(solving: Solving) -> None:
+def add_variance(solving: Solving) -> None:
     """Add the posterior variance of the Gaussian field."""
     answer, watch = solving.answer, solving.watch
     variance = posterior_variance(
@@ -39,40 +39,40 @@ def tell_variance(solving: Solving) -> None:
     solving.assessment.note("variance", figures, variance.status)
 
 
-def share_out(solving: Solving) -> None:
+def add_label_shares(solving: Solving) -> None:
     """Add what each label adds to scores; raises `StoppedEarly`."""
     answer = solving.answer
     model, labels = cast(LinearModel, answer.model), as_classes(answer.labels)
     try:
         shares = label_shares(model, answer.prepared, labels, answer.solution, solving.watch)
-    except Stopped:
+    except RunStopped:
         raise StoppedEarly from None
     solving.assessment.label_shares = shares.shares
     solving.assessment.note("label_shares", {"largest_miss": shares.largest_miss}, shares.status)
 
 
-def leave_out(solving: Solving) -> None:
+def add_cross_validation(solving: Solving) -> None:
     """Add cross-validation, calibration and p-values from labels left out.
 
     Raises ValueError if there are more folds than labels that can be left out.
     """
     answer, assessment, watch = solving.first, solving.assessment, solving.watch
-    labels, judging, options = answer.labels, answer.judged, solving.options
+    labels, plan, options = answer.labels, answer.leave_out_plan, solving.options
     values = _p_values(answer, options.sets) if isinstance(labels, Labels) else None
     folds = cross_validate(
         answer.model,
         answer.prepared,
         labels,
-        n_folds=judging.n_folds,
-        may_leave_out=judging.may_leave_out,
+        n_folds=plan.n_folds,
+        may_leave_out=plan.may_leave_out,
         start=answer.solution,
         on_fold=None if values is None else values.add,
         progress=watch.progress,
         cancelled=watch.cancelled,
     )
-    assessment.figures["n_suggested"] = judging.n_suggested
-    if judging.warning is not None:
-        assessment.warnings.append(judging.warning)
+    assessment.figures["n_suggested"] = plan.n_suggested
+    if plan.warning is not None:
+        assessment.warnings.append(plan.warning)
     figures = {each.name: getattr(folds, each.name) for each in fields(folds)}
     figure, _ = figures.pop("figure"), figures.pop("fold")
     assessment.left_out_scores = figures.pop("scores")
@@ -85,7 +85,7 @@ def leave_out(solving: Solving) -> None:
     if values is not None:
         assessment.p_values = values.values(answer.solution.reachable)
         assessment.figures["sets"] = {
-            "n_folds": judging.n_folds,
+            "n_folds": plan.n_folds,
             "groups": values.groups.tolist(),
             "n_compared": values.n_compared.tolist(),
             "unpromised": values.unpromised.tolist(),
@@ -102,8 +102,8 @@ def _p_values(answer: Answered, wished: str) -> ConformalPValues | None:
     return ConformalPValues(
         labels=labels,
         n_nodes=len(answer.solution.reachable),
-        groups=groups_of(labels, cast(SetKind, wished), answer.judged.may_leave_out),
-        score_kind=answer.model.judged.score_kind,
+        groups=groups_of(labels, cast(SetKind, wished), answer.leave_out_plan.may_leave_out),
+        score_kind=answer.model.for_validation.score_kind,
     )
 
 

@@ -16,6 +16,7 @@ from peewit.service.home import Home
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.tasks.forecast import last_equal, seconds_by_stage
+from peewit.service.tasks.newest_snapshot import NoSnapshot, newest_snapshot
 from peewit.service.tasks.solving.solve_memory import (
     RESERVED_BYTES,
     graph_bytes,
@@ -36,17 +37,11 @@ from peewit.solvers.models.harmonic.label_shares import shares_bytes
 from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.problems import Conflict, Unprocessable
+from peewit.streaming.problems import Unprocessable
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 
 _GIB: Final = 2**30
 _LEAST_CLASSES: Final = 2
-
-
-class NoSnapshot(Conflict, ValueError):
-    """The graph has no snapshot to solve on yet."""
-
-    title = "No snapshot yet"
 
 
 class DoesNotFit(Unprocessable):
@@ -217,13 +212,6 @@ class Estimator:
         counts = self.labels.class_counts(graph.id, column=options.label_column)
         shares = shares_bytes(n_nodes, sum(counts.values())) if options.label_shares else 0
         return again + shares + held(max(_LEAST_CLASSES, len(counts)))
-
-
-def newest_snapshot(graph: GraphRecord) -> int:
-    """Number of the newest snapshot; raises `NoSnapshot` if there is none yet."""
-    if graph.progress.snapshot is None:
-        raise NoSnapshot(f"graph {graph.settings.name} has no snapshot yet; ingest edges first")
-    return graph.progress.snapshot
 
 
 def _input(model: Model, rows: FeatureRows | None) -> str:

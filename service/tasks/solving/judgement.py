@@ -15,7 +15,7 @@ import numpy as np
 from peewit.service.tasks.progress import StoppedEarly
 from peewit.service.tasks.solving.assessment import tell_calibration
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
-from peewit.service.tasks.solving.thinning import corrected_too, is_settled
+from peewit.service.tasks.solving.thinning import corrected_too, is_residual_small
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.left_out_accuracy import (
     LEAST_RANDOM,
@@ -67,7 +67,7 @@ class _Seen:
         return np.asarray(is_found & self.rows.reachable)
 
 
-def judge(solving: Solving) -> None:
+def add_judgement(solving: Solving) -> None:
     """Add the judgement, and what it says of how much thinning decided."""
     answer, assessment, thinning = solving.first, solving.assessment, solving.thinning
     reads_all, is_auto = solving.reads_all, isinstance(answer.model, Auto)
@@ -79,14 +79,14 @@ def judge(solving: Solving) -> None:
         )
     if reads_all and solving.answer.labels is answer.labels:
         answer = solving.answer
-    solving.judgement = judgement = judged(
+    solving.judgement = judgement = judgement_of(
         answer,
         assessment,
         solving.is_random,
         is_thinned=solving.is_thinned,
         holds_out=not solving.task.is_automatic,
         correct=partial(corrected_too, solving) if reads_all and not is_auto else None,
-        is_settled=not reads_all or is_auto or is_settled(solution),
+        is_residual_small=not reads_all or is_auto or is_residual_small(solution),
         watch=solving.watch,
     )
     if thinning is None:
@@ -100,7 +100,7 @@ def judge(solving: Solving) -> None:
     solving.take(replace(solution, stats={**solution.stats, "thinning_share": thinning.share}))
 
 
-def judged(
+def judgement_of(
     answer: Answered,
     assessment: Assessment,
     is_random: BoolArray,
@@ -108,7 +108,7 @@ def judged(
     is_thinned: bool = False,
     holds_out: bool,
     correct: Correct | None = None,
-    is_settled: bool = True,
+    is_residual_small: bool = True,
     watch: Watch,
 ) -> dict[str, Any] | None:
     """Judgement of labels left out, as JSON values; None where labels are numbers.
@@ -124,8 +124,8 @@ def judged(
     With ``is_thinned`` (thinning decides much) predicted shares are no evidence against labels said
     to be random, as they swing from fold to fold. ``correct`` corrects the solve that held labels
     out, where the answer was corrected by passes over all edges; if these were too few (not
-    ``is_settled``), held-out labels say little of the answer and no interval is given. Calibration
-    goes to the ``assessment`` where the model left labels out for it.
+    ``is_residual_small``), held-out labels say little of the answer and no interval is given.
+    Calibration goes to the ``assessment`` where the model left labels out for it.
     """
     labels, stats = answer.labels, answer.solution.stats
     if not isinstance(labels, Labels):
@@ -135,14 +135,14 @@ def judged(
     judgement: dict[str, Any] = {"n_random": n_random, "is_measured": True, "only_random": False}
     judgement["are_all_random"] = n_random == int(np.count_nonzero(can_be_left_out(labels)))
     tells_itself = "loo_accuracy" in stats and "unjudged_share" not in stats
-    if answer.judged.n_suggested:  # the model has counted suggested labels, too
+    if answer.leave_out_plan.n_suggested:  # the model has counted suggested labels, too
         tells_itself = False
     if correct is not None:  # what was left out before was predicted by what is left of the edges
         tells_itself, seen = False, None
     else:
         seen = _left_out_before(answer, assessment)
         if seen is not None:
-            some = seen.of(answer.judged.may_leave_out)
+            some = seen.of(answer.leave_out_plan.may_leave_out)
             seen = some if some.rows.places.size else None
     if seen is None and holds_out and (not tells_itself or n_random >= 2 * LEAST_RANDOM):
         seen = _held_out(answer, labels, is_random, correct, watch)
@@ -171,7 +171,7 @@ def judged(
         and (judgement["only_random"] or judgement["are_all_random"])
     ):
         sample, biases = "untested", ()
-    if not is_settled and sample == "random":
+    if not is_residual_small and sample == "random":
         sample = "untested"
     judgement |= {"sample": sample, "biases": list(biases)}
     if n_left_out == 0:
@@ -187,7 +187,7 @@ def judged(
 
 
 def least_right(judgement: Mapping[str, Any], *, is_tested: bool) -> float | None:
-    """Lower bound on the share of nodes that are right, by a `judged` result; None if unknown.
+    """Lower bound on the share of nodes that are right, by a judgement; None if it is unknown.
 
     Labels not known to be random need enough left out, and tests that contradict nothing.
     """
@@ -225,7 +225,7 @@ def _held_out(
 
     The fold is a fifth, or of random labels at least as many as speak for all nodes.
     """
-    may_leave_out = answer.judged.may_leave_out
+    may_leave_out = answer.leave_out_plan.may_leave_out
     n_random = int(np.count_nonzero(is_random & may_leave_out))
     if n_random >= 2 * LEAST_RANDOM:
         may_leave_out = may_leave_out & is_random
@@ -235,7 +235,7 @@ def _held_out(
     if n_folds < 2:
         return None
     fold, _ = deal_folds(labels, n_folds, 0, may_leave_out)
-    others = answer.model.judged.solve_without(
+    others = answer.model.for_validation.solve_without(
         answer.prepared,
         labels,
         fold,

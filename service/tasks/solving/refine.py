@@ -27,11 +27,13 @@ def refine_answer(solving: Solving) -> None:
     """Answer with the solution on the graph of all raw edges."""
     answer = solving.answer
     model, n_passes = cast(Refinable, answer.model), solving.options.max_passes
-    solving.take(refined(solving, model, answer.labels, answer.solution, max_passes=n_passes))
+    solving.take(
+        refine_on_all_edges(solving, model, answer.labels, answer.solution, max_passes=n_passes)
+    )
     require_whole(solving.answer.solution)
 
 
-def refined(
+def refine_on_all_edges(
     solving: Solving,
     model: Refinable,
     labels: Targets,
@@ -69,7 +71,7 @@ def refined(
             scheduler=task.scheduler,
         ) as edges,
     ):
-        passes = _Passes(edges, max_passes, solving.phases.iteration, watch.is_cancelled)
+        passes = _Passes(edges, max_passes, solving.stages.iteration, watch.is_cancelled)
         try:
             edges.open(on_fraction=passes.report_phase("reading"), cancelled=watch.is_cancelled)
             return refine(

@@ -30,7 +30,9 @@ def refit(solving: Solving) -> None:
         "any was dropped"
     )
     remaining = labels.subset(np.flatnonzero(~is_dropped))
-    judging = replace(answer.judged, may_leave_out=answer.judged.may_leave_out[~is_dropped])
+    plan = replace(
+        answer.leave_out_plan, may_leave_out=answer.leave_out_plan.may_leave_out[~is_dropped]
+    )
     solution = model.solve(
         answer.prepared,
         remaining,
@@ -41,4 +43,4 @@ def refit(solving: Solving) -> None:
     if assessment.p_values is not None:
         assessment.p_values[~solution.reachable] = 1.0
     require_whole(solution)
-    solving.answer = replace(answer, labels=remaining, judged=judging, solution=solution)
+    solving.answer = replace(answer, labels=remaining, leave_out_plan=plan, solution=solution)

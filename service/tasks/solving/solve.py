@@ -22,21 +22,29 @@ from peewit.service.jobs.job import (
     lane_of,
 )
 from peewit.service.predictions.prediction_files import require_few_classes
-from peewit.service.tasks.job_kind import Child, ModelKind
+from peewit.service.tasks.job_kind import ModelKind, TaskContext
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
-from peewit.service.tasks.progress import Phases, StoppedEarly
-from peewit.service.tasks.solving.assessment import leave_out, share_out, tell_variance
+from peewit.service.tasks.progress import StageTimer, StoppedEarly
+from peewit.service.tasks.solving.assessment import (
+    add_cross_validation,
+    add_label_shares,
+    add_variance,
+)
 from peewit.service.tasks.solving.estimate import Estimator
-from peewit.service.tasks.solving.judgement import judge
+from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.refine import refine_answer
 from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.solve_options import SolveOptions, validate_solve
 from peewit.service.tasks.solving.stability import compare_replicas
-from peewit.service.tasks.solving.state import Answered, JudgedLabels, Solving, require_whole
-from peewit.service.tasks.solving.thinning import correct, estimate, passes_worth
-from peewit.service.tasks.solving.warm_graphs import LastSolution
-from peewit.service.tasks.solving.written import written
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.solving.state import Answered, LeaveOutPlan, Solving, require_whole
+from peewit.service.tasks.solving.thinning import (
+    add_thinning_share,
+    correct_by_passes,
+    n_passes_worth,
+)
+from peewit.service.tasks.solving.written import write_result
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
+from peewit.service.tasks.warm_graphs import LastSolution
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.solution import grown
@@ -93,8 +101,8 @@ class SolveKind(ModelKind[SolveTask]):
         is_small = estimate.n_nodes <= SMALL_NODES and estimate.n_edges <= SMALL_EDGES
         return is_small and Estimator.of(home).leaves_room(estimate)
 
-    def run(self, task: SolveTask, child: Child) -> Done | Stopped:
-        """`Done` once the file of predictions is on the disk, or `Stopped`.
+    def run(self, task: SolveTask, context: TaskContext) -> Done | TaskStopped:
+        """`Done` once the file of predictions is on the disk, or `TaskStopped`.
 
         Raises
         ------
@@ -107,10 +115,10 @@ class SolveKind(ModelKind[SolveTask]):
             Files could not be read or written.
         """
         try:
-            with child.graphs.within_memory():
-                return Done(result=_solved(task, child))
+            with context.graphs.within_memory():
+                return Done(result=_solve_task(task, context))
         except (StoppedEarly, PassStopped):
-            return Stopped()
+            return TaskStopped()
 
     def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
         """The job with its predictions; removes the file if the job does not name it."""
@@ -128,46 +136,50 @@ class SolveKind(ModelKind[SolveTask]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
-    """A part of a solve job after the answer on the snapshot; a phase of its own."""
+    """A part of a solve job after the answer on the snapshot."""
 
-    phase: str
+    name: str
     applies: Callable[[Solving], object]
     run: Callable[[Solving], None]  # adds what it finds to the state; see `Solving`
 
 
 _STAGES: Final = tuple(
-    _Stage(phase=phase, applies=applies, run=run)
-    for phase, applies, run in (
-        ("cross-validation", lambda solving: solving.options.cross_validate, leave_out),
+    _Stage(name=name, applies=applies, run=run)
+    for name, applies, run in (
+        ("cross-validation", lambda solving: solving.options.cross_validate, add_cross_validation),
         ("refitting", lambda solving: solving.options.without_doubtful, refit),
-        ("estimating", lambda solving: not solving.graph.snapshot.meta.is_whole, estimate),
-        ("correcting", passes_worth, correct),
+        (
+            "estimating",
+            lambda solving: not solving.graph.snapshot.meta.is_whole,
+            add_thinning_share,
+        ),
+        ("correcting", n_passes_worth, correct_by_passes),
         ("refining", lambda solving: solving.options.refine, refine_answer),
-        ("judging", lambda _: True, judge),
-        ("variance", lambda solving: solving.options.variance, tell_variance),
-        ("label shares", lambda solving: solving.options.label_shares, share_out),
+        ("judging", lambda _: True, add_judgement),
+        ("variance", lambda solving: solving.options.variance, add_variance),
+        ("label shares", lambda solving: solving.options.label_shares, add_label_shares),
         ("replicas", lambda solving: solving.options.replicas, compare_replicas),
     )
 )
 
 
-def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
+def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
     """Result of the job, once the file of predictions is on the disk."""
-    phases, graphs = Phases(child.report, child.cancelled), child.graphs
+    stages, graphs = StageTimer(context.report, context.cancelled), context.graphs
     model, options = validate_solve(task.model, task.parameters)
-    with phases.phase("loading"):
+    with stages.stage("loading"):
         graph = graphs.load(task)
         labels, origins, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
-        judging = JudgedLabels.of(labels, origins, options.cross_validate)
+        plan = LeaveOutPlan.of(labels, origins, options.cross_validate)
         if options.cross_validate:  # refuses folds that lack labels, before the work and not after
-            _require_folds(labels, judging, options)
+            _require_folds(labels, plan, options)
         if options.sets != "off" and isinstance(labels, Labels):
             require_few_classes("sets", labels.n_classes)
-    with phases.phase("preparing"):
+    with stages.stage("preparing"):
         prepared, is_warm = graphs.prepared(task, graph, model)
-    with phases.phase("solving"):
+    with stages.stage("solving"):
         key = task.graph_id, (type(model), options.label_column)
         names = labels.class_names if isinstance(labels, Labels) else None
         start: LastSolution | None = graphs.kept.get(key) if model.uses_start else None
@@ -178,8 +190,8 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
             prepared,
             labels,
             start=None if start is None else grown(start.solution, adjacency),
-            progress=phases.watch.progress,
-            cancelled=phases.watch.cancelled,
+            progress=stages.watch.progress,
+            cancelled=stages.watch.cancelled,
         )
         require_whole(solution)
         if model.uses_start:
@@ -193,7 +205,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         prepared=prepared,
         snapshot=graph.snapshot,
         labels=labels,
-        judged=judging,
+        leave_out_plan=plan,
         solution=solution,
     )
     solving = Solving(
@@ -201,7 +213,7 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
         options=options,
         graphs=graphs,
         graph=graph,
-        phases=phases,
+        stages=stages,
         n_waiting=n_waiting,
         is_random=origins.is_random,
         is_warm=is_warm,
@@ -211,17 +223,15 @@ def _solved(task: SolveTask, child: Child) -> dict[str, Any]:
     )
     for stage in _STAGES:
         if stage.applies(solving):
-            with phases.phase(stage.phase):
+            with stages.stage(stage.name):
                 stage.run(solving)
-    return written(solving)
+    return write_result(solving)
 
 
-def _require_folds(
-    labels: Labels | RealLabels, judging: JudgedLabels, options: SolveOptions
-) -> None:
+def _require_folds(labels: Labels | RealLabels, plan: LeaveOutPlan, options: SolveOptions) -> None:
     """Raise `BadArgument` for options that need more labels left out than can be."""
     try:
-        deal_folds(labels, judging.n_folds, 0, judging.may_leave_out)
+        deal_folds(labels, plan.n_folds, 0, plan.may_leave_out)
     except ValueError as error:
         option = next(iter(options.of_classes), "cross_validate")
         raise BadArgument(

@@ -241,7 +241,7 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
     options = options.with_folds()
     built = chosen(**{name: parameters[name] for name in parameters if name in known})
     for name in ("probabilities", "without_doubtful"):
-        if name in options.of_classes and built.judged.score_kind != built.score_kind:
+        if name in options.of_classes and built.for_validation.score_kind != built.score_kind:
             raise BadArgument(
                 name,
                 "must be left out where scores are not those that a model is judged by; set "

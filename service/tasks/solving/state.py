@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from peewit.service.tasks.labels_task import LabelsTask, Origins
-from peewit.service.tasks.progress import Phases, StoppedEarly
+from peewit.service.tasks.progress import StageTimer, StoppedEarly
 from peewit.service.tasks.solving.solve_options import SolveOptions
-from peewit.service.tasks.solving.warm_graphs import WarmGraph, WarmGraphs
+from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs
 from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.assessment.left_out_accuracy import LEAST_RANDOM
 from peewit.solvers.assessment.thinning_share import ThinningShare
@@ -24,7 +24,7 @@ from peewit.streaming.snapshots.store import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JudgedLabels:
+class LeaveOutPlan:
     """Labels that are left out in turn to judge the answer; made by `of`.
 
     Only labels of randomly drawn nodes are used where there are enough to speak for all nodes.
@@ -33,12 +33,13 @@ class JudgedLabels:
     """
 
     may_leave_out: BoolArray  # (n_labeled,)
-    n_folds: int  # at most as many as labels that can be left out where others are passed over
+    n_folds: int  # min(folds asked for, labels that may be left out)
     n_suggested: int  # suggested labels that are passed over
-    warning: str | None  # warning; None if nothing is passed over and nothing was suggested
+    # what the reader is told of it; None if all labels are judged by and none was suggested
+    warning: str | None
 
     @classmethod
-    def of(cls, labels: Labels | RealLabels, origins: Origins, n_folds: int) -> "JudgedLabels":
+    def of(cls, labels: Labels | RealLabels, origins: Origins, n_folds: int) -> "LeaveOutPlan":
         """Random labels if enough, else those not suggested if enough, else all."""
         is_suggested, is_random = origins
         n_labeled, n_suggested = labels.n_labeled, int(is_suggested.sum())
@@ -79,7 +80,7 @@ class Answered:
     prepared: Any  # by the model's `prepare`
     snapshot: Snapshot
     labels: Labels | RealLabels  # all that were given
-    judged: JudgedLabels  # those left out to judge
+    leave_out_plan: LeaveOutPlan
     solution: Solution
 
 
@@ -133,7 +134,7 @@ class Solving:
     options: SolveOptions
     graphs: WarmGraphs
     graph: WarmGraph
-    phases: Phases
+    stages: StageTimer
     n_waiting: int = 0  # labels of nodes that are not in the snapshot
     is_random: BoolArray  # (n_labeled,) labels of nodes drawn at random
     is_warm: bool = False  # whether the model was prepared on the snapshot before
@@ -147,7 +148,7 @@ class Solving:
     @property
     def watch(self) -> Watch:
         """Takes the progress of what a stage computes, and is asked whether to go on."""
-        return self.phases.watch
+        return self.stages.watch
 
     @property
     def reads_all(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from peewit.service.tasks.progress import StoppedEarly
-from peewit.service.tasks.solving.refine import refined
+from peewit.service.tasks.solving.refine import refine_on_all_edges
 from peewit.service.tasks.solving.state import Solving
 from peewit.solvers.assessment.thinning_share import ThinnedEdges, ThinningShare, thinning_share
 from peewit.solvers.labels import Labels, Targets
@@ -26,7 +26,7 @@ from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
 
 MOST_PASSES: Final = 12
-_LEAST_PASSES: Final = 3
+_LEAST_CORRECTION_PASSES: Final = 3
 """Each takes about three quarters of the error of a column where the spectral error is below .5,
 and little where nothing is promised."""
 
@@ -81,14 +81,14 @@ def share_of_thinning(
     return None if share is None else replace(share, is_least=meta.epsilon_expected >= 1.0)
 
 
-def estimate(solving: Solving) -> None:
+def add_thinning_share(solving: Solving) -> None:
     """Add what thinning decided of the answer."""
     graph, solution = solving.graph, solving.answer.solution
     cancelled = solving.watch.is_cancelled
     solving.thinning = share_of_thinning(graph.store, graph.snapshot, solution, cancelled=cancelled)
 
 
-def passes_worth(solving: Solving) -> int:
+def n_passes_worth(solving: Solving) -> int:
     """Most passes of a correction that are wanted and worth their cost; 0 where these are too few.
 
     The cost is that of two corrections: of the answer, and of the one without held-out labels.
@@ -103,26 +103,27 @@ def passes_worth(solving: Solving) -> int:
         or (options.cross_validate or options.replicas or options.label_shares)
     ):
         return 0
-    n_edges, n_columns = _n_edges(solving.graph.snapshot), solving.answer.solution.scores.shape[1]
-    solve_seconds = sum(solving.phases.seconds.values())
+    n_edges = solving.graph.snapshot.meta.n_edges
+    n_columns = solving.answer.solution.scores.shape[1]
+    solve_seconds = sum(solving.stages.seconds.values())
     seconds = max(solve_seconds, _WORTH_SECONDS) / 2 - n_edges * _SECONDS_A_ROW
     n_passes = min(int(seconds / (n_edges * n_columns * _SECONDS_A_PRODUCT)), MOST_PASSES)
-    return min(n_passes, options.max_passes) if n_passes >= _LEAST_PASSES else 0
+    return min(n_passes, options.max_passes) if n_passes >= _LEAST_CORRECTION_PASSES else 0
 
 
-def is_settled(solution: Solution) -> bool:
+def is_residual_small(solution: Solution) -> bool:
     """Whether passes over all edges left too small a residual to change a label."""
     return float(solution.stats.get("residual", 1.0)) <= _SETTLED
 
 
-def correct(solving: Solving) -> None:
+def correct_by_passes(solving: Solving) -> None:
     """Answer after a few passes over all edges, or warn why none were made."""
     solving.take(
-        corrected(
+        correct(
             solving,
             solving.answer.labels,
             solving.answer.solution,
-            max_passes=passes_worth(solving),
+            max_passes=n_passes_worth(solving),
             rtol=CORRECTED_RTOL,
             fault="not corrected by passes over all edges",
         )
@@ -132,7 +133,7 @@ def correct(solving: Solving) -> None:
 def corrected_too(solving: Solving, solution: Solution, labels: Labels) -> Solution:
     """A solve without some labels, corrected by as many passes as the answer was."""
     of_answer = cast(Any, solving.answer)
-    return corrected(
+    return correct(
         solving,
         labels,
         solution,
@@ -142,7 +143,7 @@ def corrected_too(solving: Solving, solution: Solution, labels: Labels) -> Solut
     )
 
 
-def corrected(
+def correct(
     solving: Solving,
     labels: Targets,
     solution: Solution,
@@ -158,7 +159,7 @@ def corrected(
     """
     model = replace(solving.answer.model, rtol=rtol)  # type: ignore[call-arg]
     try:
-        refined_scores = refined(
+        refined_scores = refine_on_all_edges(
             solving,
             cast(Refinable, model),
             labels,
@@ -181,7 +182,7 @@ def corrected(
     )
 
 
-def told_of_thinning(solving: Solving) -> dict[str, Any] | None:
+def thinning_summary(solving: Solving) -> dict[str, Any] | None:
     """Effect of thinning and what to do about it, as JSON values; None where none was dropped.
 
     ``share`` is None if unknown. ``way_out`` is ``refine`` (the model can read all edges),
@@ -196,7 +197,7 @@ def told_of_thinning(solving: Solving) -> dict[str, Any] | None:
         return None
     can_keep = meta.has_log or not meta.n_erased
     if "refined" in solving.answer.solution.stats:
-        correction = "settled" if is_settled(solving.answer.solution) else "unfinished"
+        correction = "settled" if is_residual_small(solving.answer.solution) else "unfinished"
         correction = "part" if isinstance(model, Auto) else correction
     share: dict[str, Any] = {"share": None, "column": None, "is_most": False, "is_least": False}
     if thinning is not None:
@@ -211,12 +212,6 @@ def told_of_thinning(solving: Solving) -> dict[str, Any] | None:
         "way_out": way_out if can_keep else None,
         "can_keep": can_keep,
         "correction": correction,
-        "n_edges": _n_edges(snapshot),
+        "n_edges": meta.n_edges,
         "n_kept": meta.edges_kept,
     }
-
-
-def _n_edges(snapshot: Snapshot) -> int:
-    """Live edges."""
-    meta = snapshot.meta
-    return meta.n_edges

@@ -12,8 +12,8 @@ from peewit.service.predictions.kept_labels import write_labels
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
+    FileScoreKind,
     PredictionMeta,
-    ScoreKind,
     densities_path,
     given_path,
     predictor_path,
@@ -23,7 +23,7 @@ from peewit.service.predictions.prediction_files import (
 )
 from peewit.service.predictions.predictors import given_of, write_predictor
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
-from peewit.service.tasks.solving.thinning import told_of_thinning
+from peewit.service.tasks.solving.thinning import thinning_summary
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.assessment.plausibility import (
     CLOSE_TOGETHER,
@@ -41,7 +41,7 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 
 
-def written(solving: Solving) -> dict[str, Any]:
+def write_result(solving: Solving) -> dict[str, Any]:
     """Result of the job, once the files are on the disk."""
     answer, task, assessment = solving.answer, solving.task, solving.assessment
     labels, solution, shown = answer.labels, answer.solution, solving.shown(answer.solution)
@@ -56,7 +56,7 @@ def written(solving: Solving) -> dict[str, Any]:
     functions = (
         functions.trimmed() if functions and solution.stats.get("input") == FEATURES else None
     )
-    with solving.phases.phase("writing"):
+    with solving.stages.stage("writing"):
         file_name = _write(solving, shown, names, functions)
     return {
         "file": file_name,
@@ -76,9 +76,9 @@ def written(solving: Solving) -> dict[str, Any]:
         "inductive": functions is not None,
         "warm": solving.is_warm,
         "started_from": solving.started_from,
-        "seconds": solving.phases.seconds,
+        "seconds": solving.stages.seconds,
         "judged": solving.judgement,
-        "thinning": told_of_thinning(solving),
+        "thinning": thinning_summary(solving),
         "stats": {**solution.stats, **assessment.figures},
     }
 
@@ -124,7 +124,7 @@ def _write(
         stats=dict(solution.stats),
         sets=assessment.figures.get("sets"),
         calibration=None if assessment.calibration is None else assessment.calibration.stored,
-        judged_by=answer.judged.warning,
+        judged_by=answer.leave_out_plan.warning,
         answers=tuple(task.answer_kinds) if made_of.node_kind == "typed" else (),
     )
     paths = GraphPaths(root=task.graph_directory)
@@ -162,7 +162,7 @@ def _write(
     return path.name
 
 
-def _score_kind(answer: Answered, assessment: Assessment) -> ScoreKind:
+def _score_kind(answer: Answered, assessment: Assessment) -> FileScoreKind:
     if not isinstance(answer.labels, Labels):
         return "value"
     return answer.model.score_kind if assessment.calibration is None else "probability"
@@ -175,7 +175,7 @@ def _doubts(solving: Solving, shown: Solution, shares: ComparedShares | None) ->
     if shares is None or not isinstance(labels, Labels):
         return
     accuracy: tuple[float, int, BoolArray] | None = None
-    by = answer.judged.may_leave_out
+    by = answer.leave_out_plan.may_leave_out
     if folds is not None and assessment.is_dropped is None:
         accuracy = folds["accuracy"], folds["n_left_out"], by
     elif judgement is not None and judgement["n_left_out"]:

@@ -50,7 +50,7 @@ def layout(
     """(n_nodes, 2) float32 points in [0, 1), neighbors near each other and strangers apart.
 
     Each component has a disc of its own, with area in proportion to its nodes. The result does not
-    depend on ``parallel``. Raises `Stopped` when ``watch`` is cancelled.
+    depend on ``parallel``. Raises `RunStopped` when ``watch`` is cancelled.
 
     Notes
     -----

@@ -119,7 +119,7 @@ class PersonalizedPageRank:
     ) -> Float32Array:
         """P @ ``block`` as a new (n_nodes, k) block.
 
-        Asks ``watch`` before every step; raises `Stopped` when it is cancelled.
+        Asks ``watch`` before every step; raises `RunStopped` when it is cancelled.
 
         Parameters
         ----------

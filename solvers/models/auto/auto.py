@@ -20,34 +20,24 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Arra
 from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import Cancelled, Progress, Stopped, Watch
+from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
-from peewit.solvers.models.auto.arms import (
-    DENSITY_RTOL,
-    TELEPORT,
-    Densities,
-    density_maker,
-)
+from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, Densities, density_maker
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
-from peewit.solvers.models.auto.potentials import Potentials, center, mean_degree, scaled
-from peewit.solvers.models.auto.preparation import (
-    LARGEST,
-    PreparedAuto,
-    indicators,
-    width_of,
-)
+from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
+from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, width_of
+from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.auto.stacking import (
     Belief,
     SharePrior,
     Stack,
-    StackedArm,
     StratifiedStack,
     fitted_stack,
 )
-from peewit.solvers.models.auto.walks import walks
+from peewit.solvers.models.auto.walk_arm import walk_arm
 from peewit.solvers.models.contract.feature_model import FeatureModel
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels
@@ -216,8 +206,9 @@ class Auto(FeatureModel, Refinable):
         return PreparedAuto(
             base=PreparedGraph.of_graph(graph, parallel, kept_bytes),
             pagerank=pagerank,
-            potentials=GroupColumns(kept_bytes=kept_bytes),
-            densities=GroupColumns(kept_bytes=kept_bytes),
+            potential_columns=GroupColumns(kept_bytes=kept_bytes),
+            density_columns=GroupColumns(kept_bytes=kept_bytes),
+            max_kept_bytes=kept_bytes,
             features=filtered,
         )
 
@@ -236,7 +227,7 @@ class Auto(FeatureModel, Refinable):
         """The stack of all arms or, once stopped, scores that prefer no class."""
         try:
             return self._solution(prepared, groups, watch)
-        except Stopped:
+        except RunStopped:
             n_nodes, n_classes = prepared.graph.n_nodes, groups.labels.n_classes
             return Solution(
                 scores=np.full((n_nodes, n_classes), 1.0 / n_classes),
@@ -259,8 +250,9 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """From columns that all folds share, if these fit; see `Model.solve_without`."""
         watch = Watch(progress=progress, cancelled=cancelled)
-        caches = prepared.walks, prepared.harmonic
-        prepared.walks = prepared.harmonic = None  # they may have seen the labels left out
+        caches = prepared.walk_cache, prepared.harmonic_cache
+        # they may have seen the labels left out
+        prepared.walk_cache = prepared.harmonic_cache = None
         groups = _groups_of_folds(prepared, as_classes(labels), fold)
         try:
             if groups is None:
@@ -274,23 +266,25 @@ class Auto(FeatureModel, Refinable):
                     progress=progress,
                     cancelled=cancelled,
                 )
-            if not (prepared.potentials.holds(groups) and prepared.densities.holds(groups)):
-                with suppress(Stopped):  # the solve then stops, too
+            if not (
+                prepared.potential_columns.holds(groups) and prepared.density_columns.holds(groups)
+            ):
+                with suppress(RunStopped):  # the solve then stops, too
                     self._potentials(prepared, groups, watch)
-                    prepared.densities.of(groups, density_maker(prepared, watch))
+                    prepared.density_columns.of(groups, density_maker(prepared, watch))
             return self._solve(prepared, groups.rest(fold == number), watch)
         finally:
-            prepared.walks, prepared.harmonic = caches
+            prepared.walk_cache, prepared.harmonic_cache = caches
 
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
-        """The stack of all arms; raises `Stopped`."""
+        """The stack of all arms; raises `RunStopped`."""
         labels, graph = groups.labels, prepared.graph
         poisson = self._potentials(prepared, groups, watch)
         densities = Densities.of(prepared, groups, watch)
-        made = self._arms(prepared, poisson, densities, watch)
+        built = self._arms(prepared, poisson, densities, watch)
         predicted = np.flatnonzero(groups.stand_in_fold >= 0)
         nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
-        arms = {name: arm.with_scale_of(nodes, places) for name, arm in made.arms.items()}
+        arms = {name: arm.with_scale_of(nodes, places) for name, arm in built.arms.items()}
         coverage = LabelCoverage.of(densities.columns, groups)
         covariate = _standardized_degrees(graph, groups)
         stack = _stack(groups, arms, covariate, coverage)
@@ -312,14 +306,14 @@ class Auto(FeatureModel, Refinable):
         if sample.is_estimated:
             probabilities = reweighed(probabilities, sample.shares / shares)
             left_out = reweighed(left_out, sample.shares / shares)
-        give_shares(probabilities, made.reachable)
+        give_shares(probabilities, built.reachable)
         of_classes = densities.of_classes()
         return Solution(
             scores=probabilities,
-            reachable=made.reachable,
+            reachable=built.reachable,
             status=poisson.status,
-            stats={**made.stats, **_arm_stats(groups, arms, stack, sample)},
-            warnings=(*made.warnings, *_warnings(labels, sample, coverage)),
+            stats={**built.stats, **_arm_stats(groups, arms, stack, sample)},
+            warnings=(*built.warnings, *_warnings(labels, sample, coverage)),
             densities=of_classes,
             decisive=_decisive(prepared, stack, poisson, of_classes),
             left_out=None
@@ -330,23 +324,23 @@ class Auto(FeatureModel, Refinable):
     def _arms(
         self, prepared: PreparedAuto, poisson: Potentials, densities: Densities, watch: Watch
     ) -> "_Arms":
-        """All arms that the graph and its features allow; raises `Stopped`."""
+        """All arms that the graph and its features allow; raises `RunStopped`."""
         groups = poisson.groups
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
         if self.walks == "anew":
-            prepared.walks = prepared.harmonic = None
+            prepared.walk_cache = prepared.harmonic_cache = None
         harmonic = harmonic_arm(prepared, poisson, watch, rtol=self.rtol, max_iter=self.max_iter)
         if harmonic.arm is not None:
             arms["harmonic"] = harmonic.arm
-        arms["walks"], of_walks = walks(prepared, poisson, densities, arms, watch)
-        stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **of_walks}
+        arms["walks"], walk_stats = walk_arm(prepared, poisson, densities, arms, watch)
+        stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **walk_stats}
         reachable, warnings = poisson.task.reachable, harmonic.warnings
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(
                 prepared.features, groups.labels, watch
             )
             if filtered.status is Status.CANCELLED:
-                raise Stopped
+                raise RunStopped
             left_out = np.concatenate([left_out, filtered.scores[groups.stand_ins]])
             arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
@@ -364,14 +358,16 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """The stack of arms whose columns are those of the full graph; see `Refinable`."""
         groups = LabelGroups.of(as_classes(labels), prepared.graph.n_nodes)
-        refined = self._refine(prepared, groups, full)
+        refined = self._on_full_graph(prepared, groups, full)
         answer = self._solution(refined, groups, full.watch)
         solver_stats = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
         # no densities: reasons follow walks on the sparsifier
         return replace(answer, stats={**answer.stats, **solver_stats}, densities=None)
 
-    def _refine(self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph) -> PreparedAuto:
-        """``prepared`` with the columns of the full graph; raises `Stopped`."""
+    def _on_full_graph(
+        self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
+    ) -> PreparedAuto:
+        """``prepared`` with the columns of the full graph; raises `RunStopped`."""
         graph, watch = prepared.graph, full.watch
         sources: FloatArray = np.asarray(
             indicators(groups.members(), graph.n_nodes, np.float64), np.float64
@@ -395,7 +391,7 @@ class Auto(FeatureModel, Refinable):
             scale=1.0 - TELEPORT,
             shift=TELEPORT * looped,
             rhs=TELEPORT * sources,
-            start=prepared.densities.of(groups, density_maker(prepared, watch)).T.astype(
+            start=prepared.density_columns.of(groups, density_maker(prepared, watch)).T.astype(
                 np.float64
             ),
             rtol=DENSITY_RTOL,
@@ -404,9 +400,11 @@ class Auto(FeatureModel, Refinable):
         whole = replace(graph, degree=degree)
         return replace(
             prepared,
-            potentials=GroupColumns.holding(groups, center(potentials, whole, mean_degree(whole))),
-            densities=GroupColumns.holding(groups, densities.astype(np.float32)),
-            walks=None,
+            potential_columns=GroupColumns.holding(
+                groups, center(potentials, whole, mean_degree(whole))
+            ),
+            density_columns=GroupColumns.holding(groups, densities.astype(np.float32)),
+            walk_cache=None,
         )
 
     def _potentials(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Potentials:
@@ -459,7 +457,7 @@ def _groups_of_folds(
     groups = LabelGroups.of_folds(labels, fold, prepared.graph.n_nodes)
     n_bytes = _SHARED_BYTES * groups.n_groups * prepared.graph.n_nodes
     most = most_groups(prepared.graph.n_nodes, labels.n_classes)
-    fits = groups.n_groups <= _MOST_SHARED * most and n_bytes <= prepared.densities.kept_bytes
+    fits = groups.n_groups <= _MOST_SHARED * most and n_bytes <= prepared.max_kept_bytes
     return groups if fits else None
 
 

@@ -20,11 +20,10 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
-from peewit.solvers.models.auto.arms import share_arm
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
-from peewit.solvers.models.auto.potentials import Potentials, mean_degree
+from peewit.solvers.models.auto.poisson_arm import Potentials, mean_degree
 from peewit.solvers.models.auto.preparation import PreparedAuto
-from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.auto.stacked_arm import StackedArm, share_arm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.models.left_out.left_out_cache import in_parts
@@ -52,7 +51,7 @@ _NOT_CONVERGED: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HarmonicArm:
+class HarmonicOutcome:
     """The arm of harmonic functions, or why there is none."""
 
     arm: StackedArm | None
@@ -83,36 +82,36 @@ def screening(poisson: Potentials) -> float:
 
 def harmonic_arm(
     prepared: PreparedAuto, poisson: Potentials, watch: Watch, *, rtol: float, max_iter: int
-) -> HarmonicArm:
-    """The arm of harmonic functions, where it is worth its solve; raises `Stopped`.
+) -> HarmonicOutcome:
+    """The arm of harmonic functions, where it is worth its solve; raises `RunStopped`.
 
     It is left out if no label can be left out to judge it, or if residuals are blind to its errors.
     """
-    groups, base, cache = poisson.groups, prepared.base, prepared.harmonic
+    groups, base, cache = poisson.groups, prepared.base, prepared.harmonic_cache
     if cache is not None and not cache.serve(groups):
         cache = None
     solver, share = base.kernel.solver, screening(poisson) if cache is None else cache.screening
     is_blind = solver.eliminates or solver.is_blind
     stats: dict[str, float | str] = {"screening": share, "harmonic": "left out"}
     if share < LEAST_SCREENING or groups.n_folds == 0 or is_blind:
-        prepared.harmonic = None
-        return HarmonicArm(arm=None, stats=stats)
-    prepared.harmonic, made = None, "anew"
+        prepared.harmonic_cache = None
+        return HarmonicOutcome(arm=None, stats=stats)
+    prepared.harmonic_cache, built = None, "anew"
     if cache is not None:
         limits = _Limits.of(base.graph, rtol, _LARGE_CHANGE_RTOL, max_iter)
-        cache, made = _amend(base, cache, groups.labels, watch, limits), "repeated"
+        cache, built = _amend(base, cache, groups.labels, watch, limits), "repeated"
     if cache is None:
         limits = _Limits.of(base.graph, rtol, _LARGE_RTOL, max_iter)
-        cache, made = _anew(prepared, groups, share, watch, limits), "anew"
+        cache, built = _anew(prepared, groups, share, watch, limits), "anew"
     if cache is None:
         stats["harmonic"] = "not converged"
-        return HarmonicArm(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
-    if cache.nbytes <= prepared.densities.kept_bytes:
-        prepared.harmonic = cache
+        return HarmonicOutcome(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
+    if cache.nbytes <= prepared.max_kept_bytes:
+        prepared.harmonic_cache = cache
     shares = _normalize(cache.last_shares)
     shares[~poisson.task.reachable] = 1.0
     arm = share_arm(shares, cache.left_out_of(groups))
-    return HarmonicArm(arm=arm, stats={**stats, "harmonic": made})
+    return HarmonicOutcome(arm=arm, stats={**stats, "harmonic": built})
 
 
 def _anew(
@@ -195,7 +194,7 @@ def _harmonic(
     watch: Watch,
     limits: _Limits,
 ) -> Float32Array | None:
-    """(n_nodes, k) harmonic functions; None if they did not converge; raises `Stopped`.
+    """(n_nodes, k) harmonic functions; None if they did not converge; raises `RunStopped`.
 
     Functions are 0 at ``held`` nodes. ``values``, (n_some, k), are the value at each of ``nodes``
     that is held, and the source at the others.

@@ -28,11 +28,12 @@ class PreparedAuto:
 
     base: PreparedGraph  # of Poisson learning and of the walks
     pagerank: PersonalizedPageRank  # of the density
-    potentials: GroupColumns  # columns of the last labels
-    densities: GroupColumns  # columns of the last labels
+    potential_columns: GroupColumns  # columns of the last labels
+    density_columns: GroupColumns  # columns of the last labels
+    max_kept_bytes: int  # what takes more is not kept for the next labels
     features: FilteredFeatures | None = None  # of filtered ridge, where nodes have features
-    walks: WalkCache | None = None  # of the last labels whose walks began anew
-    harmonic: HarmonicCache | None = None  # of the last labels
+    walk_cache: WalkCache | None = None  # of the last labels whose walks began anew
+    harmonic_cache: HarmonicCache | None = None  # of the last labels
 
     @property
     def graph(self) -> Graph:

@@ -10,12 +10,13 @@ mean log loss on left-out labels is never more than -log(mass) / n_labels above 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, log_softmax, softmax
 
-from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
+from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.left_out.label_coverage import LabelCoverage
 from peewit.solvers.row_ranges import row_blocks
 
@@ -35,26 +36,6 @@ _LEAST_ORDERING = 20
 _LEAST_LOG_RATIO = 0.1
 """Least log ratio of the commonest and the rarest class share for which order is kept: with nearer
 ones nodes are a toss-up, which contradicted arms decide worse than nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StackedArm:
-    """Scores of one predictor, as log odds up to a scale."""
-
-    values: RealArray  # (n_nodes, n_classes); rows sum to 0
-    left_out: FloatArray  # (n_left_out, n_classes) of labels, then stand-in nodes, without a fold
-    scale: float = 1.0  # of ``values``, for weights that fit ``left_out`` (K18)
-
-    def with_scale_of(self, nodes: Int64Array, places: Int64Array) -> "StackedArm":
-        """With the scale that makes ``values`` of some nodes as large as those left out (K18).
-
-        ``places`` are those of the nodes in ``left_out``.
-        """
-        whole, part = (
-            float(np.square(rows, dtype=np.float64).mean()) if rows.size else 0.0
-            for rows in (self.values[nodes], self.left_out[places])
-        )
-        return replace(self, scale=float(np.sqrt(part / whole))) if whole and part else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,15 +118,6 @@ class Stack:
             weight * fit.left_out for weight, fit in zip(self.posterior, self.fits, strict=True)
         )
         return mixed
-
-    @property
-    def arm_weights(self) -> dict[str, float]:
-        """Mean weight of every arm."""
-        total: dict[str, float] = {}
-        for share, fit in zip(self.posterior, self.fits, strict=True):
-            for name, weight in fit.weights.items():
-                total[name] = total.get(name, 0.0) + float(share * weight)
-        return total
 
     @property
     def belief_weights(self) -> dict[str, float]:

@@ -73,7 +73,7 @@ class Model(ABC):
         return "class score"
 
     @property
-    def judged(self) -> "Model":
+    def for_validation(self) -> "Model":
         """The model that cross-validation judges: the same one, without what changes no class."""
         return self
 

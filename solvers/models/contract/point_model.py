@@ -11,7 +11,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, frozen
 from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.elimination import BLIND_RATIO
 from peewit.solvers.models.classes.centering import CenteredLabels
@@ -182,7 +182,7 @@ class PointModel(FeatureModel):
         )
         try:
             solution = self._solution(problem)
-        except Stopped:
+        except RunStopped:
             solution = task.solution(task.baseline, Status.CANCELLED, problem.stats)
         is_embedded = prepared.rows is None and self.of_graph == EMBEDDED
         if is_embedded and prepared.graph.weight_spread >= BLIND_RATIO:

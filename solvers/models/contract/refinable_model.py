@@ -9,7 +9,7 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.blas_threads import one_blas_thread
-from peewit.solvers.iteration_loop import UNWATCHED, Cancelled, Progress, Stopped, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.unsparsified_system import (
     LEAST_PASSES,
@@ -40,7 +40,7 @@ class FullGraph:
     residual: float = field(default=0.0, init=False)  # largest true relative one so far
 
     def solve(self, system: FullSystem) -> FloatArray:
-        """(n_nodes, k) solutions; raises `Stopped` and what `solve_full` raises."""
+        """(n_nodes, k) solutions; raises `RunStopped` and what `solve_full` raises."""
         answer = solve_full(
             system,
             self.product,
@@ -50,7 +50,7 @@ class FullGraph:
             cancelled=self.watch.cancelled,
         )
         if answer.status is Status.CANCELLED:
-            raise Stopped
+            raise RunStopped
         self.status = first_failure(self.status, answer.status)
         self.n_passes += answer.n_passes
         self.residual = max(self.residual, float(answer.residual.max(initial=0.0)))
@@ -70,7 +70,7 @@ class Refinable(Model):
     def full_solution(
         self, prepared: Any, labels: Targets, solution: Solution, full: FullGraph
     ) -> Solution:
-        """``solution`` with the scores of the full graph; raises `Stopped`.
+        """``solution`` with the scores of the full graph; raises `RunStopped`.
 
         What was chosen on the sparsifier, such as a penalty, stays as chosen.
         """
@@ -113,7 +113,7 @@ def refine(
     )
     try:
         refined = model.full_solution(prepared, labels, solution, full)
-    except Stopped:
+    except RunStopped:
         return replace(solution, status=Status.CANCELLED)
     return replace(
         refined,

@@ -192,7 +192,7 @@ class HarmonicMBO(GraphModel):
     ) -> Float32Array:
         """(n_nodes, n_classes) shares of one walk that labels stop, from any classes (K13).
 
-        As `walked` makes them at its end, with sum 1; raises `Stopped`.
+        As `walked` makes them at its end, with sum 1; raises `RunStopped`.
         """
         graph, order = prepared.near_in_memory()
         rank = np.empty_like(order)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, IntArray
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.row_ranges import row_blocks
@@ -65,7 +65,7 @@ def shares_bytes(n_nodes: int, n_labeled: int) -> int:
 def label_shares(
     model: LinearModel, prepared: PreparedGraph, labels: Labels, solution: Solution, watch: Watch
 ) -> LabelShares:
-    """Shares of all labels in the scores of all nodes (J19); raises `Stopped`.
+    """Shares of all labels in the scores of all nodes (J19); raises `RunStopped`.
 
     ``solution`` is that of ``labels`` by ``model``. Sums of shares over the labels of a class are
     its scores by ``model.as_chosen``, except where Poisson learning gives a class without label in
@@ -82,7 +82,7 @@ def label_shares(
         places = np.arange(first, min(first + _WIDTH, labels.n_labeled))
         answer = chosen.solve_watched(prepared, _one_class_per_label(labels, places), None, watch)
         if answer.status is Status.CANCELLED:
-            raise Stopped
+            raise RunStopped
         status = first_failure(status, answer.status)
         elsewhere = -1.0 / labels.n_labeled if model.is_centered else 0.0
         at = component[labels.nodes[places]]

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import dijkstra
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.contract.point_model import PointProblem, Points, ScoringModel
@@ -68,7 +68,7 @@ class SubSampling(ScoringModel):
             n_copied=prepared.graph.n_nodes - int(np.count_nonzero(inner.reachable)),
         )
         if inner.status is Status.CANCELLED:
-            raise Stopped
+            raise RunStopped
         place = _teachers(prepared, sample, inner, problem.task.reachable, watch)
         return inner.scores[place], inner.status
 

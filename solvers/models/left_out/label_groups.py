@@ -256,7 +256,7 @@ Maker: TypeAlias = Callable[[list[Int64Array], Starts | None], Float32Array]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GroupColumns:
-    """The columns of the last groups, by their nodes: unchanged groups cost nothing.
+    """Columns of the groups solved for last; a group with the same nodes is not solved again.
 
     Columns are linear in their groups: the columns of groups that lie mostly in a new one add up to
     the first iterate of its solve.
@@ -282,10 +282,10 @@ class GroupColumns:
         if not any(missing):  # drop no others: folds that are left out in turn need them next
             return np.stack([self.by_nodes[key] for key in keys])
         fresh = [nodes for nodes, lacks in zip(members, missing, strict=True) if lacks]
-        made = make(fresh, self._starts(fresh))
-        columns = made
+        new_columns = make(fresh, self._starts(fresh))
+        columns = new_columns
         if not all(missing):
-            new = iter(made)
+            new = iter(new_columns)
             columns = np.stack(
                 [
                     next(new) if lacks else self.by_nodes[key]

@@ -17,7 +17,7 @@ from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.personalized_pagerank import RTOL, n_steps
 from peewit.solvers.linear.linear_functions import LinearFunctions
@@ -91,7 +91,7 @@ class FilteredFeatures:
         return self._unit
 
     def kernel(self, arm: Arm, nodes: Int64Array, watch: Watch) -> FloatArray:
-        """(n_labeled, n_labeled) the kernel of an arm between ``nodes``; raises `Stopped`."""
+        """(n_labeled, n_labeled) the kernel of an arm between ``nodes``; raises `RunStopped`."""
         entries = self.kernels.setdefault(arm.name, KernelEntries())
         if not arm.has_features:
             return entries.between(
@@ -292,7 +292,7 @@ class FilteredRidge(InductiveModel):
             judgements = [self._judge(prepared, arm, labels, watch) for arm in arms]
             taken = _choose_arm(judgements, labels, stats)
             scores, functions = self._scores(prepared, labels, judgements, taken, watch)
-        except Stopped:
+        except RunStopped:
             n_nodes = prepared.graph.n_nodes
             cancelled = Solution(
                 scores=np.tile(prior, (n_nodes, 1)),

@@ -125,7 +125,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         return 8 * (_ROW_VECTORS * n_rows + _WEIGHT_VECTORS * n_columns)
 
     @property
-    def judged(self) -> "LinearMachine":
+    def for_validation(self) -> "LinearMachine":
         """With decision values, which suffice to be judged by."""
         return replace(self, scores="decision")
 

@@ -91,7 +91,7 @@ class PageRankColumns:
     def at(
         self, nodes: Int64Array, teleport: float, watch: Watch = UNWATCHED
     ) -> list[Float32Array]:
-        """The columns of at most `most` nodes, (n_nodes,) each; raises `Stopped`."""
+        """The columns of at most `most` nodes, (n_nodes,) each; raises `RunStopped`."""
 
         def make(missing: Int64Array) -> Iterator[Float32Array]:
             for first in range(0, missing.size, self.width):
@@ -103,7 +103,7 @@ class PageRankColumns:
         return self.recent.of_nodes(nodes, teleport, make)
 
     def filtered(self, block: RealArray, teleport: float, watch: Watch = UNWATCHED) -> FloatArray:
-        """P @ ``block``, (n_nodes, k) float64, some columns at a time; raises `Stopped`."""
+        """P @ ``block``, (n_nodes, k) float64, some columns at a time; raises `RunStopped`."""
         out = np.empty(block.shape)
         for first in range(0, block.shape[1], self.width):
             watch.step("scores", first, block.shape[1])
@@ -113,12 +113,12 @@ class PageRankColumns:
         return out
 
     def unit(self, nodes: Int64Array, teleport: float, watch: Watch = UNWATCHED) -> Float32Array:
-        """(n_nodes, k) the columns of at most `width` nodes, not kept; raises `Stopped`."""
+        """(n_nodes, k) the columns of at most `width` nodes, not kept; raises `RunStopped`."""
         self.n_filtered += nodes.size
         return self.pagerank.unit_columns(nodes, teleport, watch=watch)
 
     def between(self, nodes: Int64Array, teleport: float, watch: Watch = UNWATCHED) -> FloatArray:
-        """(n_labeled, n_labeled) entries of P between ``nodes``; raises `Stopped`."""
+        """(n_labeled, n_labeled) entries of P between ``nodes``; raises `RunStopped`."""
         entries = np.empty((nodes.size, nodes.size))
         for first in range(0, nodes.size, self.most):
             part = slice(first, first + self.most)
@@ -129,7 +129,7 @@ class PageRankColumns:
     def products(
         self, nodes: Int64Array, others: Int64Array, teleport: float, watch: Watch = UNWATCHED
     ) -> FloatArray:
-        """(n_nodes, n_others) entries of P'P between ``nodes`` and ``others``; raises `Stopped`.
+        """(n_nodes, n_others) entries of P'P between ``nodes`` and ``others``; raises `RunStopped`.
 
         From the columns if all may be held, else by filtering those of ``others`` twice.
         """

@@ -8,7 +8,7 @@ import numpy as np
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.neighbor_means import NeighborMeans
 from peewit.solvers.models.classes.centering import CenteredLabels
@@ -128,7 +128,7 @@ class PoissonMBO(PoissonModel):
                 cuts.cut(None if shares is None else SizeBounds(lower=shares, upper=shares))
             if self.class_balance != "none":
                 cuts.split(self.n_splits)
-        except Stopped:
+        except RunStopped:
             status = Status.CANCELLED
         scores = cuts.best.scores[rank].astype(np.float64)
         stats = {**poisson.stats, **cuts.best.stats(), "n_splits": cuts.n_splits}
@@ -148,7 +148,7 @@ class PoissonMBO(PoissonModel):
     ) -> Int64Array:
         """(n_nodes,) classes of sizes within a fifth of even ones, cut from those of a potential.
 
-        Raises `Stopped`.
+        Raises `RunStopped`.
         """
         cuts, rank = self._cuts(prepared, task, labels, potential, watch)
         return np.asarray(cuts.nearly_even().classes[rank])

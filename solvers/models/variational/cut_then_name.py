@@ -57,7 +57,7 @@ def cut_then_name(
 
     ``harmonic``, (n_nodes, n_classes), is a harmonic function of the labels (D1): it names sides
     whose labels do not decide. ``known`` holds earlier cuts of this graph and grows: labels choose
-    what is cut, not how, so that most solves find their cuts there. Raises `Stopped`.
+    what is cut, not how, so that most solves find their cuts there. Raises `RunStopped`.
 
     Notes
     -----

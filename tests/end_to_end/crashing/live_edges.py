@@ -51,7 +51,7 @@ def _check_log(history: History) -> Iterator[str]:
     table, meta = live_edges(history), newest_meta(history)
     u, v, weight = (table[name].to_numpy() for name in ("u", "v", "weight"))
     state = CheckpointStore(history.paths.checkpoints).clean().state
-    counted = state.n_edges - state.left_out.total - state.n_dead
+    counted = state.n_live
     if {counted, meta.n_live} != {u.size}:
         yield f"{u.size} edges live, {counted} are counted, the snapshot tells {meta.n_live}"
     if state.degree is not None:

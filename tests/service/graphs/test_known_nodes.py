@@ -122,7 +122,7 @@ def test_nodes_of_large_and_gathered_pushes_are_known(graphs: Graphs) -> None:
     lease = LeaseStore(graphs.database).acquire(f"ingest:{graph.id}", "test", 60.0)
     assert lease is not None
     directory = GraphPaths(root=graphs.settings.graphs_directory / graph.id).pushes
-    assert gather_pushes(graphs.manifest.pushes, graph, directory, lease=lease) == 1
+    assert gather_pushes(graphs.manifest.push_log, graph, directory, lease=lease) == 1
     assert graphs.nodes.knows(graph, asked).tolist() == [True, True, False]
 
 

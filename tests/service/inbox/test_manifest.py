@@ -414,10 +414,10 @@ def test_files_of_sources_at_rest_are_passed_over(
     manifest: Manifest, graph_id: str, source_id: str, listed: list[FileRecord]
 ) -> None:
     assert manifest.work(graph_id)
-    assert not manifest.work(graph_id, passed_over=[source_id])
-    assert manifest.pending(graph_id, passed_over=[source_id]) == []
+    assert not manifest.work(graph_id, skipped_sources=[source_id])
+    assert manifest.pending(graph_id, skipped_sources=[source_id]) == []
     add_push(manifest, graph_id, "pushes/1")
-    assert manifest.work(graph_id, passed_over=[source_id])
+    assert manifest.work(graph_id, skipped_sources=[source_id])
     assert manifest.counts(graph_id)["pending"] == 4
     assert manifest.backlog(graph_id) == Backlog(n_files=4, n_bytes=160, pushed_bytes=100)
 
@@ -431,7 +431,7 @@ def test_turns_follow_the_commits_when_many_register_at_once(
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(register, range(6), timeout=60)) == len(LISTING)
-    turns = [*manifest.pending(graph_id), *manifest.pushes.waiting(graph_id)]
+    turns = [*manifest.pending(graph_id), *manifest.push_log.ungathered(graph_id)]
     assert sorted(each.position for each in turns) == list(range(1, 10))
 
 

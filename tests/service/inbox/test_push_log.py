@@ -28,7 +28,7 @@ from peewit.service.inbox.inbox_records import (
 )
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_gatherer import GATHER_ROWS, gather_pushes
-from peewit.service.inbox.push_log import WaitingPush
+from peewit.service.inbox.push_log import UngatheredPush
 from peewit.service.inbox.pushes import SMALL_BYTES, PushStore
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.streaming.edges.table_formats import Format
@@ -83,7 +83,7 @@ def gather(
 ) -> list[FileRecord]:
     """The files that were made of what waits."""
     before = {file.id for file in manifest.pending(graph.id)}
-    gather_pushes(manifest.pushes, graph, directory, lease=lease)
+    gather_pushes(manifest.push_log, graph, directory, lease=lease)
     return [file for file in manifest.pending(graph.id) if file.id not in before]
 
 
@@ -93,10 +93,10 @@ def test_a_push_with_a_key_that_came_before_is_the_earlier_one(
     first = pushed(manifest, graph.id, block("key"))
     again = replace(first, is_repeated=True)
     assert pushed(manifest, graph.id, block("key")) == again
-    assert manifest.pushes.find(graph.id, "key", "body") == again
-    assert manifest.pushes.find(graph.id, "other key", "body") is None
-    assert [push.id for push in manifest.pushes.waiting(graph.id)] == [first.id]
-    assert manifest.pushes.get(graph.id, first.id) == first
+    assert manifest.push_log.find(graph.id, "key", "body") == again
+    assert manifest.push_log.find(graph.id, "other key", "body") is None
+    assert [push.id for push in manifest.push_log.ungathered(graph.id)] == [first.id]
+    assert manifest.push_log.get(graph.id, first.id) == first
 
 
 def test_a_key_that_came_before_with_another_body_is_refused(
@@ -106,7 +106,7 @@ def test_a_key_that_came_before_with_another_body_is_refused(
     with pytest.raises(IdempotencyConflict, match="'key' came before with another body"):
         pushed(manifest, graph.id, block("key", "other body"))
     with pytest.raises(IdempotencyConflict):
-        manifest.pushes.find(graph.id, "key", "other body")
+        manifest.push_log.find(graph.id, "key", "other body")
 
 
 def test_of_pushes_taken_in_together_each_has_its_own_answer(
@@ -114,13 +114,13 @@ def test_of_pushes_taken_in_together_each_has_its_own_answer(
 ) -> None:
     first = pushed(manifest, graph.id, block("old"))
     together = [block(), block("old"), block("new"), block("new"), block("new", "x"), block()]
-    answers = manifest.pushes.add(graph.id, together, NO_LIMITS)
+    answers = manifest.push_log.add(graph.id, together, NO_LIMITS)
     alone, again, new, same, conflict, last = answers
     assert again == replace(first, is_repeated=True)
     assert isinstance(new, PushRecord)
     assert same == replace(new, is_repeated=True)
     assert isinstance(conflict, IdempotencyConflict)
-    waiting = [push.id for push in manifest.pushes.waiting(graph.id)]
+    waiting = [push.id for push in manifest.push_log.ungathered(graph.id)]
     assert waiting == [each.id for each in (first, alone, new, last)]  # type: ignore[union-attr]
 
 
@@ -128,7 +128,7 @@ def test_pushes_of_one_transaction_fill_the_room_in_turn(
     database: Database, manifest: Manifest, graph: GraphRecord
 ) -> None:
     limits = PushLimits(graph_bytes=250, total_bytes=10**9)
-    answers = manifest.pushes.add(graph.id, [block(), block(), block()], limits)
+    answers = manifest.push_log.add(graph.id, [block(), block(), block()], limits)
     assert [isinstance(each, BacklogFull) for each in answers] == [False, False, True]
     assert waiting_bytes(database, graph) == 200
     other = Catalog(database).create(GraphSettings(name="other"))
@@ -147,7 +147,7 @@ def test_a_key_is_the_graphs_own(
     first = pushed(manifest, graph.id, block("key"))
     assert pushed(manifest, other.id, block("key", "other body")).id != first.id
     with pytest.raises(PushNotFound):
-        manifest.pushes.get(other.id, first.id)
+        manifest.push_log.get(other.id, first.id)
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256])
@@ -165,7 +165,7 @@ def test_of_many_pushes_with_one_key_at_once_one_is_taken(
 
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(push, range(8), timeout=60))) == 1
-    assert len(manifest.pushes.waiting(graph.id)) == 1
+    assert len(manifest.push_log.ungathered(graph.id)) == 1
 
 
 def test_nothing_is_pushed_to_a_graph_that_was_deleted(
@@ -183,10 +183,10 @@ def test_small_pushes_lie_in_the_database_and_large_ones_on_disk(
 ) -> None:
     push_edges(store, graph, 0)
     push_edges(store, graph, 0, SMALL_BYTES // 8)
-    small, large = manifest.pushes.waiting(graph.id)
+    small, large = manifest.push_log.ungathered(graph.id)
     assert small.path == ""
     assert [str(path) for path in tmp_path.rglob("*.parquet")] == [large.path]
-    contents = dict(manifest.pushes.contents([small.id, large.id, "none"]))
+    contents = dict(manifest.push_log.contents([small.id, large.id, "none"]))
     assert contents[small.id] is not None
     assert (contents[large.id], contents["none"]) == (None, None)
 
@@ -196,7 +196,7 @@ def test_a_push_whose_commit_was_not_answered_keeps_its_block(
 ) -> None:
     with commits_unanswered(database), pytest.raises(OperationalError):
         push_edges(store, graph, 0, SMALL_BYTES // 8)
-    (stored,) = manifest.pushes.waiting(graph.id)
+    (stored,) = manifest.push_log.ungathered(graph.id)
     assert pq.read_metadata(stored.path).num_rows == stored.n_rows
 
 
@@ -212,10 +212,10 @@ def test_gathered_pushes_are_one_file_of_their_edges_in_order(
     pushed_ids = [push_edges(store, graph, first, n_edges) for first, n_edges in sizes.items()]
     before = waiting_bytes(database, graph)
     (file,) = gather(manifest, graph, tmp_path / "pushes", lease)
-    first = manifest.pushes.get(graph.id, pushed_ids[0])
+    first = manifest.push_log.get(graph.id, pushed_ids[0])
     assert (file.push_id, file.position) == (first.id, first.position)
-    assert {manifest.pushes.get(graph.id, each).file for each in pushed_ids} == {file}
-    assert manifest.pushes.waiting(graph.id) == []
+    assert {manifest.push_log.get(graph.id, each).file for each in pushed_ids} == {file}
+    assert manifest.push_log.ungathered(graph.id) == []
     expected = [node for start, n in sizes.items() for node in range(start, start + n)]
     assert pq.read_table(file.path)["src"].to_pylist() == expected
     assert waiting_bytes(database, graph) == before, "they wait until they are in the graph"
@@ -223,7 +223,7 @@ def test_gathered_pushes_are_one_file_of_their_edges_in_order(
     for _ in range(2):  # told again after a fault
         manifest.finish(graph.id, [outcome], progress=PROGRESS, lease=lease)
     assert waiting_bytes(database, graph) == 0
-    assert [content for _, content in manifest.pushes.contents(pushed_ids)] == [None] * 5
+    assert [content for _, content in manifest.push_log.contents(pushed_ids)] == [None] * 5
 
 
 def test_equal_pushes_make_different_files(
@@ -248,12 +248,12 @@ def test_a_gathered_file_is_taken_apart_into_single_ones(
     ids = [push_edges(store, graph, 10 * number) for number in range(3)]
     (file,) = gather(manifest, graph, tmp_path, lease)
     before = waiting_bytes(database, graph)
-    assert manifest.pushes.take_apart(graph.id, file.id, lease=lease)
+    assert manifest.push_log.take_apart(graph.id, file.id, lease=lease)
     ids.append(push_edges(store, graph, 30))
     ids.append(push_edges(store, graph, 40))
     assert waiting_bytes(database, graph) > before
     single = gather(manifest, graph, tmp_path, lease)
-    of_push = [manifest.pushes.get(graph.id, each).file for each in ids]
+    of_push = [manifest.push_log.get(graph.id, each).file for each in ids]
     assert [each.id for each in of_push if each] == [
         single[0].id,
         single[1].id,
@@ -261,7 +261,7 @@ def test_a_gathered_file_is_taken_apart_into_single_ones(
         single[3].id,
         single[3].id,
     ]
-    assert not manifest.pushes.take_apart(graph.id, single[0].id, lease=lease)
+    assert not manifest.push_log.take_apart(graph.id, single[0].id, lease=lease)
     assert of_push[0] == single[0]
 
 
@@ -294,11 +294,11 @@ def test_without_the_lease_nothing_is_gathered_or_taken_apart(
     push_edges(store, graph, 20)
     LeaseStore(database).release(lease)
     with pytest.raises(LeaseExpired):
-        gather_pushes(manifest.pushes, graph, tmp_path, lease=lease)
+        gather_pushes(manifest.push_log, graph, tmp_path, lease=lease)
     with pytest.raises(LeaseExpired):
-        manifest.pushes.take_apart(graph.id, file.id, lease=lease)
-    assert len(manifest.pushes.waiting(graph.id)) == 1
-    assert {manifest.pushes.get(graph.id, each).file for each in ids} == {file}
+        manifest.push_log.take_apart(graph.id, file.id, lease=lease)
+    assert len(manifest.push_log.ungathered(graph.id)) == 1
+    assert {manifest.push_log.get(graph.id, each).file for each in ids} == {file}
 
 
 def test_pushes_are_forgotten_in_time_and_those_with_a_key_later(
@@ -318,7 +318,7 @@ def test_pushes_are_forgotten_in_time_and_those_with_a_key_later(
     waiting = add(None)
 
     def forget() -> int:
-        return manifest.pushes.forget(graph.id, older_than_seconds=60.0, keyed_seconds=3600.0)
+        return manifest.push_log.forget(graph.id, older_than_seconds=60.0, keyed_seconds=3600.0)
 
     assert forget() == 0, "none of them is in the graph yet"
     outcome = FileOutcome.committed(file.id, digest="d", n_rows=3, left_out=NO_ROWS)
@@ -327,11 +327,11 @@ def test_pushes_are_forgotten_in_time_and_those_with_a_key_later(
     age(database, file, 61.0)
     assert forget() == 1
     with pytest.raises(PushNotFound):
-        manifest.pushes.get(graph.id, other)
-    assert manifest.pushes.find(graph.id, "key", "d") is not None
+        manifest.push_log.get(graph.id, other)
+    assert manifest.push_log.find(graph.id, "key", "d") is not None
     age(database, file, 3601.0)
     assert forget() == 1
-    assert manifest.pushes.find(graph.id, "key", "d") is None
+    assert manifest.push_log.find(graph.id, "key", "d") is None
     assert keyed != first
     with database.read() as connection:
         left = set(connection.execute(select(pushes.c.id)).scalars())
@@ -361,7 +361,7 @@ def test_turns_of_pushes_follow_the_commits(
 ) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: push_edges(store, graph, number), range(20), timeout=60))
-    waiting: list[WaitingPush] = list(manifest.pushes.waiting(graph.id))
+    waiting: list[UngatheredPush] = list(manifest.push_log.ungathered(graph.id))
     assert [push.position for push in waiting] == list(range(1, 21))
     assert sum(push.n_rows for push in waiting) == 60
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.service.inbox.inbox_records import ListedFile
-from peewit.service.inbox.settled_files import Settling, has_end_of_format
+from peewit.service.inbox.settled_files import UnfinishedFiles, has_end_of_format
 from peewit.streaming.edges.sources import EdgeFiles
 
 WRITER = """
@@ -32,8 +32,10 @@ sys.stdin.readline()
 """
 
 
-def settling(*, whole: bool = True, settle: float = 5.0, unfinished: float = 60.0) -> Settling:
-    return Settling(
+def settling(
+    *, whole: bool = True, settle: float = 5.0, unfinished: float = 60.0
+) -> UnfinishedFiles:
+    return UnfinishedFiles(
         settle_seconds=settle, unfinished_seconds=unfinished, has_end=lambda _file: whole
     )
 
@@ -87,7 +89,7 @@ def test_a_file_that_cannot_be_asked_is_asked_again() -> None:
             raise answer
         return True
 
-    waiting = Settling(settle_seconds=0.0, unfinished_seconds=9.0, has_end=has_end)
+    waiting = UnfinishedFiles(settle_seconds=0.0, unfinished_seconds=9.0, has_end=has_end)
     with pytest.raises(OSError, match="no route"):
         waiting.take([A1], began=0.0, ended=0.0)
     assert waiting.take([A1], began=1.0, ended=1.0) == [A1]
@@ -148,7 +150,7 @@ def test_a_file_that_a_process_writes_slowly_is_taken_when_its_end_is_there(
     inbox = tmp_path / "inbox"
     inbox.mkdir()
     target = inbox / "slow.parquet"
-    waiting = Settling(settle_seconds=2.0, unfinished_seconds=1e9, has_end=has_end_of_format)
+    waiting = UnfinishedFiles(settle_seconds=2.0, unfinished_seconds=1e9, has_end=has_end_of_format)
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path / "content"), str(target)],
         stdin=subprocess.PIPE,

@@ -330,7 +330,7 @@ def test_files_that_cannot_be_read_wait_and_the_others_go_in(
         assert report.unreadable.keys() == {remote.id}
         lister.note_read(report.source_ids, report.unreadable)
         assert lister.resting(graph.id) == [remote.id]
-        assert not Manifest(database).work(graph.id, passed_over=[remote.id])
+        assert not Manifest(database).work(graph.id, skipped_sources=[remote.id])
         told = {each.id: each.error for each in Manifest(database).sources.list(graph.id)}
         assert told == {remote.id: "PermissionError: you may list and not read", local.id: None}
         clock.now += 20.0

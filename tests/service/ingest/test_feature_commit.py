@@ -65,7 +65,7 @@ class Home:
         self.database, self.settings = database, settings
         self.graph_id = graph.id
         self.paths = GraphPaths(root=settings.graphs_directory / graph.id)
-        self.log = Manifest(database).features
+        self.log = Manifest(database).feature_log
         self.sets = FeatureSets(
             self.log, settings.graphs_directory, max_backlog_bytes=settings.max_backlog_bytes
         )

@@ -111,7 +111,7 @@ def test_sets_come_once_wherever_the_reading_dies(
         manifest_here = Manifest(here)
         (again,) = manifest_here.sources.list(graph.id)
         assert live_reader(Home(here, mine), chunk_rows=2).read(again)
-        sets = manifest_here.features.waiting(graph.id)
+        sets = manifest_here.feature_log.waiting(graph.id)
         paths = [Path(each.path) for each in sets]
         owners = [ids.to_pylist() for path in paths for ids, _ in set_owners(path)]
         assert owners == [["a", "b"], ["a"], ["d"]], f"died at line {line}"
@@ -154,7 +154,7 @@ def test_a_row_replaces_that_of_its_node_and_what_is_deleted_stays(
     ]
     assert told_of[0][1] == "features of node 'b' stay: they are replaced, not taken back"
     assert "dense" in told_of[3][1]
-    assert not manifest.features.waiting(graph.id)
+    assert not manifest.feature_log.waiting(graph.id)
 
 
 def test_sparse_rows_need_an_entry_in_one_of_them(
@@ -187,7 +187,7 @@ def test_what_waits_bounds_what_is_read_and_makes_room(
     narrow = settings.model_copy(update={"max_backlog_bytes": 1})
     (source,) = manifest.sources.list(graph.id)
     assert not live_reader(Home(database, narrow)).read(source)
-    assert len(manifest.features.waiting(graph.id)) == 1
+    assert len(manifest.feature_log.waiting(graph.id)) == 1
     Ingestor(database, narrow).ingest_graph(graph.id)
     assert len(present(settings, database, graph)) == 3
 
@@ -204,7 +204,7 @@ def test_of_two_readers_one_stores_a_set(
     (source,) = manifest.sources.list(graph.id)
     first, other = live_reader(Home(database, settings)), live_reader(Home(database, settings))
     assert not first.read(source, on_chunk=lambda: other.read(source) and None)
-    waiting = manifest.features.waiting(graph.id)
+    waiting = manifest.feature_log.waiting(graph.id)
     directory = settings.graphs_directory / graph.id / "feature_sets"
     assert {str(path) for path in directory.iterdir()} == {each.path for each in waiting}
     assert len(waiting) == 2
@@ -226,14 +226,14 @@ def test_rows_of_another_shape_are_refused_where_another_source_came_first(
 
     def overtaken(intake: FeatureIntake, source: SourceRecord, *given: Any, **named: Any) -> Taken:
         found = take(intake, source, *given, **named)
-        if source.id == second.id and not manifest.features.waiting(graph.id):
+        if source.id == second.id and not manifest.feature_log.waiting(graph.id):
             assert live_reader(Home(database, settings)).read(first)
         return found
 
     with monkeypatch.context() as patched:
         patched.setattr(FeatureIntake, "take", overtaken)
         assert not live_reader(Home(database, settings)).read(second)
-    assert len(manifest.features.waiting(graph.id)) == 1
+    assert len(manifest.feature_log.waiting(graph.id)) == 1
     assert not refusals(manifest, graph)
     Ingestor(database, settings).ingest_graph(graph.id)
     assert present(settings, database, graph) == {"a": [1, 2], "c": [3, 4]}
@@ -268,7 +268,7 @@ def test_a_set_that_ingest_refuses_is_told_with_its_source(
             n_bytes=1,
             source_id=source_id,
         )
-        manifest.features.add(graph.id, new, max_waiting_bytes=None)
+        manifest.feature_log.add(graph.id, new, max_waiting_bytes=None)
         ingestor.ingest_graph(graph.id)
     ((place, reason),) = refusals(manifest, graph)
     assert place == "set of 1 rows"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
     ROWS_PER_BATCH,
+    FileScoreKind,
     PredictionFile,
     PredictionMeta,
-    ScoreKind,
     score_column,
     write_predictions,
 )
@@ -160,7 +160,7 @@ def test_files_that_call_probabilities_scores_are_read_as_before(tmp_path: Path)
 def test_probabilities_stay_between_nothing_and_one(tmp_path: Path) -> None:
     """The solver's tolerance may leave the interval."""
     beyond = np.array([[1 + 1e-6, -1e-6, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
-    kinds: tuple[tuple[ScoreKind, float], ...] = (("probability", 0.0), ("class score", -1e-6))
+    kinds: tuple[tuple[FileScoreKind, float], ...] = (("probability", 0.0), ("class score", -1e-6))
     for kind, least in kinds:
         path = write_predictions(
             tmp_path,
@@ -286,8 +286,8 @@ def test_a_long_stream_comes_in_pieces(long_file: PredictionFile) -> None:
 def test_hidden_nodes_have_nothing_and_others_keep_their_places(tmp_path: Path) -> None:
     whole = written(tmp_path)
     file = PredictionFile(whole.path, np.array([1, 7]))
-    assert whole.is_whole
-    assert not file.is_whole
+    assert whole.has_all_nodes
+    assert not file.has_all_nodes
     assert file.key != whole.key
     assert (file.n_nodes, file.schema) == (3, whole.schema)
     blank, kept = file.lookup(np.array([1, 2]))
@@ -317,7 +317,7 @@ def test_nodes_without_a_name_are_written_as_erased(tmp_path: Path) -> None:
     names = pa.array(["x", None, "z"], pa.large_string())
     path = write_predictions(tmp_path, META, nodes=names, scores=SCORES, reachable=np.ones(3, bool))
     file = PredictionFile(path)
-    assert not file.is_whole
+    assert not file.has_all_nodes
     (shown,) = file.shown()
     assert shown.column("node").to_pylist() == ["x", "z"]
     assert not file.lookup(np.array([1]))[0]["reachable"]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from peewit.service.tasks.certify import CertifyKind, CertifyOptions, CertifyTask
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.progress import Cancelled, Report
-from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.streaming.passes.certificate_store import CertificateStore
 from tests.service.solvable import graphs_within
 from tests.streaming.streamed import StreamedGraph, random_file, streamed
@@ -40,9 +40,9 @@ def run(
     *,
     report: Report = lambda _advanced: None,
     cancelled: Cancelled = lambda: False,
-) -> Done | Stopped:
+) -> Done | TaskStopped:
     graphs = graphs_within(2**30)
-    return CertifyKind().run(asked, Child(graphs=graphs, report=report, cancelled=cancelled))
+    return CertifyKind().run(asked, TaskContext(graphs=graphs, report=report, cancelled=cancelled))
 
 
 def test_task_leaves_a_certificate_and_says_the_same(graph: StreamedGraph) -> None:
@@ -60,7 +60,7 @@ def test_task_leaves_a_certificate_and_says_the_same(graph: StreamedGraph) -> No
 
 def test_task_that_is_told_to_stop_leaves_no_certificate(graph: StreamedGraph) -> None:
     answer = run(task(graph), cancelled=lambda: True)
-    assert answer == Stopped()
+    assert answer == TaskStopped()
     assert CertificateStore(graph.paths.snapshots).get(1) is None
 
 

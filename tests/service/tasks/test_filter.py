@@ -8,9 +8,9 @@ from peewit.service.graphs.filtered_feature_files import GRACE_SECONDS, file_nam
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job
 from peewit.service.tasks.filter import FilterKind, FilterTask
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.progress import Cancelled
-from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from tests.service.featured import Featured
 from tests.service.solvable import graphs_within
 
@@ -31,9 +31,11 @@ def claimed(graph: Featured) -> tuple[Job, FilterTask]:
 
 def run(
     task: FilterTask, told: list[Advanced], cancelled: Cancelled = lambda: False
-) -> Done | Stopped:
+) -> Done | TaskStopped:
     graphs = graphs_within(2**30)
-    return FilterKind().run(task, Child(graphs=graphs, report=told.append, cancelled=cancelled))
+    return FilterKind().run(
+        task, TaskContext(graphs=graphs, report=told.append, cancelled=cancelled)
+    )
 
 
 def finished(graph: Featured) -> Path:
@@ -57,7 +59,7 @@ def test_a_task_that_is_stopped_on_the_way_leaves_no_file(graph: Featured) -> No
     def is_filtering() -> bool:
         return bool(told) and told[-1].phase == "columns"
 
-    assert run(task, told, cancelled=is_filtering) == Stopped()
+    assert run(task, told, cancelled=is_filtering) == TaskStopped()
     assert [each.phase for each in told] == ["loading", "filtering", "columns"]
     assert list(graph.paths.filtered_features.iterdir()) == []
 

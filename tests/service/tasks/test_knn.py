@@ -16,7 +16,7 @@ from peewit.service.ingest.daemon import IngestDaemon
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobStatus, LeaseLost
 from peewit.service.settings import Settings
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.knn import (
     ConnectedBefore,
     KnnKind,
@@ -25,7 +25,7 @@ from peewit.service.tasks.knn import (
     require_connectable,
 )
 from peewit.service.tasks.progress import Cancelled, Report
-from peewit.service.tasks.tasks_and_messages import Advanced, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.service.worker.worker import Worker
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.streaming.events import Committed, IngestEvent, Progress
@@ -59,9 +59,9 @@ def claimed(graph: Featured, **parameters: Any) -> Job:
 
 def run(
     task: KnnTask, *, report: Report = lambda _: None, cancelled: Cancelled = lambda: False
-) -> Done | Stopped:
+) -> Done | TaskStopped:
     graphs = graphs_within(2**30)
-    return KnnKind().run(task, Child(graphs=graphs, report=report, cancelled=cancelled))
+    return KnnKind().run(task, TaskContext(graphs=graphs, report=report, cancelled=cancelled))
 
 
 def answer_to(graph: Featured, job: Job) -> Done:
@@ -105,7 +105,7 @@ def test_task_leaves_a_file_of_edges_and_says_what_they_are(graph: Featured) -> 
 
 def test_task_that_is_told_to_stop_leaves_no_edges(graph: Featured) -> None:
     task = task_of(graph, claimed(graph))
-    assert run(task, cancelled=lambda: True) == Stopped()
+    assert run(task, cancelled=lambda: True) == TaskStopped()
     assert not list(graph.paths.knn.glob("*"))
 
 

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.solving.solve import SolveTask
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
 from peewit.service.tasks.tasks_and_messages import Done, Failed
-from peewit.service.worker.task_runner import answer_of
+from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.worker.task_runner import run_task
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
@@ -25,7 +25,7 @@ from tests.service.solvable import (
 )
 from tests.service.tasks.solving.test_solve import (
     MEMORY_BYTES,
-    child_with,
+    context_with,
     run,
     solved,
     task,
@@ -135,7 +135,7 @@ def test_features_that_were_removed_are_another_attempts_to_find(
     shutil.rmtree(directory / "features")
     with pytest.raises(FeaturesNotFound, match="no features_version 1, none is kept"):
         run(solver, asked_of(directory))
-    answer = answer_of(asked_of(directory), child_with(solver))
+    answer = run_task(asked_of(directory), context_with(solver))
     assert isinstance(answer, Failed)
     assert answer.retry
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from peewit.service.tasks.solving.solve_options import validate_solve
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Done, Failed, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, Failed, TaskStopped
 from peewit.service.tasks.tune import TuneKind, TuneTask, validate_tune
-from peewit.service.worker.task_runner import answer_of
+from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.worker.task_runner import run_task
 from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.machines.lapsvm import LapSVM
 from tests.service.solvable import (
@@ -20,7 +20,7 @@ from tests.service.solvable import (
     publish_features,
     publish_snapshot,
 )
-from tests.service.tasks.solving.test_solve import MEMORY_BYTES, child_with, task, two_communities
+from tests.service.tasks.solving.test_solve import MEMORY_BYTES, context_with, task, two_communities
 
 LABELS: dict[str, str | int] = {
     f"n{node}": "even" if node % 2 == 0 else "odd" for node in range(24)
@@ -50,7 +50,7 @@ def asked_of(
 
 def test_the_result_names_what_to_solve_with(directory: Path, solver: WarmGraphs) -> None:
     asked = asked_of(directory, grid={"norm_penalty": [100.0, 0.01], "power": [1, 2]}, width=3.0)
-    answer = TuneKind().run(asked, child_with(solver))
+    answer = TuneKind().run(asked, context_with(solver))
     assert isinstance(answer, Done)
     result = answer.result
     assert len(result["trials"]) == 4
@@ -61,7 +61,7 @@ def test_the_result_names_what_to_solve_with(directory: Path, solver: WarmGraphs
     model, _ = validate_solve("lapsvm", result["parameters"])
     assert all(getattr(model, name) == value for name, value in result["best"].items())
     assert not result["warm"]
-    again = TuneKind().run(asked, child_with(solver))
+    again = TuneKind().run(asked, context_with(solver))
     assert isinstance(again, Done)
     assert again.result["warm"]
     assert again.result["trials"] == result["trials"]
@@ -69,16 +69,16 @@ def test_the_result_names_what_to_solve_with(directory: Path, solver: WarmGraphs
 
 def test_models_of_graphs_are_tuned_too(directory: Path, solver: WarmGraphs) -> None:
     asked = asked_of(directory, model="stable-hfs", grid={"graph_penalty": [1.0, 0.1]}, folds=3)
-    answer = TuneKind().run(asked, child_with(solver))
+    answer = TuneKind().run(asked, context_with(solver))
     assert isinstance(answer, Done)
     assert answer.result["n_folds"] == 3
 
 
 def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmGraphs) -> None:
     reports: list[Any] = []
-    child = child_with(solver, report=reports.append, cancelled=lambda: len(reports) > 4)
-    answer = TuneKind().run(asked_of(directory), child)
-    assert isinstance(answer, Stopped)
+    context = context_with(solver, report=reports.append, cancelled=lambda: len(reports) > 4)
+    answer = TuneKind().run(asked_of(directory), context)
+    assert isinstance(answer, TaskStopped)
     assert any(report.phase == "tuning" for report in reports)
 
 
@@ -93,7 +93,7 @@ def test_progress_is_true_and_a_stop_is_obeyed(directory: Path, solver: WarmGrap
 def test_labels_that_do_not_suffice_fail_the_job(
     directory: Path, solver: WarmGraphs, labels: Any, message: str
 ) -> None:
-    answer = answer_of(asked_of(directory, labels), child_with(solver))
+    answer = run_task(asked_of(directory, labels), context_with(solver))
     assert isinstance(answer, Failed)
     assert message in answer.error
     assert not answer.retry
@@ -150,11 +150,11 @@ def test_a_choice_no_better_than_the_commonest_class_is_a_warning(
     directory: Path, solver: WarmGraphs
 ) -> None:
     grid = {"norm_penalty": [0.01], "graph_penalty": [0.0]}
-    told = TuneKind().run(asked_of(directory, grid=grid, width=3.0), child_with(solver))
+    told = TuneKind().run(asked_of(directory, grid=grid, width=3.0), context_with(solver))
     assert isinstance(told, Done)
     assert told.result["warning"] is None
     rng = np.random.default_rng(1)
     labels = {f"n{node}": str(rng.choice(["a", "b"])) for node in range(40)}
-    told = TuneKind().run(asked_of(directory, labels, grid=grid, width=3.0), child_with(solver))
+    told = TuneKind().run(asked_of(directory, labels, grid=grid, width=3.0), context_with(solver))
     assert isinstance(told, Done)
     assert "labels left out were predicted right, and always saying" in told.result["warning"]

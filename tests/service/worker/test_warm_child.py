@@ -21,10 +21,10 @@ from peewit.service.tasks.certify import CertifyTask
 from peewit.service.tasks.solving.solve import SolveTask
 from peewit.service.tasks.tasks_and_messages import (
     Advanced,
-    Answer,
     Done,
     Failed,
-    Stopped,
+    TaskOutcome,
+    TaskStopped,
 )
 from peewit.service.worker.warm_child import KILL_AFTER_SECONDS, WarmChild
 from tests.service.solvable import (
@@ -111,7 +111,7 @@ def child(home: Path) -> Iterator[WarmChild]:
     child.stop()
 
 
-def run(child: WarmChild, asked: SolveTask) -> Answer:
+def run(child: WarmChild, asked: SolveTask) -> TaskOutcome:
     return child.run(asked, progress=lambda _: None, interrupted=lambda: False)
 
 
@@ -121,12 +121,12 @@ class Running:
     def __init__(self, child: WarmChild, asked: SolveTask) -> None:
         self.is_solving = Event()
         self.interrupt = Event()
-        self._answers: list[Answer] = []
+        self._answers: list[TaskOutcome] = []
         self._thread = Thread(target=self._run, args=(child, asked))
         self._thread.start()
         assert self.is_solving.wait(DEADLINE_SECONDS)
 
-    def answer(self) -> Answer:
+    def answer(self) -> TaskOutcome:
         self._thread.join(DEADLINE_SECONDS)
         return self._answers[0]
 
@@ -191,7 +191,7 @@ def test_an_interrupted_task_stops_between_two_iterations(
     running = Running(child, endless)
     pid = child.pid
     running.interrupt.set()
-    assert running.answer() == Stopped()
+    assert running.answer() == TaskStopped()
     assert child.pid == pid
 
 
@@ -204,7 +204,7 @@ def test_a_stop_that_comes_too_late_does_not_stop_the_next_task(
         )
         for attempt in range(5)
     ]
-    assert all(isinstance(answer, Done | Stopped) for answer in answers)
+    assert all(isinstance(answer, Done | TaskStopped) for answer in answers)
     assert isinstance(run(child, quick), Done)
 
 
@@ -217,7 +217,7 @@ def test_a_child_that_does_not_stop_is_killed_and_replaced(
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     running.interrupt.set()
-    assert running.answer() == Stopped()
+    assert running.answer() == TaskStopped()
     assert time.monotonic() - began >= KILL_AFTER_SECONDS
     assert is_gone(pid)
     assert isinstance(run(child, quick), Done)

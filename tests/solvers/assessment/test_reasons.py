@@ -11,8 +11,8 @@ from peewit.solvers.assessment.reasons import likeliest_ways, reasons
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
-from peewit.solvers.models.auto.arms import TELEPORT
 from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.auto.density_arm import TELEPORT
 from peewit.solvers.solution import Solution
 
 N_NODES = 60

@@ -18,9 +18,9 @@ from peewit.solvers.laplacian.unsparsified_system import (
     OtherComponents,
     solve_full,
 )
-from peewit.solvers.models.auto.arms import Densities
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable, refine
 from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
 from peewit.solvers.models.left_out.label_groups import LabelGroups
@@ -163,7 +163,7 @@ def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
     passes = FullGraph(
         product=full.laplacian_product, degrees=lambda: degrees_of(full), max_passes=300
     )
-    found = model._refine(model.prepare(sparsifier), groups, passes)
+    found = model._on_full_graph(model.prepare(sparsifier), groups, passes)
     exact = model.prepare(full)
     for arm in (
         lambda prepared: (

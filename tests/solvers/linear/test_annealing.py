@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.linear import annealing
 from peewit.solvers.linear.annealing import (
     Schedule,
@@ -243,7 +243,7 @@ def test_annealing_finds_no_larger_objective_than_switching_among_local_minima()
 def test_who_asks_for_the_end_gets_it(n_steps: int) -> None:
     reports = []
     watch = Watch(progress=reports.append, cancelled=lambda: len(reports) > n_steps)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         annealed(small(1).task(), watch)
     assert len(reports) == n_steps + 1
 

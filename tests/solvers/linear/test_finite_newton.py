@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime, minimize_scalar
 from sklearn.svm import LinearSVC
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import Stopped
+from peewit.solvers.iteration_loop import RunStopped
 from peewit.solvers.laplacian.iterated_laplacian import IteratedLaplacian
 from peewit.solvers.linear import finite_newton
 from peewit.solvers.linear.finite_newton import (
@@ -336,10 +336,10 @@ def test_who_asks_for_the_end_gets_it(most: int) -> None:
     def check() -> None:
         asked.append(len(asked))
         if len(asked) > most:
-            raise Stopped
+            raise RunStopped
 
     problem = LinearProblem(rows=case.rows(), norm_penalty=1e-3, check=check)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         cold(problem, case.hinges())
     assert len(asked) == most + 1
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.linear.finite_newton import Hinges, LinearPoint, minimize
 from peewit.solvers.linear.switching import SwitchRule, _highest, _n_rounds, _switch, switch_labels
 from peewit.solvers.linear.transductive_problem import Transduced, Transduction
@@ -246,7 +246,7 @@ def test_too_few_trainings_are_said_to_be(max_trainings: int) -> None:
 def test_who_asks_for_the_end_gets_it(n_steps: int) -> None:
     reports = []
     watch = Watch(progress=reports.append, cancelled=lambda: len(reports) > n_steps)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         switched(small(1).task(), watch=watch)
     assert len(reports) == n_steps + 1
 

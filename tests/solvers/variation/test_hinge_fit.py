@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from peewit.solvers.gram.feature_spaces import GramFactor
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.variation.hinge_fit import HingeFit
 from peewit.solvers.variation.penalty_inverses import GraphInverse, PenaltyInverse, SpaceInverse
@@ -91,7 +91,7 @@ def test_a_solve_on_the_graph_ends_when_asked_to(problem, values) -> None:
         pull=PULL,
         watch=Watch(progress=None, cancelled=lambda: True),
     )
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         inverse.apply(values)
 
 

@@ -376,8 +376,8 @@ def test_listing_survives_loops_pipes_and_names_that_are_no_text(tmp_path: Path)
     source = EdgeFiles(data)
     found = [str(Path(file.path).relative_to(data)) for file in source.list()]
     assert found == ["a.csv", "c::d.csv", "deep/b.tsv"]
-    assert source.passed_over == [f"{data}/\\xff.csv"]
+    assert source.skipped_files == [f"{data}/\\xff.csv"]
     of_glob = EdgeFiles(f"{data}/*.csv")
     assert [Path(file.path).name for file in of_glob.list()] == ["a.csv", "c::d.csv"]
-    assert of_glob.passed_over == source.passed_over
+    assert of_glob.skipped_files == source.skipped_files
     assert read(data / "c::d.csv")[0] == [("a", "b", 1)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, edges_of
 from peewit.streaming.edges.operations import DELETE, INSERT
-from peewit.streaming.edges.passing import Passing
+from peewit.streaming.edges.passing import WindowCheck
 from peewit.streaming.edges.time_units import NEVER, SECOND
 from peewit.streaming.edges.windows import Window
 
@@ -154,27 +154,27 @@ def test_what_lives_of_a_file_is_what_a_loop_finds(
     file: list[list[Row]], has_ops: bool, horizon: int, width: float
 ) -> None:
     window = replace(WINDOW, width=width, allowed_ahead=20.0)
-    passing = Passing(window=window, watermark=NEVER, horizon=horizon, arrived=0)
+    window_check = WindowCheck(window=window, watermark=NEVER, horizon=horizon, arrived=0)
     twin = Twin(window, horizon)
     for given_rows in file:
         rows = given_rows if has_ops else [(u, v, time, INSERT) for u, v, time, _ in given_rows]
         twin.play(rows, list(range(1, len(rows) + 1)))
         block, raw = blocks_of(rows, has_ops=has_ops)
-        passing, parts = passing.take(block, raw)
+        window_check, parts = window_check.take(block, raw)
         assert {part.bucket: listed(part) for part in parts if part.u.size} == twin.lives
         assert [part.bucket for part in parts if part.u.size] == sorted(twin.lives)
         assert len(parts) == max(1, len(twin.lives))
         assert all(part.time is None for part in parts)
         assert sum(part.n_rows for part in parts) == block.n_rows
         assert sum(part.left_out.self_loops for part in parts) == block.left_out.self_loops
-        assert (passing.n_late, passing.n_expired) == (twin.n_late, twin.n_expired)
-        assert passing.reached == max(twin.reached, NEVER)
+        assert (window_check.n_late, window_check.n_expired) == (twin.n_late, twin.n_expired)
+        assert window_check.reached == max(twin.reached, NEVER)
 
 
 def test_a_block_of_one_bucket_is_not_copied() -> None:
     block, raw = blocks_of([(0, 1, 5, INSERT), (1, 2, 3, INSERT)], has_ops=False)
-    passing = Passing(window=WINDOW, watermark=0, horizon=-3, arrived=0)
-    _, (part,) = passing.take(block, raw)
+    window_check = WindowCheck(window=WINDOW, watermark=0, horizon=-3, arrived=0)
+    _, (part,) = window_check.take(block, raw)
     assert part.u is block.u
     assert part.weight is block.weight
 
@@ -182,23 +182,25 @@ def test_a_block_of_one_bucket_is_not_copied() -> None:
 @pytest.mark.parametrize(("watermark", "arrived"), [(10, 4), (4, 10), (NEVER, 10)])
 def test_rows_may_lie_a_little_ahead_and_no_more(watermark: int, arrived: int) -> None:
     watermark = watermark if watermark == NEVER else watermark * SECOND
-    passing = Passing(window=WINDOW, watermark=watermark, horizon=NEVER, arrived=arrived * SECOND)
+    window_check = WindowCheck(
+        window=WINDOW, watermark=watermark, horizon=NEVER, arrived=arrived * SECOND
+    )
     last = 12 * SECOND
     rows = [(0, 1, last, INSERT), (1, 2, 11 * SECOND, INSERT), (2, 3, last + 1, INSERT)]
     block, raw = blocks_of(rows[:2], has_ops=False)
-    assert passing.take(block, raw)[0].reached == last
+    assert window_check.take(block, raw)[0].reached == last
     block, raw = blocks_of(rows, has_ops=False, first_row=100)
     with pytest.raises(BadEdges, match="1970-01-01T00:00:12Z") as caught:
-        passing.take(block, raw)
+        window_check.take(block, raw)
     assert (caught.value.argument, caught.value.row) == ("time", 102)
     assert caught.value.value == "1970-01-01T00:00:12Z"
 
 
 def test_what_a_file_reached_is_no_measure_of_what_may_follow_in_it() -> None:
-    passing = Passing(window=WINDOW, watermark=0, horizon=-3, arrived=0)
-    passing, _ = passing.take(*blocks_of([(0, 1, 2 * SECOND, INSERT)], has_ops=False))
+    window_check = WindowCheck(window=WINDOW, watermark=0, horizon=-3, arrived=0)
+    window_check, _ = window_check.take(*blocks_of([(0, 1, 2 * SECOND, INSERT)], has_ops=False))
     with pytest.raises(BadEdges, match="ahead"):
-        passing.take(*blocks_of([(0, 1, 3 * SECOND, INSERT)], has_ops=False))
+        window_check.take(*blocks_of([(0, 1, 3 * SECOND, INSERT)], has_ops=False))
 
 
 @pytest.mark.parametrize("by", ["arrival", "time"])
@@ -209,11 +211,11 @@ def test_edges_without_a_time_belong_to_the_arrival_of_their_file(by: str) -> No
     if by == "time":
         block, raw = replace(block, time=None), replace(raw, time=None)
     arrived = 7 * SECOND + 5
-    passing = Passing(window=window, watermark=0, horizon=-3, arrived=arrived)
-    passed, (part,) = passing.take(block, raw)
+    window_check = WindowCheck(window=window, watermark=0, horizon=-3, arrived=arrived)
+    passed, (part,) = window_check.take(block, raw)
     assert (part.bucket, listed(part), part.time) == (7, [(0, 1, 1.0)], None)
     assert (part.n_rows, part.left_out.self_loops) == (2, 1)
     assert (passed.reached, passed.n_late, passed.n_expired) == (arrived, 0, 0)
-    late, (part,) = replace(passing, horizon=8).take(block, raw)
+    late, (part,) = replace(window_check, horizon=8).take(block, raw)
     assert (listed(part), part.n_rows, part.left_out.self_loops) == ([], 2, 1)
     assert (late.n_late, late.n_expired) == (1, 0)

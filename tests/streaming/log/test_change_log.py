@@ -13,9 +13,9 @@ from peewit.streaming.kernels import pair_positions
 from peewit.streaming.log.change_log import NO_NODES, ChangeLog
 from peewit.streaming.log.live_edges import compacted, live_blocks
 from peewit.streaming.log.logged_files import DeadRows, LogDamaged, LogFileMissing
-from peewit.streaming.passes import resolution
+from peewit.streaming.passes import delete_matching
+from peewit.streaming.passes.delete_matching import MatchedDeletes, Survey, match_deletes
 from peewit.streaming.passes.expiry import expired_edges
-from peewit.streaming.passes.resolution import Resolution, Survey, resolve
 from tests.streaming.graphs import edge_block
 
 N_NODES = 30
@@ -80,8 +80,8 @@ def log(tmp_path: Path) -> ChangeLog:
     return ChangeLog(tmp_path / "log")
 
 
-def resolved(log: ChangeLog, digests: list[str], n_resolved: int, version: int) -> Resolution:
-    return resolve(
+def resolved(log: ChangeLog, digests: list[str], n_resolved: int, version: int) -> MatchedDeletes:
+    return match_deletes(
         log, digests, n_resolved=n_resolved, version=version, n_nodes=N_NODES, n_edges=N_EDGES
     )
 
@@ -92,7 +92,7 @@ def resolved(log: ChangeLog, digests: list[str], n_resolved: int, version: int) 
 def test_what_lives_is_what_a_list_holds(
     log: ChangeLog, monkeypatch: pytest.MonkeyPatch, replaces: bool, most_pairs: int
 ) -> None:
-    monkeypatch.setattr(resolution, "MOST_PAIRS", most_pairs)  # so many scans
+    monkeypatch.setattr(delete_matching, "MOST_PAIRS", most_pairs)  # so many scans
     files, digests = [], []
     for seed in range(3):
         files.append(random_blocks(seed))
@@ -119,8 +119,8 @@ def test_what_is_dead_does_not_depend_on_what_else_is_asked(log: ChangeLog) -> N
         write(log, f"file-{seed}", random_blocks(seed), replaces=False)
     digests = [f"file-{seed}" for seed in range(3)]
     counts = {"n_resolved": 0, "version": 0, "n_nodes": N_NODES, "n_edges": N_EDGES}
-    everything = resolve(log, digests, **counts)
-    nothing = resolve(log, digests, survey=Survey(degree=False, component=False), **counts)
+    everything = match_deletes(log, digests, **counts)
+    nothing = match_deletes(log, digests, survey=Survey(degree=False, component=False), **counts)
     assert nothing.degree is None
     assert nothing.component is None
     assert everything.dead.bits.keys() == nothing.dead.bits.keys()

@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import ProgressReport, Stopped, Watch
+from peewit.solvers.iteration_loop import ProgressReport, RunStopped, Watch
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.streaming.neighbors.knn import KnnPlace, KnnSettings, KnnSummary, make_knn
 from peewit.streaming.nodes.index import DenseNodes, NodeIndex, Nodes
@@ -152,7 +152,7 @@ def test_phases_tell_true_fractions(tmp_path: Path) -> None:
 def test_nothing_is_published_when_it_is_stopped(n_steps: int, tmp_path: Path) -> None:
     reports: list[ProgressReport] = []
     watch = Watch(progress=reports.append, cancelled=lambda: len(reports) >= n_steps)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         made(tmp_path, POINTS, KnnSettings(), watch=watch)
     assert not (tmp_path / "edges.parquet").exists()
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
 from peewit.solvers.features import FeatureRows
-from peewit.solvers.iteration_loop import ProgressReport, Stopped, Watch
+from peewit.solvers.iteration_loop import ProgressReport, RunStopped, Watch
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, neighbor_lists
 from peewit.streaming.neighbors.neighbor_search import NeighborSearch
 
@@ -111,7 +111,7 @@ def test_a_search_that_was_stopped_goes_on_where_it_saved(
                 tmp_path / "again", {"k": 5}, stopping_after(4, phases)
             )
             break
-        except Stopped:
+        except RunStopped:
             assert phases.count("searching") > 0
     assert n_tries >= 2
     assert_same(found, expected)

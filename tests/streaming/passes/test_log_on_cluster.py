@@ -24,9 +24,9 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.log.change_log import NO_NODES, ChangeLog
 from peewit.streaming.log.live_edges import live_blocks
+from peewit.streaming.passes.delete_matching import MatchedDeletes, match_deletes
 from peewit.streaming.passes.edge_folds import Span
 from peewit.streaming.passes.log_folds import live_at, log_spans, rebuilt
-from peewit.streaming.passes.resolution import Resolution, resolve
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.repair import Repair
@@ -94,9 +94,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return written
 
 
-def resolved(written: Written, executor: FoldExecutor | None, **changes: object) -> Resolution:
+def resolved(written: Written, executor: FoldExecutor | None, **changes: object) -> MatchedDeletes:
     values: dict[str, object] = {"n_resolved": 0, "version": 0, **changes}
-    return resolve(
+    return match_deletes(
         written.log,
         DIGESTS,
         n_nodes=N_NODES,
@@ -132,7 +132,7 @@ def with_a_killed_worker(work: Callable[[FoldExecutor], _T]) -> _T:
     return found
 
 
-def bits_of_resolution(found: Resolution) -> list[object]:
+def bits_of_resolution(found: MatchedDeletes) -> list[object]:
     arrays = found.degree, found.killed, found.component
     return [
         *(each.tobytes() for each in arrays),
@@ -147,7 +147,7 @@ def bits_of_state(state: SparsifierState) -> list[object]:
     assert state.runs.n_records == state.n_records > 0
     return [
         *(column.tobytes() for column in state.records.columns),
-        (state.runs.keys, state.runs.counts.tolist(), state.n_blocks, state.n_edges),
+        (state.runs.keys, state.runs.counts.tolist(), state.n_blocks, state.n_rows_seen),
     ]
 
 
@@ -222,7 +222,7 @@ def test_what_is_thrown_anew_does_not_depend_on_who_throws_it(
     state = all_thrown(ThreadExecutor(1))
     assert state.runs is not None
     assert state.runs.keys == DIGESTS[:2]
-    assert state.n_edges == written.left.n_edges > 2 * state.n_records
+    assert state.n_rows_seen == written.left.n_edges > 2 * state.n_records
     assert state.n_blocks >= start.n_blocks + N_BLOCKS
     assert np.unique(state.records.key).size > 0.99 * state.n_records
     np.testing.assert_allclose(state.degree, written.left.graph().degree, rtol=1e-6)

@@ -138,7 +138,7 @@ def test_later_edges_stay_between_clusters_and_by_leverage_inside() -> None:
     edges = rings(15, 20, seed=0, per_node=60, far_share=0.01)
     settings = settings_of(edges)
     state = SparsifierState(
-        chunks=(records_of(edges),), n_nodes=edges.n_nodes, n_blocks=1, n_edges=edges.n_edges
+        chunks=(records_of(edges),), n_nodes=edges.n_nodes, n_blocks=1, n_rows_seen=edges.n_edges
     )
     state = replace(resparsify(state, settings), chunks=())
     component = state.cards.views[2][:, -1]

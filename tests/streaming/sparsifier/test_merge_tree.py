@@ -196,7 +196,13 @@ def test_merging_with_nothing_changes_nothing() -> None:
         assert np.array_equal(merged.records.key, state.records.key)
         assert np.array_equal(merged.records.keep_probability, state.records.keep_probability)
         assert merged.cards is state.cards
-        counters = ("n_nodes", "n_blocks", "n_edges", "n_resparsifications", "smallest_constant")
+        counters = (
+            "n_nodes",
+            "n_blocks",
+            "n_rows_seen",
+            "n_resparsifications",
+            "smallest_constant",
+        )
         for name in counters:
             assert getattr(merged, name) == getattr(state, name), name
     both = merge(SparsifierState(), SparsifierState(), settings)
@@ -211,7 +217,7 @@ def test_counters_are_summed_and_constants_combined() -> None:
     first = replace(first, left_out=LeftOut(3), constant=9.0, smallest_constant=2.0)
     second = replace(second, left_out=LeftOut(4), n_failed_embeddings=1, smallest_constant=5.0)
     merged = merge(first, second, settings)
-    assert merged.n_edges == edges.n_edges
+    assert merged.n_rows_seen == edges.n_edges
     assert merged.left_out.self_loops == 7
     assert merged.n_blocks == 2
     assert merged.constant == 9.0
@@ -268,7 +274,7 @@ def test_a_merge_over_the_cap_is_resparsified_and_one_below_is_not() -> None:
         sizes.append(rounds)
     assert sum(sizes) >= 1
     assert merged.cards.n_nodes == edges.n_nodes
-    assert merged.n_edges == n_leaves * edges.n_edges
+    assert merged.n_rows_seen == n_leaves * edges.n_edges
 
 
 def test_max_edges_holds_for_what_is_published_of_a_merge() -> None:

@@ -193,7 +193,7 @@ def test_damaged_nodes_are_sampled_anew_and_no_others() -> None:
     anew = state.records.part(n_stay, state.n_records)
     assert (is_damaged[anew.u] | is_damaged[anew.v]).all()
     np.testing.assert_allclose(state.degree, left)
-    assert (state.n_edges, state.n_struck) == (before.n_edges, before.n_struck)
+    assert (state.n_rows_seen, state.n_struck) == (before.n_rows_seen, before.n_struck)
     # what was sampled anew is damaged no more, and belongs to its files
     again, second = log.repaired(replace(state, n_struck_since_cards=1), settings)
     assert second.n_damaged == is_damaged.sum()  # all the killed are told to it once more

@@ -488,7 +488,7 @@ def test_buffer_does_not_grow_with_the_number_of_edges(coins: Coins) -> None:
         largest.append(state.n_records)
         if state.n_records > buffer_cap(state, settings):
             state = resparsify(state, settings)
-    assert state.n_edges == 60 * per_block
+    assert state.n_rows_seen == 60 * per_block
     assert state.n_resparsifications >= 2
     assert max(largest[30:]) <= max(largest[:30])
     assert max(largest) <= BUFFER_FACTOR * expected_size(settings, n_nodes) + per_block

@@ -17,8 +17,9 @@ from peewit.service.jobs.job import JobSpec
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.settings import Settings
+from peewit.service.tasks.newest_snapshot import NoSnapshot
 from peewit.service.tasks.solving import estimate as estimate_module
-from peewit.service.tasks.solving.estimate import DoesNotFit, Estimator, NoSnapshot
+from peewit.service.tasks.solving.estimate import DoesNotFit, Estimator
 from peewit.service.tasks.solving.solve_memory import RESERVED_BYTES, graph_bytes
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph

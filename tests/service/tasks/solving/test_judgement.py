@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from peewit.service.tasks.labels_task import Origins
-from peewit.service.tasks.progress import Phases
-from peewit.service.tasks.solving.assessment import leave_out
-from peewit.service.tasks.solving.judgement import judged
+from peewit.service.tasks.progress import StageTimer
+from peewit.service.tasks.solving.assessment import add_cross_validation
+from peewit.service.tasks.solving.judgement import judgement_of
 from peewit.service.tasks.solving.solve_options import SolveOptions
-from peewit.service.tasks.solving.state import Answered, JudgedLabels, Solving
+from peewit.service.tasks.solving.state import Answered, LeaveOutPlan, Solving
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -60,7 +60,7 @@ def judgement(
         prepared=prepared,
         snapshot=SimpleNamespace(graph=graph),  # type: ignore[arg-type]
         labels=labels,
-        judged=JudgedLabels.of(labels, origins, n_folds),
+        leave_out_plan=LeaveOutPlan.of(labels, origins, n_folds),
         solution=solution,
     )
     solving = Solving(
@@ -68,14 +68,14 @@ def judgement(
         options=SolveOptions(cross_validate=n_folds),
         graphs=SimpleNamespace(),  # type: ignore[arg-type]
         graph=SimpleNamespace(),  # type: ignore[arg-type]
-        phases=Phases(lambda _: None, lambda: False),
+        stages=StageTimer(lambda _: None, lambda: False),
         is_random=is_random,
         first=answer,
         answer=answer,
     )
     if n_folds:
-        leave_out(solving)
-    told = judged(
+        add_cross_validation(solving)
+    told = judgement_of(
         answer,
         solving.assessment,
         is_random,

@@ -12,10 +12,10 @@ import pytest
 
 from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile, own_score
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskOutcome, TaskStopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels, RealLabels
@@ -99,8 +99,8 @@ def run(
     *,
     report: Callable[[Advanced], None] = ignore,
     cancelled: Callable[[], bool] = lambda: False,
-) -> Answer:
-    return SolveKind().run(asked, Child(graphs=solver, report=report, cancelled=cancelled))
+) -> TaskOutcome:
+    return SolveKind().run(asked, TaskContext(graphs=solver, report=report, cancelled=cancelled))
 
 
 def solved(solver: WarmGraphs, asked: SolveTask, **watchers: Any) -> Done:
@@ -308,7 +308,7 @@ def test_a_refinement_stops_wherever_it_is_told_to(
             report=lambda advanced, seen=seen: seen.append(advanced.phase),  # type: ignore[misc]
             cancelled=lambda phase=phase, seen=seen: phase in seen,  # type: ignore[misc]
         )
-        assert answer == Stopped()
+        assert answer == TaskStopped()
         assert seen[-1] == phase
         assert len(list(graph.paths.predictions.glob("*.arrow"))) == 1
         assert list((graph.paths.root / "refine").iterdir()) == []

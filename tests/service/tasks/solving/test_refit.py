@@ -10,12 +10,12 @@ from peewit.service.predictions.doubtful_labels import doubtful_labels
 from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.tasks.solving.solve import SolveKind
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.solvers.models.catalogue import CATALOGUE
 from tests.service.solvable import graphs_within, publish_snapshot, two_communities
 from tests.service.tasks.solving.test_solve import (
     MEMORY_BYTES,
-    child_with,
+    context_with,
     predictions,
     solved,
     task,
@@ -138,12 +138,12 @@ def test_a_refit_stops_when_it_is_told_to(tmp_path: Path) -> None:
     publish_snapshot(tmp_path / "g", 1, *two_communities(120))
     job = task(tmp_path / "g", SIDES | FLIPPED, parameters={"without_doubtful": 3})
     stages: list[str | None] = []
-    child = child_with(
+    context = context_with(
         graphs_within(MEMORY_BYTES),
         report=lambda advanced: stages.append(advanced.stage),
         cancelled=lambda: "refitting" in stages,
     )
-    assert SolveKind().run(job, child) == Stopped()
+    assert SolveKind().run(job, context) == TaskStopped()
     assert not list((tmp_path / "g").glob("predictions/*"))
 
 

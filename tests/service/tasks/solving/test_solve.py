@@ -14,11 +14,11 @@ from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.thresholds import class_threshold, left_out_evaluation
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.progress import Cancelled, Report
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Advanced, Answer, Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskOutcome, TaskStopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers import graph as graph_module
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.contract.model import RegressionModel
@@ -73,14 +73,14 @@ def ignore(_advanced: Advanced) -> None:
     """Reports that no test looks at."""
 
 
-def child_with(
+def context_with(
     graphs: WarmGraphs, *, report: Report = ignore, cancelled: Cancelled = lambda: False
-) -> Child:
+) -> TaskContext:
     """A child that is this process."""
-    return Child(graphs=graphs, report=report, cancelled=cancelled)
+    return TaskContext(graphs=graphs, report=report, cancelled=cancelled)
 
 
-def run(solver: WarmGraphs, asked: SolveTask, *, stop_after: float = np.inf) -> Answer:
+def run(solver: WarmGraphs, asked: SolveTask, *, stop_after: float = np.inf) -> TaskOutcome:
     """Solve, and say stop once the task was asked so often whether to go on."""
     n_asked = 0
 
@@ -89,7 +89,7 @@ def run(solver: WarmGraphs, asked: SolveTask, *, stop_after: float = np.inf) -> 
         n_asked += 1
         return n_asked > stop_after
 
-    return SolveKind().run(asked, child_with(solver, cancelled=cancelled))
+    return SolveKind().run(asked, context_with(solver, cancelled=cancelled))
 
 
 def solved(solver: WarmGraphs, asked: SolveTask) -> Done:
@@ -367,14 +367,14 @@ def test_a_task_stops_wherever_it_is_told_to(
     directory: Path, solver: WarmGraphs, stop_after: int
 ) -> None:
     asked = task(directory, parameters={"graph_penalty": 1.0, "rtol": 1e-12})
-    assert run(solver, asked, stop_after=stop_after) == Stopped()
+    assert run(solver, asked, stop_after=stop_after) == TaskStopped()
     assert not list(directory.glob("predictions/*"))
     assert solved(solver, asked).result["status"] == "converged"
 
 
 def test_phases_are_reported_in_order_and_timed(directory: Path, solver: WarmGraphs) -> None:
     seen: list[Advanced] = []
-    answer = SolveKind().run(task(directory), child_with(solver, report=seen.append))
+    answer = SolveKind().run(task(directory), context_with(solver, report=seen.append))
     phases = list(dict.fromkeys(advanced.phase for advanced in seen))
     assert phases[:3] == ["loading", "preparing", "solving"]
     assert phases[-1] == "writing"
@@ -729,7 +729,7 @@ def test_an_assessment_stops_wherever_it_is_told_to(
 ) -> None:
     options = {"variance": True, "cross_validate": 2, "graph_penalty": 1.0}
     asked = task(directory, model="stable-hfs", parameters=options)
-    assert run(solver, asked, stop_after=stop_after) == Stopped()
+    assert run(solver, asked, stop_after=stop_after) == TaskStopped()
     assert not list(directory.glob("predictions/*"))
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from peewit.service.predictions.sorted_rows import sorted_rows
 from peewit.service.tasks.solving.solve_options import MAX_REPLICAS, validate_solve
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.harmonic.harmonic import HFS
@@ -143,7 +143,7 @@ def test_snapshots_that_say_nothing_of_coins_are_refused(
 def test_a_job_that_is_to_stop_stops_between_replicas(directory: Path, solver: WarmGraphs) -> None:
     whole = task(directory, snapshot=2, parameters={"replicas": 3})
     solved(solver, task(directory, snapshot=2))  # prepared: what comes next is asked of replicas
-    assert isinstance(run(solver, whole, stop_after=6), Stopped)
+    assert isinstance(run(solver, whole, stop_after=6), TaskStopped)
 
 
 @pytest.mark.parametrize(

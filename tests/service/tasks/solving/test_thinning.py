@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.tasks.job_kind import Child
+from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.solving import thinning
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.solving.thinning import CORRECTED_RTOL, MOST_PASSES
-from peewit.service.tasks.solving.warm_graphs import WarmGraphs
-from peewit.service.tasks.tasks_and_messages import Done, Stopped
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import solve_lines
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
@@ -66,8 +66,8 @@ def solved(solver: WarmGraphs, asked: SolveTask) -> dict[str, Any]:
     def ignore(_: object) -> None:
         """Reports that no test looks at."""
 
-    child = Child(graphs=solver, report=ignore, cancelled=lambda: False)
-    answer = SolveKind().run(asked, child)
+    context = TaskContext(graphs=solver, report=ignore, cancelled=lambda: False)
+    answer = SolveKind().run(asked, context)
     assert isinstance(answer, Done)
     return dict(answer.result)
 
@@ -207,8 +207,10 @@ def test_a_correction_stops_when_it_is_told_to(graph: StreamedGraph, solver: War
     def note(advanced: Any) -> None:
         reports.append(advanced.phase.split(":")[0])
 
-    child = Child(graphs=solver, report=note, cancelled=lambda: bool(reports) and is_correcting())
-    assert SolveKind().run(task(graph, "poisson"), child) == Stopped()
+    context = TaskContext(
+        graphs=solver, report=note, cancelled=lambda: bool(reports) and is_correcting()
+    )
+    assert SolveKind().run(task(graph, "poisson"), context) == TaskStopped()
     assert not list(graph.paths.predictions.glob("*.arrow"))
 
 

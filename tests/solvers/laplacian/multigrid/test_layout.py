@@ -7,7 +7,7 @@ import pytest
 
 from peewit.solvers.arrays import Float32Array, IntArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.kernels.layout import place_in_rings
 from peewit.solvers.laplacian.multigrid.layout import layout
 from tests.service.solvable import grid
@@ -123,5 +123,5 @@ def test_it_tells_how_far_it_is_and_stops_when_asked() -> None:
     assert told[0] == 0
     assert told == sorted(told)
     assert told[-1] > 0.9
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         layout(ring(50), seed=0, watch=Watch(cancelled=lambda: len(told) > 0))

@@ -11,11 +11,12 @@ from peewit.solvers.assessment.plausibility import ComparedShares, answer_warnin
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels, deal_folds
-from peewit.solvers.models.auto.arms import Densities, is_better
 from peewit.solvers.models.auto.auto import Auto, _standardized_degrees
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
-from peewit.solvers.models.auto.walks import BY_FAR, CLEARLY, walk_shares
+from peewit.solvers.models.auto.stacked_arm import is_better
+from peewit.solvers.models.auto.walk_arm import BY_FAR, CLEARLY, walk_shares
 from peewit.solvers.models.left_out import label_groups
 from peewit.solvers.models.left_out.label_groups import GroupColumns, LabelGroups
 from peewit.solvers.models.poisson.poisson import Poisson
@@ -314,16 +315,16 @@ def test_folds_that_share_columns_answer_as_solves_without_them(n_labels: int) -
     model = Auto(rtol=1e-8)
     shared = model.prepare(graph)
     model.solve(shared, labels)
-    walks = shared.walks
+    walks = shared.walk_cache
     fold, _ = deal_folds(labels, 5, 0)
     groups = LabelGroups.of_folds(labels, fold, graph.n_nodes)
     made: set[int] = set()
     for number in range(5):
         found = model.solve_without(shared, labels, fold, number)
-        before, made = made, {id(each) for each in shared.potentials.by_nodes.values()}
+        before, made = made, {id(each) for each in shared.potential_columns.by_nodes.values()}
         assert made == (before or made)  # by the first fold, for all
-        assert shared.potentials.holds(groups)
-        assert shared.walks is walks  # the next solve has those of all labels again
+        assert shared.potential_columns.holds(groups)
+        assert shared.walk_cache is walks  # the next solve has those of all labels again
         fresh = model._solution(model.prepare(graph), groups.rest(fold == number), UNWATCHED)
         np.testing.assert_allclose(found.scores, fresh.scores, atol=2e-3)
 

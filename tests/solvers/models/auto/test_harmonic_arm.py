@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto import auto
 from peewit.solvers.models.auto import harmonic_arm as auto_harmonic
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.harmonic_arm import HarmonicArm, harmonic_arm, screening
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.harmonic_arm import HarmonicOutcome, harmonic_arm, screening
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.status import Status
@@ -44,7 +44,7 @@ def some_labels(classes: np.ndarray, n_labels: int, *, seed: int = 0) -> Labels:
     return labels_at(np.sort(nodes), classes)
 
 
-def arm_of(prepared: PreparedAuto, labels: Labels, *, rtol: float = 1e-5) -> HarmonicArm:
+def arm_of(prepared: PreparedAuto, labels: Labels, *, rtol: float = 1e-5) -> HarmonicOutcome:
     groups = LabelGroups.of(labels, prepared.graph.n_nodes)
     poisson = Potentials.of(prepared, groups, UNWATCHED, rtol=1e-6, max_iter=1_000)
     return harmonic_arm(prepared, poisson, UNWATCHED, rtol=rtol, max_iter=1_000)
@@ -66,7 +66,7 @@ def test_the_arm_is_the_hard_harmonic_function(
     found = arm_of(prepared, labels)
     assert found.stats["harmonic"] == "anew"
     expected = hfs_scores(graph, labels, 0.0)
-    np.testing.assert_allclose(prepared.harmonic.last_shares, expected, atol=1e-3)
+    np.testing.assert_allclose(prepared.harmonic_cache.last_shares, expected, atol=1e-3)
     logs = np.log(expected + 0.05)
     logs -= logs.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(found.arm.values, logs, atol=0.02)
@@ -74,7 +74,7 @@ def test_the_arm_is_the_hard_harmonic_function(
     left_out = ends_at_other_folds(graph, labels, fold)
     used = groups.usable
     assert used.size > 0.8 * n_labels
-    np.testing.assert_allclose(prepared.harmonic.left_out[used], left_out[used], atol=0.01)
+    np.testing.assert_allclose(prepared.harmonic_cache.left_out[used], left_out[used], atol=0.01)
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_functions_of_changed_labels_are_those_of_a_first_solve(change: str) -> 
     before = labels_at(np.sort(nodes[:100]), classes)
     prepared = Auto().prepare(graph)
     arm_of(prepared, before)
-    was_left_out, shares = prepared.harmonic.left_out, prepared.harmonic.last_shares
+    was_left_out, shares = prepared.harmonic_cache.left_out, prepared.harmonic_cache.last_shares
     codes = classes.copy()
     if change in ("another class", "all three"):
         codes[nodes[5]] = (codes[nodes[5]] + 1) % 3
@@ -106,8 +106,8 @@ def test_functions_of_changed_labels_are_those_of_a_first_solve(change: str) -> 
     found = arm_of(prepared, labels)
     assert found.stats["harmonic"] == "repeated"
     expected = hfs_scores(graph, labels, 0.0)
-    np.testing.assert_allclose(prepared.harmonic.last_shares, expected, atol=2e-3)
-    left_out = prepared.harmonic.left_out_of(LabelGroups.of(labels, graph.n_nodes))
+    np.testing.assert_allclose(prepared.harmonic_cache.last_shares, expected, atol=2e-3)
+    left_out = prepared.harmonic_cache.left_out_of(LabelGroups.of(labels, graph.n_nodes))
     same = np.isin(labels.nodes, before.nodes)
     own = left_out[: labels.n_labeled]
     was_left_out = was_left_out[: before.n_labeled]
@@ -179,7 +179,7 @@ def test_functions_that_did_not_converge_are_left_out_and_the_job_says_so(
     model, labels = Auto(), some_labels(classes, 60)
     prepared = model.prepare(graph)
 
-    def hurried(*arguments: Any, rtol: float, max_iter: int) -> HarmonicArm:
+    def hurried(*arguments: Any, rtol: float, max_iter: int) -> HarmonicOutcome:
         assert (rtol, max_iter) == (model.rtol, model.max_iter)
         return harmonic_arm(*arguments, rtol=rtol, max_iter=1)
 
@@ -190,7 +190,7 @@ def test_functions_that_did_not_converge_are_left_out_and_the_job_says_so(
     assert solution.stats["harmonic"] == "not converged"
     assert "loo_harmonic" not in solution.stats
     assert any("harmonic functions" in warning for warning in solution.warnings)
-    assert prepared.harmonic is None
+    assert prepared.harmonic_cache is None
     settled = model.solve(prepared, labels)
     assert (settled.stats["harmonic"], settled.warnings) == ("anew", ())
 
@@ -210,7 +210,7 @@ def test_a_change_that_did_not_converge_begins_anew_or_is_left_out(
     found = arm_of(prepared, some_labels(classes, 101))
     assert len(calls) == 2
     assert (found.arm, found.stats["harmonic"]) == (None, "not converged")
-    assert prepared.harmonic is None
+    assert prepared.harmonic_cache is None
 
 
 def test_a_stop_is_one() -> None:
@@ -218,7 +218,7 @@ def test_a_stop_is_one() -> None:
     prepared = Auto().prepare(graph)
     groups = LabelGroups.of(some_labels(classes, 60), graph.n_nodes)
     poisson = Potentials.of(prepared, groups, UNWATCHED, rtol=1e-6, max_iter=1_000)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         harmonic_arm(prepared, poisson, Watch(cancelled=lambda: True), rtol=1e-4, max_iter=1_000)
 
 
@@ -243,4 +243,4 @@ def test_functions_that_are_not_kept_are_made_anew() -> None:
     labels = some_labels(classes, 100)
     for _ in range(2):
         assert model.solve(prepared, labels).stats["harmonic"] == "anew"
-    assert prepared.harmonic is None
+    assert prepared.harmonic_cache is None

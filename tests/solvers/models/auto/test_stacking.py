@@ -7,12 +7,12 @@ from scipy.optimize import check_grad, minimize
 
 from peewit.solvers.models.auto import stacking
 from peewit.solvers.models.auto.auto import BELIEFS
+from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.auto.stacking import (
     Belief,
     Fit,
     SharePrior,
     Stack,
-    StackedArm,
     _mode,
     _Problem,
     fitted_stack,
@@ -250,7 +250,8 @@ def test_the_arm_that_is_right_takes_the_belief() -> None:
     used = np.arange(N_LABELS)
     stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
     assert stack.posterior[0] > 0.9
-    assert stack.arm_weights["right"] > 5 * stack.arm_weights["wrong"]
+    weights = stack.fits[0].weights
+    assert weights["right"] > 5 * weights["wrong"]
     found = stack.probabilities(arms, np.zeros(N_LABELS), slice(None))
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert (found.argmax(axis=1) == classes).mean() > 0.9

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto.arms import Densities
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.walk_cache import WalkCache
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.harmonic.harmonic_mbo import HarmonicMBO, WalkStart
@@ -131,7 +131,7 @@ def test_a_repeated_walk_is_the_last_one_that_was_kept(homophily: float) -> None
     walk = replace(state.best_walk, classes=began)
     found = HarmonicMBO().repeated(prepared, labels, walk, UNWATCHED)
     np.testing.assert_allclose(found, shares, atol=1e-6)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         HarmonicMBO().repeated(
             prepared, labels, replace(walk, n_steps=5), Watch(cancelled=lambda: True)
         )

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from peewit.service.demo.digits import neighbor_edges
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import ProgressReport, Stopped, Watch
+from peewit.solvers.iteration_loop import ProgressReport, RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.contract.spectral_embedding import spectral_embedding
 from peewit.solvers.models.harmonic.eigenfunctions import (
@@ -172,7 +172,7 @@ def test_large_and_small_graphs_are_embedded_alike() -> None:
 def test_embedding_a_large_graph_can_be_cancelled() -> None:
     reports: list[ProgressReport] = []
     watch = Watch(progress=reports.append, cancelled=lambda: len(reports) >= 4)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         spectral_embedding(ring(500), 3, watch)
     assert [report.n_iter for report in reports] == [0, 1, 2, 3]
 

@@ -8,7 +8,7 @@ import pytest
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import UNWATCHED, Stopped, Watch
+from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
@@ -133,7 +133,7 @@ def test_shares_can_be_stopped(graph: Graph, labels: Labels) -> None:
     prepared = model.prepare(graph)
     solution = model.solve(prepared, labels)
     stopping = Watch(progress=None, cancelled=lambda: True)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         label_shares(model, prepared, labels, solution, stopping)
 
 

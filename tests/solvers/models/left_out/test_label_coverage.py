@@ -7,8 +7,8 @@ from scipy.stats import hypergeom
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto.arms import Densities
 from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.auto.density_arm import Densities
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.models.left_out.label_coverage import LabelCoverage, chance_of_at_most
 from peewit.solvers.models.left_out.label_groups import LabelGroups

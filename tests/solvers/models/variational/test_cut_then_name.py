@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import ProgressReport, Stopped, Watch
+from peewit.solvers.iteration_loop import ProgressReport, RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic.harmonic import HFS
 from peewit.solvers.models.variational.cut_then_name import Cuts, NamedCut, cut_then_name
@@ -170,5 +170,5 @@ def test_progress_ends_at_one_and_a_cancelled_cut_stops() -> None:
     cuts = [report.fraction for report in reports if report.phase == "cut"]
     assert cuts == sorted(cuts)
     assert cuts[-1] == 1.0
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         named(graph, labels, watch=Watch(progress=None, cancelled=lambda: True))

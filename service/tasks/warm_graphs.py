@@ -62,11 +62,12 @@ class _Prepared:
     features_version: int | None  # None for a model that takes no features
 
 
-class Kept(MutableMapping[tuple[str, Hashable], Any]):
-    """What tasks leave for later ones, by graph and kind.
+class WarmValues(MutableMapping[tuple[str, Hashable], Any]):
+    """What tasks leave for later ones, by the id of the graph and a second key.
 
-    That is a `WarmGraph` of each graph, what models prepared on it, what preparations left for
-    those of later snapshots, and last solutions by model and label column. The longest unused are
+    The second key is `WarmGraph` for the graph in memory, the name of a preparation for what a
+    model prepared on it, ``("left", name)`` for what a preparation left for that of a later
+    snapshot, and (type of the model, label column) for a last solution. The longest unused are
     dropped: by `shrink` until the process is within its memory, and where a graph has too many of
     one type. A graph counts as used after all that was made of it.
     """
@@ -118,8 +119,8 @@ def process_bytes() -> int:
 class WarmGraphs:
     """Graphs and prepared models that tasks keep for later ones.
 
-    One snapshot stays of each graph, the last one loaded, and all else that is `Kept`, until the
-    process takes more than ``memory_bytes`` of resident memory after a task. Large products use
+    One snapshot stays of each graph, the last one loaded, and what else is in `WarmValues`, until
+    the process takes more than ``memory_bytes`` of resident memory after a task. Large products use
     ``n_threads``, on which results do not depend.
     """
 
@@ -133,7 +134,7 @@ class WarmGraphs:
         self._memory_bytes = memory_bytes
         self._resident_bytes = resident_bytes
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="products")
-        self.kept = Kept()
+        self.kept = WarmValues()
 
     @property
     def n_graphs(self) -> int:

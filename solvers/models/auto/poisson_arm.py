@@ -16,13 +16,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.laplacian.walks.local_start import MOST_NODES, correct_near
-from peewit.solvers.models.auto.preparation import (
-    LARGEST,
-    PreparedAuto,
-    indicators,
-    without_mean,
-)
-from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, without_mean
+from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.left_out.label_groups import LabelGroups, Starts
 from peewit.solvers.models.poisson.poisson import Poisson
@@ -55,16 +50,16 @@ class Potentials:
         rtol: float,
         max_iter: int,
     ) -> "Potentials":
-        """Potentials of ``groups``; raises `Stopped`."""
+        """Potentials of ``groups``; raises `RunStopped`."""
         graph, solver = prepared.graph, prepared.base.kernel.solver
-        made = _Made(prepared=prepared, watch=watch, rtol=rtol, max_iter=max_iter)
-        columns = prepared.potentials.of(groups, made.columns)
-        if made.status is not Status.CONVERGED:
-            prepared.potentials.by_nodes.clear()
+        solver_run = _ColumnSolver(prepared=prepared, watch=watch, rtol=rtol, max_iter=max_iter)
+        columns = prepared.potential_columns.of(groups, solver_run.columns)
+        if solver_run.status is not Status.CONVERGED:
+            prepared.potential_columns.by_nodes.clear()
         if solver.eliminates or solver.is_blind:  # only bounds tell whether rounding decides
             bounded = Poisson(rtol=rtol, max_iter=max_iter)
             _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
-            made.status = first_failure(made.status, solution.status)
+            solver_run.status = first_failure(solver_run.status, solution.status)
         task = CenteredLabels.of(groups.labels, graph.component)
         return cls(
             groups=groups,
@@ -72,10 +67,10 @@ class Potentials:
             task=task,
             columns=columns,
             scores=_potential(columns, groups.class_sums(), task, task.component),
-            status=made.status,
+            status=solver_run.status,
             stats={
-                "n_iter": made.n_iter,
-                "residual": made.residual,
+                "n_iter": solver_run.n_iter,
+                "residual": solver_run.residual,
                 "preconditioner": prepared.base.kernel.solver.chosen,
             },
         )
@@ -122,7 +117,7 @@ class Potentials:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Made:
+class _ColumnSolver:
     prepared: PreparedAuto
     watch: Watch
     rtol: float

@@ -1,4 +1,4 @@
-"""Resolution: which edges of a log live, by the deletes that came since the last resolution.
+"""Matched deletes: which edges of a log live, by the deletes that came since the last match.
 
 One pass over the log marks dead rows and adds up the exact degrees and components of what lives: a
 fold over its spans, by threads or dask workers, with the same bits. All of it follows from the
@@ -41,7 +41,7 @@ from peewit.streaming.passes.log_folds import log_spans, read_span
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a resolution computes beyond the dead rows."""
+    """What a match computes beyond the dead rows."""
 
     degree: bool
     component: bool
@@ -54,8 +54,8 @@ MOST_PAIRS: Final = 1 << 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resolution:
-    """What lives in a log; "killed" is what died since the resolution before."""
+class MatchedDeletes:
+    """What lives in a log; "killed" is what died since the match before."""
 
     dead: DeadRows
     dead_share: Mapping[str, float]  # by file, share of rows that are no edges (any more)
@@ -67,7 +67,7 @@ class Resolution:
     n_unmatched: int  # different pairs deleted since without an edge
 
 
-def resolve(
+def match_deletes(
     log: ChangeLog,
     digests: Sequence[str],
     *,
@@ -81,16 +81,16 @@ def resolve(
     parallel: Parallel = map,
     executor: FoldExecutor | None = None,
     on_block: Callable[[], None] = lambda: None,
-) -> Resolution:
-    """Resolve the deletes of all files but the first ``n_resolved``, which are resolved already.
+) -> MatchedDeletes:
+    """Match the deletes of all files but the first ``n_resolved``, which are matched already.
 
     New deletes are read here; the executor finds what they kill. The result does not depend on
     ``parallel`` or ``executor`` (one thread by default), but in the last bits of sums on
     ``n_edges``, about the number of edges of the log, by which spans are cut. ``digests`` are the
-    committed files in order; ``version`` is that of the rows that the resolved ones left dead. All
+    committed files in order; ``version`` is that of the rows that the matched ones left dead. All
     edges of ``retracted`` files, whose deletes stay, and of ``erased``, an (n_nodes,) mask, die
     too. Each part of ``survey`` makes the pass take a few times as long. ``on_block`` is called as
-    blocks are read, in any thread; what it raises ends the resolution.
+    blocks are read, in any thread; what it raises ends the match.
     """
     executor = executor or ThreadExecutor(1)
     dead = log.dead(version)
@@ -106,7 +106,7 @@ def resolve(
         if isinstance(executor, ThreadExecutor):
             deletes.table  # noqa: B018 - made once, before threads meet at it
         tally = executor.fold(
-            _ResolutionFold(survey),
+            _MatchFold(survey),
             log_spans(log, digests, dead, n_edges=n_edges, n_nodes=n_nodes),
             deletes,
             lambda _n_rows: on_block(),
@@ -117,7 +117,7 @@ def resolve(
         n_unmatched += tally.n_pairs - int(np.bitwise_count(tally.matched).sum())
         del deletes, pairs  # before the next table is filled
     n_rows, n_live = tally.n_rows, tally.n_live
-    return Resolution(
+    return MatchedDeletes(
         dead=dead,
         dead_share={file: 1.0 - n_live[file] / n_rows[file] for file in n_rows if n_rows[file]},
         degree=None if tally.degree is None else frozen(tally.degree),
@@ -228,7 +228,7 @@ class _Deletes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Tally:
-    """What lives of some spans, and what died; see `Resolution`."""
+    """What lives of some spans, and what died; see `MatchedDeletes`."""
 
     degree: FloatArray | None
     killed: FloatArray
@@ -242,7 +242,7 @@ class _Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class _ResolutionFold:
+class _MatchFold:
     """Fold of what lives, and of what deletes kill."""
 
     survey: Survey

@@ -6,12 +6,12 @@ import numpy as np
 
 from peewit.solvers.arrays import FloatArray, Int64Array, RealArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import Stopped, Watch
+from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto.arms import Densities, is_better, share_arm
-from peewit.solvers.models.auto.potentials import Potentials
+from peewit.solvers.models.auto.density_arm import Densities
+from peewit.solvers.models.auto.poisson_arm import Potentials
 from peewit.solvers.models.auto.preparation import PreparedAuto
-from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.auto.stacked_arm import StackedArm, is_better, share_arm
 from peewit.solvers.models.auto.walk_cache import WalkCache
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.class_mixing import Mixing, agreement
@@ -34,7 +34,7 @@ _FEW_PER_CLASS: Final = 5
 """Up to this many labels a class, a cut of nearly even sizes is tried beside that of free ones."""
 
 
-def walks(
+def walk_arm(
     prepared: PreparedAuto,
     poisson: Potentials,
     densities: Densities,
@@ -43,31 +43,31 @@ def walks(
 ) -> tuple[StackedArm, dict[str, str]]:
     """The arm of walks and its stats; repeated where few labels have changed (K13).
 
-    ``arms`` are those of potentials and densities; raises `Stopped`.
+    ``arms`` has at least ``poisson`` and ``density``; raises `RunStopped`.
     """
-    cache = prepared.walks
+    cache = prepared.walk_cache
     groups, walks_from = poisson.groups, "poisson"
     if cache is not None and cache.serve(groups) and not _tries_even(groups):
         from_density = cache.walks_from == "density"
         arm = _repeat(prepared, cache, poisson, densities if from_density else poisson, watch)
         if from_density or not is_better(arms["density"], arm, groups, n_errors=CLEARLY):
             return arm, {"class_sizes": "free", "walks_from": cache.walks_from, "walks": "repeated"}
-    prepared.walks = None
+    prepared.walk_cache = None
     if is_better(arms["density"], arms["poisson"], groups, n_errors=BY_FAR):
         walks_from = "density"
     else:
-        arm, sizes, prepared.walks = walk_shares(prepared, poisson, poisson, watch)
+        arm, sizes, prepared.walk_cache = walk_shares(prepared, poisson, poisson, watch)
         if is_better(arms["density"], arm, groups, n_errors=CLEARLY):
             walks_from = "density"
     if walks_from == "density":
-        arm, sizes, prepared.walks = walk_shares(prepared, poisson, densities, watch)
+        arm, sizes, prepared.walk_cache = walk_shares(prepared, poisson, densities, watch)
     return arm, {"class_sizes": sizes, "walks_from": walks_from, "walks": "anew"}
 
 
 def walk_shares(
     prepared: PreparedAuto, poisson: Potentials, begun: Potentials | Densities, watch: Watch
 ) -> tuple[StackedArm, str, WalkCache | None]:
-    """The arm of threshold dynamics from the classes of ``begun``; raises `Stopped`.
+    """The arm of threshold dynamics from the classes of ``begun``; raises `RunStopped`.
 
     With few labels walks also start from a cut of nearly even sizes, by the potentials of
     ``poisson``; the better one (H4) is taken and named. With more labels the last walk is returned
@@ -88,7 +88,7 @@ def walk_shares(
         starts.append(WalkStart(task=task, labels=labels, first=even))
     outcome, shares_of_starts = HarmonicMBO().walked(base, starts, watch)
     if outcome.status is Status.CANCELLED:
-        raise Stopped
+        raise RunStopped
     for start, shares in zip(starts, shares_of_starts, strict=True):
         reachable = start.task.reachable
         shares[~(reachable if start.nodes is None else reachable[start.nodes])] = 1.0
@@ -106,7 +106,7 @@ def walk_shares(
         walk = Walk(classes=classes, n_steps=walk.n_steps)
         walks_from = "density" if isinstance(begun, Densities) else "poisson"
         cache = WalkCache.of(groups, walks_from, starts[-1], walk, left_out, values)
-        if cache.nbytes > prepared.densities.kept_bytes:
+        if cache.nbytes > prepared.max_kept_bytes:
             cache = None
     return share_arm(values, left_out), sizes, cache
 
@@ -118,7 +118,7 @@ def _repeat(
     begun: Potentials | Densities,
     watch: Watch,
 ) -> StackedArm:
-    """The arm of the last walk, repeated (K13); raises `Stopped`."""
+    """The arm of the last walk, repeated (K13); raises `RunStopped`."""
     groups, task = poisson.groups, poisson.task
     values = cache.repeated(prepared.base, _start(task, groups.labels, begun.scores), watch)
     values[~task.reachable] = 1.0

@@ -5,16 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array, RealArray
+from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto.preparation import (
-    LARGEST,
-    PreparedAuto,
-    indicators,
-    without_mean,
-)
-from peewit.solvers.models.auto.stacking import StackedArm
+from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators
+from peewit.solvers.models.auto.stacked_arm import StackedArm, log_odds
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.left_out.label_groups import LabelGroups, Maker, Starts
 from peewit.solvers.row_ranges import row_blocks
@@ -25,10 +20,6 @@ TELEPORT: Final = 0.05
 DENSITY_RTOL: Final = 1e-4
 _EVERYWHERE: Final = 0.3
 """Added to densities (K6), in units of a walk from anywhere: smaller values say nothing."""
-
-
-_SHARE: Final = 0.05
-"""Added to shares: smaller ones differ by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,8 +36,8 @@ class Densities:
 
     @classmethod
     def of(cls, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> "Densities":
-        """Densities of ``groups``; raises `Stopped`."""
-        columns = prepared.densities.of(groups, density_maker(prepared, watch))
+        """Densities of ``groups``; raises `RunStopped`."""
+        columns = prepared.density_columns.of(groups, density_maker(prepared, watch))
         return cls(
             groups=groups,
             component=prepared.graph.component,
@@ -122,30 +113,3 @@ def density_maker(prepared: PreparedAuto, watch: Watch) -> Maker:
         return columns
 
     return make
-
-
-def is_better(arm: StackedArm, other: StackedArm, groups: LabelGroups, *, n_errors: float) -> bool:
-    """Whether ``arm`` predicts clearly more left-out labels than ``other``.
-
-    That is by more than ``n_errors`` McNemar standard errors: the root of the number of labels that
-    only one of both predicts.
-    """
-    used, classes = groups.usable, groups.labels.classes
-    right, other_right = (
-        side.left_out[used].argmax(axis=1) == classes[used] for side in (arm, other)
-    )
-    alone, other_alone = (right & ~other_right).sum(), (other_right & ~right).sum()
-    return bool(alone - other_alone > n_errors * np.sqrt(alone + other_alone))
-
-
-def share_arm(values: RealArray, left_out: FloatArray) -> StackedArm:
-    """Class shares as an arm."""
-    arm = np.empty(values.shape, np.float32)
-    for rows in row_blocks(len(values)):
-        arm[rows] = log_odds(values[rows], _SHARE)
-    return StackedArm(values=arm, left_out=np.asarray(log_odds(left_out, _SHARE)))
-
-
-def log_odds(values: RealArray, added: float) -> RealArray:
-    """Rows of log(values + added), with mean 0."""
-    return without_mean(np.log(np.maximum(values, 0.0) + added))

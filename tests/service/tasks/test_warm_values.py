@@ -1,10 +1,10 @@
 """What tasks leave for later ones goes by its last use."""
 
-from peewit.service.tasks.solving.warm_graphs import Kept
+from peewit.service.tasks.warm_graphs import WarmValues
 
 
 def test_the_longest_unused_is_dropped_first() -> None:
-    kept = Kept()
+    kept = WarmValues()
     kept["a", "one"], kept["b", "two"], kept["a", "three"] = 1, 2, 3
     assert kept["a", "one"] == 1
     assert kept.get(("c", "one")) is None
@@ -13,7 +13,7 @@ def test_the_longest_unused_is_dropped_first() -> None:
 
 
 def test_a_graph_keeps_few_values_of_one_type() -> None:
-    kept = Kept()
+    kept = WarmValues()
     kept["b", 0] = 0
     kept["a", "text"] = "of another type"
     for number in range(20):
