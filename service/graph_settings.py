@@ -11,8 +11,7 @@ from peewit.service.setting_fields import check_rules, setting
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.change_rules import Deletions, ParallelEdges
-from peewit.streaming.edges.node_kinds import NODE_KINDS, NodeKind
-from peewit.streaming.edges.typed_ids import KIND
+from peewit.streaming.edges.node_kinds import KIND, NODE_KINDS, NodeKind
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.problems import Conflict
 

@@ -9,10 +9,9 @@ import pyarrow as pa
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.csv_tables import converted
-from peewit.streaming.edges.node_ids import id_type
+from peewit.streaming.edges.node_ids import id_type, named_ids
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import DELETE, OPERATIONS, read_operations
-from peewit.streaming.edges.typed_ids import named_ids
 
 
 def deletes_of_pairs(src: Sequence[str], dst: Sequence[str], node_kind: NodeKind) -> pa.RecordBatch:

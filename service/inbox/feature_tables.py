@@ -17,14 +17,13 @@ import scipy.sparse as sp
 from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
 from peewit.service.tables.uploads.raw_features import is_raw
-from peewit.streaming.edges.node_kinds import TEXT
+from peewit.streaming.edges.node_kinds import TEXT, split_column
 from peewit.streaming.edges.table_formats import (
     Format,
     format_of_file,
     require_no_seam,
     unpacked,
 )
-from peewit.streaming.edges.typed_ids import split_column
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks

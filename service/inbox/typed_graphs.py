@@ -9,7 +9,7 @@ from peewit.service.catalog import GraphRecord, is_empty, lock_graph, record_of
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.typed_ids import split_column
+from peewit.streaming.edges.node_kinds import split_column
 
 _OF_NODES = ("src", "dst", "node")
 

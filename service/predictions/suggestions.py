@@ -26,7 +26,7 @@ from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.active_learning import coverage, least_margins, least_variance, unsureness
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Float32Array, Int64Array, UInt64Array
-from peewit.streaming.edges.typed_ids import kinds_of, nodes_of_kinds
+from peewit.streaming.edges.node_ids import kinds_of, nodes_of_kinds
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import EmbeddingStore, NodeEmbedding
 from peewit.streaming.problems import Conflict, Unprocessable

@@ -15,8 +15,8 @@ from peewit.service.tables.uploads import id_type
 from peewit.service.tasks.tasks_and_messages import Task
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.labels import Labels, RealLabels
+from peewit.streaming.edges.node_ids import kinds_of, nodes_of_kinds
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.typed_ids import kinds_of, nodes_of_kinds
 from peewit.streaming.nodes.index import Nodes
 
 

@@ -7,9 +7,9 @@ from typing import Final, get_args
 
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.node_kinds import split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
 from peewit.streaming.edges.time_units import TimeUnit
-from peewit.streaming.edges.typed_ids import split_column
 
 _PAIRS: Final = (
     ("src", "dst"),

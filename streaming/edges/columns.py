@@ -28,6 +28,7 @@ from peewit.streaming.edges.blocks import (
     unit_weights,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.node_ids import named_ids
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import (
     DELETE,
@@ -38,7 +39,6 @@ from peewit.streaming.edges.operations import (
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.times import read_times
-from peewit.streaming.edges.typed_ids import named_ids
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1

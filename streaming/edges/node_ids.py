@@ -1,21 +1,24 @@
 """External ids of nodes, as JSON, a query or a table has them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeGuard
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.blocks import MAX_NODE_BYTES
-from peewit.streaming.edges.node_kinds import TEXT, NodeKind
-from peewit.streaming.edges.typed_ids import kind_of
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, excerpt
+from peewit.streaming.edges.node_kinds import KIND, TEXT, NodeKind, kind_of
 
 NodeId = str | int
 
 LIMIT: Final = 2**63
 INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
 _MAX_EXACT: Final = 2.0**53
+_TYPED_NODE: Final = rf"\A{KIND.pattern}:."
 
 
 def node_id(
@@ -73,3 +76,40 @@ def is_text(value: str) -> bool:
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether a value is a 64-bit integer; booleans are none, as in JSON."""
     return isinstance(value, int) and not isinstance(value, bool) and -LIMIT <= value < LIMIT
+
+
+def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
+    """Nodes of a column of a typed graph: its ids as text behind the kind, if the column has one.
+
+    Raises `BadEdges` where a column without a kind holds text that is no KIND:ID.
+    """
+    text = ids if ids.type in {pa.string(), pa.large_string()} else ids.cast(pa.string())
+    if kind:
+        prefix = pa.scalar(f"{kind}:", text.type)
+        return pc.binary_join_element_wise(prefix, text, pa.scalar("", text.type))
+    is_node = pc.match_substring_regex(text, _TYPED_NODE)
+    if not pc.all(is_node).as_py():
+        row = int(np.argmin(is_node.to_numpy(zero_copy_only=False)))
+        raise BadEdges(
+            f"column {name!r} must hold KIND:ID in a graph whose nodes have kinds; where all are "
+            f"of one kind, name it before the column: KIND:{name}",
+            argument=name,
+            row=first_row + row,
+            value=repr(excerpt(text[row].as_py())),
+        )
+    return text
+
+
+def kinds_of(nodes: pa.Array | pa.ChunkedArray) -> list[str]:
+    """The kinds of some nodes of a typed graph, in the order of the alphabet."""
+    kinds = pc.unique(pc.replace_substring_regex(nodes.drop_null(), "(?s):.*", ""))
+    return sorted(kinds.to_pylist())
+
+
+def nodes_of_kinds(nodes: pa.ChunkedArray, kinds: Sequence[str]) -> BoolArray:
+    """(n_nodes,) which nodes of a typed graph are of some kinds; erased ones are of none."""
+    is_of = np.zeros(len(nodes), bool)
+    for kind in kinds:
+        starts = pc.fill_null(pc.starts_with(nodes, f"{kind}:"), fill_value=False)
+        is_of |= starts.to_numpy()
+    return is_of

@@ -5,8 +5,8 @@ from typing import Final, Literal, TypeAlias
 
 from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.node_kinds import split_column
 from peewit.streaming.edges.reading_options import Quote
-from peewit.streaming.edges.typed_ids import split_column
 
 MAX_COLUMN_BYTES: Final = 200
 """Most bytes of the name of a column of labels."""

@@ -43,12 +43,11 @@ from peewit.streaming.edges.node_ids import (
     is_text,
     node_id,
 )
-from peewit.streaming.edges.node_kinds import TEXT, NodeKind
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind, split_column
 from peewit.streaming.edges.operations import require_no_deletes
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
-from peewit.streaming.edges.typed_ids import split_column
 
 LabelValue = str | int | float
 

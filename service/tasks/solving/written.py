@@ -36,7 +36,7 @@ from peewit.solvers.models.contract.model import as_classes
 from peewit.solvers.models.left_out.label_sample import NO_SAMPLE
 from peewit.solvers.solution import Advice, Advised, Functions, Solution
 from peewit.solvers.status import Status
-from peewit.streaming.edges.typed_ids import nodes_of_kinds
+from peewit.streaming.edges.node_ids import nodes_of_kinds
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 

@@ -13,7 +13,7 @@ from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_edges
 from peewit.streaming.edges.json_tables import json_edges
 from peewit.streaming.edges.node_ids import node_id
-from peewit.streaming.edges.typed_ids import split_column
+from peewit.streaming.edges.node_kinds import split_column
 
 LOGINS = EdgeColumns(src="account:who", dst="device:what")
 
