@@ -14,7 +14,7 @@ from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, at_their_places
 from peewit.service.dashboard.uploads import Upload
-from peewit.service.graphs.shared_ids import columns_before, shared_ids
+from peewit.service.graphs.table_notes import columns_before, table_note
 from peewit.service.inbox.confinement import SourceRules, require_within
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
@@ -141,7 +141,7 @@ def look(
             times=FileTimes.of(graph, home.settings.graphs_directory),
         )
     before = columns_before(graph, home.manifest.sources.list(graph.id))
-    note = shared_ids(graph, home.nodes, asked, before)
+    note = table_note(graph, home.nodes, asked, before)
     return replace(report, digest=packed_digest or report.digest, note=note)
 
 

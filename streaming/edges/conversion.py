@@ -244,9 +244,17 @@ def convert(
     return tuple(row for row, _ in bad.in_order)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FirstRows:
+    """Checked rows at the beginning of a file, and columns of changes that nobody reads."""
+
+    block: RawBlock
+    passed_over: Mapping[str, Sequence[str]]  # different values of each, none asks for a delete
+
+
 def first_rows(
     file: EdgeFile, *, n_rows: int, node_kind: NodeKind, max_nodes: int
-) -> RawBlock | None:
+) -> FirstRows | None:
     """Checked rows at the beginning of a local file, a batch at most; None where it has none.
 
     Raises BadTable as `convert` does.
@@ -257,8 +265,24 @@ def first_rows(
     )
     with as_bad_edges(), content_faults(f"{file.path} is not readable"):
         for part in original.batches():
-            return part.slice(0, min(part.n_rows, n_rows)).block()
+            some = part.slice(0, min(part.n_rows, n_rows))
+            return FirstRows(block=some.block(), passed_over=_passed_over(some))
     return None
+
+
+def _passed_over(part: "_Rows") -> dict[str, list[str]]:
+    rows = part.rows
+    if isinstance(rows, list):
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        cells = {name: [row.get(name) for row in rows] for name in part.columns.watched(names)}
+    else:
+        watched = part.columns.watched(rows.schema.names)
+        cells = {name: rows.column(name).unique().to_pylist() for name in watched}
+    values = {
+        name: list(dict.fromkeys(str(each) for each in column if each is not None))
+        for name, column in cells.items()
+    }
+    return {name: column for name, column in values.items() if column}
 
 
 @contextmanager

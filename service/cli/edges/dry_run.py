@@ -17,7 +17,7 @@ from peewit.service.cli.session import (
     print_json,
     print_rows,
 )
-from peewit.service.graphs.shared_ids import columns_before, local_file, shared_ids
+from peewit.service.graphs.table_notes import columns_before, local_file, table_note
 from peewit.service.home import Home
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
@@ -47,7 +47,7 @@ def dry_run(
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]
     times = FileTimes.of(graph, home.settings.graphs_directory)
     reports = [
-        replace(each, note=shared_ids(graph, home.nodes, local_file(each.path, named), before))
+        replace(each, note=table_note(graph, home.nodes, local_file(each.path, named), before))
         for each in _reports(graph, sources, max_bad_rows, times)
     ]
     seconds = time.monotonic() - started

@@ -44,11 +44,11 @@ from peewit.service.cli.session import (
 )
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
-from peewit.service.graphs.shared_ids import (
+from peewit.service.graphs.table_notes import (
     LOOKED_AT,
     columns_before,
     local_file,
-    shared_ids,
+    table_note,
 )
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, SourceRecord
@@ -189,7 +189,7 @@ def ingest(
         shared = [
             note
             for path in sorted(paths)[:LOOKED_AT]
-            if (note := shared_ids(graph, home.nodes, local_file(path, columns), before))
+            if (note := table_note(graph, home.nodes, local_file(path, columns), before))
         ]
         if again and (n_there := home.manifest.n_read_once(graph_id, paths)):
             say(

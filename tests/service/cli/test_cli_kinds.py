@@ -201,3 +201,13 @@ def test_features_are_of_a_kind(peewit: Peewit, graph: str, tmp_path: Path) -> N
     assert peewit("features", "alone", table, "--node", "account:account").exit_code == 0
     shown = peewit("graph", "show", "alone", "--json").json
     assert (shown["settings"]["node_ids"], shown["nodes"]) == ("typed", N_ACCOUNTS)
+
+
+def test_a_column_of_changes_that_asks_for_no_delete_is_told(
+    peewit: Peewit, tmp_path: Path
+) -> None:
+    peewit("graph", "create", "g")
+    changes = written(tmp_path / "c.csv", "src,dst,op", [("a", "b", "insert"), ("b", "c", "u")])
+    note = "column 'op' is passed over, as it asks for no delete in the first rows ('insert', 'u')"
+    assert note in peewit("ingest", "g", changes, "--dry-run").out
+    assert note in peewit("ingest", "g", changes).err

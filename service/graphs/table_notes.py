@@ -1,6 +1,6 @@
-"""Ids that stand in columns of different names: one node, or two whose kinds nobody named."""
+"""What is to be known of a table before its edges are trusted, by its first rows."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.column_mapping import EdgeColumns, obvious_ends
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.parts import EdgeFile
@@ -19,6 +20,8 @@ LOOKED_AT: Final = 20
 
 _ROWS: Final = 10_000
 """Looked at of each file: what overlaps does so in the first rows, mostly."""
+
+_SHOWN: Final = 3
 
 
 def columns_before(graph: GraphRecord, sources: Collection[SourceRecord]) -> set[str]:
@@ -32,20 +35,18 @@ def local_file(path: str, columns: EdgeColumns) -> EdgeFile:
     return EdgeFile(path=path, size=0, version="", columns=columns)
 
 
-def shared_ids(
+def table_note(
     graph: GraphRecord, nodes: KnownNodes, file: EdgeFile, before: Collection[str]
 ) -> str | None:
-    """That a file's ids are nodes under another column's name already; None where none is.
+    """What a file's first rows tell, None where that is nothing.
 
-    ``before`` are the names of columns of earlier tables. Columns that are obviously the two ends
-    of one kind, as from and to, share their nodes.
+    A column of changes is passed over, or ids are nodes under the name of another column already.
+    ``before`` are the names of columns of earlier tables.
     """
-    columns = file.columns.nodes
-    if graph.settings.node_ids == "typed" or not Path(file.path).is_file():
+    if not Path(file.path).is_file():
         return None
-    is_pair = columns[0].startswith("#") or obvious_ends(columns) is not None
     try:
-        block = first_rows(
+        first = first_rows(
             file,
             n_rows=_ROWS,
             node_kind=graph.settings.node_ids,
@@ -53,24 +54,51 @@ def shared_ids(
         )
     except (BadTable, OSError):  # told where the file is read
         return None
-    if block is None:
+    if first is None:
         return None
+    notes = [_changes_note(name, values) for name, values in first.passed_over.items()]
+    if graph.settings.node_ids != "typed":
+        notes += filter(None, [_shared_ids(graph, nodes, file, first.block, before)])
+    return "; ".join(notes) or None
+
+
+def _changes_note(column: str, values: Sequence[str]) -> str:
+    more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
+    return (
+        f"column {column!r} is passed over, as it asks for no delete in the first rows "
+        f"({', '.join(map(repr, values[:_SHOWN]))}{more}): every row counts as an edge"
+    )
+
+
+def _shared_ids(
+    graph: GraphRecord,
+    nodes: KnownNodes,
+    file: EdgeFile,
+    block: RawBlock,
+    before: Collection[str],
+) -> str | None:
+    """That ids are nodes under another column's name already.
+
+    Columns that are obviously the two ends of one kind, as from and to, share their nodes.
+    """
+    columns = file.columns.nodes
+    is_pair = columns[0].startswith("#") or obvious_ends(columns) is not None
     if not is_pair:
         common = block.src.filter(pc.is_in(block.src, value_set=block.dst))
         if len(common):
-            return _note(common[0].as_py(), columns[0], f"in {columns[1]!r}", columns[0])
+            return _shared_note(common[0].as_py(), columns[0], f"in {columns[1]!r}")
     for name, ids in zip(columns, (block.src, block.dst), strict=True):
         others = sorted(set(before) - {name})
         if others and name not in before and graph.progress.n_nodes:
             present = ids.filter(nodes.lookup(graph, ids) >= 0)
             if len(present):
                 where = f"in the graph already, which has {', '.join(map(repr, others))}"
-                return _note(present[0].as_py(), name, where, name)
+                return _shared_note(present[0].as_py(), name, where)
     return None
 
 
-def _note(node: object, column: str, where: str, named: str) -> str:
+def _shared_note(node: object, column: str, where: str) -> str:
     return (
         f"{node} is in {column!r} and {where}: one node. Where these are things of different "
-        f"kinds, name the kinds in a new graph, as --src KIND:{named}"
+        f"kinds, name the kinds in a new graph, as --src KIND:{column}"
     )
