@@ -87,7 +87,8 @@ def encoded_batches(
                 break
         if not n_rows:
             return
-        sample = pa.Table.from_batches(held).slice(0, SAMPLE_ROWS)
+        alike = [each for each in held if each.schema == held[0].schema]
+        sample = pa.Table.from_batches(alike).slice(0, SAMPLE_ROWS)
         encoding = Encoding.of(sample.select([n for n in sample.column_names if n != node]))
     first_row = 0
     for batch in counted(chain(held, batches), limits):
@@ -170,6 +171,10 @@ def _json_columns(
         for row, each in enumerate(rows, first_row):
             if not isinstance(each, dict):
                 raise BadUpload("a row must be an object", row=row, value=each)
+            if names is not None and not each.keys() <= set(names):
+                name = next(name for name in each if name not in names)
+                rule = f"column {name!r} must stand in the first {first_row:,} rows, too"
+                raise BadUpload(rule, argument=name, row=row)
         names = names or list(dict.fromkeys(name for each in rows for name in each))
         check(names)
         columns = {
