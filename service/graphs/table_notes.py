@@ -11,7 +11,7 @@ from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import RawBlock
-from peewit.streaming.edges.column_mapping import EdgeColumns, obvious_ends
+from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns, obvious_ends
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.parts import EdgeFile
 
@@ -22,6 +22,11 @@ _ROWS: Final = 10_000
 """Looked at of each file: what overlaps does so in the first rows, mostly."""
 
 _SHOWN: Final = 3
+
+_WEIGHTS: Final = frozenset(
+    {"weights", "w", "wt", "edge_weight", "strength", "amount", "value", "count", "n", "n_times"}
+)
+"""What columns of weights are called, in small letters, beside ``weight``."""
 
 
 def columns_before(graph: GraphRecord, sources: Collection[SourceRecord]) -> set[str]:
@@ -57,9 +62,23 @@ def table_note(
     if first is None:
         return None
     notes = [_changes_note(name, values) for name, values in first.passed_over.items()]
+    notes += filter(None, [_weight_note(first.names, file.columns)])
     if graph.settings.node_ids != "typed":
         notes += filter(None, [_shared_ids(graph, nodes, file, first.block, before)])
     return "; ".join(notes) or None
+
+
+def _weight_note(names: Sequence[str], columns: EdgeColumns) -> str | None:
+    """That a column called as weights are is passed over, where no other is the weight."""
+    if columns.weight == NO_COLUMN or columns.weight in names:
+        return None
+    like = [each for each in names if each.casefold() in _WEIGHTS and each not in list(columns)]
+    if not like:
+        return None
+    return (
+        f"column {like[0]!r} is passed over, and every edge counts 1; say --weight {like[0]} where "
+        "it is the weight"
+    )
 
 
 def _changes_note(column: str, values: Sequence[str]) -> str:

@@ -249,6 +249,7 @@ class FirstRows:
     """Checked rows at the beginning of a file, and columns of changes that nobody reads."""
 
     block: RawBlock
+    names: Sequence[str]  # of all columns of the file
     passed_over: Mapping[str, Sequence[str]]  # different values of each, none asks for a delete
 
 
@@ -266,7 +267,10 @@ def first_rows(
     with as_bad_edges(), content_faults(f"{file.path} is not readable"):
         for part in original.batches():
             some = part.slice(0, min(part.n_rows, n_rows))
-            return FirstRows(block=some.block(), passed_over=_passed_over(some))
+            names = original.names
+            if isinstance(some.rows, list):
+                names = list(dict.fromkeys(name for row in some.rows for name in row))
+            return FirstRows(block=some.block(), names=names, passed_over=_passed_over(some))
     return None
 
 
@@ -460,6 +464,11 @@ class _Original:
     node_kind: NodeKind
     max_nodes: int
     bad: _BadRows
+    names: list[str] = field(default_factory=list)  # of all columns, once they are known
+
+    def _check(self, names: Sequence[str]) -> None:
+        self.names.extend(names)
+        self.file.columns.check(names)
 
     def batches(self) -> Iterator[_Rows]:
         """The batches, unchecked."""
@@ -512,7 +521,7 @@ class _Original:
         return csv_batches(
             content,
             columns.all,
-            check=columns.check,
+            check=self._check,
             on_damaged=self.bad.add_damaged,
             quote=columns.quote,
         )
@@ -521,7 +530,7 @@ class _Original:
         columns = self.file.columns
         with open_parquet(self.local_path) as parquet:
             names = parquet.schema_arrow.names
-            columns.check(names)
+            self._check(names)
             wanted = columns.of(names)
             yield from parquet.iter_batches(batch_size=ROWS_PER_BATCH, columns=wanted)
 
@@ -529,7 +538,7 @@ class _Original:
         columns = self.file.columns
         for batch in _ipc_batches(self.local_path, content):
             names = batch.schema.names
-            columns.check(names)
+            self._check(names)
             taken = batch.select(columns.of(names))
             for start in range(0, batch.num_rows, ROWS_PER_BATCH):
                 yield taken.slice(start, ROWS_PER_BATCH)

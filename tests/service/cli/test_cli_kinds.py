@@ -211,3 +211,17 @@ def test_a_column_of_changes_that_asks_for_no_delete_is_told(
     note = "column 'op' is passed over, as it asks for no delete in the first rows ('insert', 'u')"
     assert note in peewit("ingest", "g", changes, "--dry-run").out
     assert note in peewit("ingest", "g", changes).err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".ndjson"])
+def test_a_column_that_looks_like_weights_is_told(
+    peewit: Peewit, tmp_path: Path, suffix: str
+) -> None:
+    peewit("graph", "create", "g")
+    path = tmp_path / f"pay{suffix}"
+    path.write_text(
+        "src,dst,Amount\na,b,7\n" if suffix == ".csv" else '{"src":"a","dst":"b","Amount":7}\n'
+    )
+    note = "column 'Amount' is passed over, and every edge counts 1; say --weight Amount"
+    assert note in peewit("ingest", "g", path, "--dry-run").out
+    assert "passed over" not in peewit("ingest", "g", path, "--weight", "Amount").err
