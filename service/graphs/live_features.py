@@ -21,6 +21,7 @@ from peewit.service.inbox.feature_log import FeatureLog, NewFeatureSet
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_intakes import Taken
 from peewit.service.inbox.live_positions import PositionMoved
+from peewit.service.inbox.source_columns import source_kinds
 from peewit.service.live_sources.chunk_rows import (
     ids_of,
     operation_number,
@@ -77,7 +78,8 @@ class FeatureIntake:
     ) -> Taken:
         """The rows on disk, checked."""
         places, refused = places_of(table, label), dict[int, str]()
-        last = self._last_rows(table, graph, refused)
+        (of_kind,) = source_kinds(graph.settings, source)
+        last = self._last_rows(table, graph, of_kind, refused)
         shape = self._shape(graph.id, graph.features_version) or _shape_of(table)
         columns = SPARSE_COLUMNS if shape.is_sparse else DENSE_COLUMNS
         blocks: list[FeatureBlock] = []
@@ -124,13 +126,13 @@ class FeatureIntake:
         )
 
     def _last_rows(
-        self, table: pa.Table, graph: GraphRecord, refused: dict[int, str]
+        self, table: pa.Table, graph: GraphRecord, of_kind: str, refused: dict[int, str]
     ) -> dict[NodeId, int]:
         """The last row of each node, of those that keep the rules of nodes and set something."""
         check = node_check(graph, self._nodes)
         last: dict[NodeId, int] = {}
         deleting: dict[NodeId, int] = {}
-        ids = ids_of(table, id_type(graph.settings.node_ids))
+        ids = ids_of(table, id_type(graph.settings.node_ids), of_kind)
         for row, (node, op) in enumerate(zip(ids, operations_of(table), strict=True)):
             try:
                 checked, is_delete = check(node), operation_number(op) == DELETE

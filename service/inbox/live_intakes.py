@@ -20,12 +20,14 @@ from peewit.service.inbox.file_outcomes import insert_files
 from peewit.service.inbox.inbox_records import ListedFile, SourceRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import ROWS_PER_GROUP
+from peewit.service.inbox.source_columns import source_kinds
 from peewit.service.inbox.source_store import require_path
 from peewit.service.live_sources.chunk_rows import as_ids
 from peewit.service.live_sources.contract import Refused
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import id_type
 from peewit.streaming.durable_files import make_durable_directory, publish_file
+from peewit.streaming.edges.node_ids import in_kind
 from peewit.streaming.graph_paths import GraphPaths
 
 
@@ -81,7 +83,8 @@ class EdgeIntake:
         make_durable_directory(directory)
         name = f"{source.id}-{uuid4().hex[:8]}"
         path = directory / f"{label}-{name}.parquet"
-        edges = _with_ids(table, id_type(graph.settings.node_ids))
+        kinds = source_kinds(graph.settings, source)
+        edges = _with_ids(table, id_type(graph.settings.node_ids), kinds)
         edges = edges.replace_schema_metadata({b"peewit.source": name.encode()})
         # a dictionary of numbers takes four times as long to write
         repeated = [field.name for field in edges.schema if not pa.types.is_primitive(field.type)]
@@ -101,9 +104,11 @@ class EdgeIntake:
         return Taken(store=store, path=path)
 
 
-def _with_ids(table: pa.Table, kind: pa.DataType) -> pa.Table:
+def _with_ids(table: pa.Table, kind: pa.DataType, of_kinds: Sequence[str]) -> pa.Table:
     """The edges with ids of the graph's type; other ids become text, for ingest to refuse."""
-    for place, name in enumerate(table.column_names):
-        if name in ("src", "dst"):
-            table = table.set_column(place, name, as_ids(table.column(name), kind))
+    for name, of_kind in zip(("src", "dst"), of_kinds, strict=True):
+        ids = as_ids(table.column(name), kind)
+        if of_kind and pa.types.is_large_string(ids.type):
+            ids = in_kind(ids, of_kind)
+        table = table.set_column(table.schema.get_field_index(name), name, ids)
     return table

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.live_sources.node_columns import Holds, NodeColumns
 from peewit.service.tables.column_names import edge_columns
 from peewit.streaming.edges.column_mapping import EdgeColumns
@@ -18,3 +19,8 @@ def source_columns(
     if holds == "edges":
         return edge_columns(graph.columns_of_edges, names)
     return NodeColumns.of_names(holds, graph.columns, names or {})
+
+
+def source_kinds(graph: GraphSettings, source: SourceRecord) -> tuple[str, ...]:
+    """Kinds of the nodes of each column of them, of a source; '' where they have none."""
+    return source_columns(graph, source.holds, source.columns).kinds

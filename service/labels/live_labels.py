@@ -16,6 +16,7 @@ from peewit.service.graphs.allowed_nodes import node_check, require_same_erasure
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_intakes import Taken
+from peewit.service.inbox.source_columns import source_kinds
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.labels.store import LabelStore, label_text
 from peewit.service.live_sources.chunk_rows import (
@@ -62,7 +63,8 @@ class LabelIntake:
         places, kind = places_of(table, label), id_type(graph.settings.node_ids)
         words = LabelWords(keep_word=tuple((source.columns or {}).get(KEEP_WORD, "").split(",")))
         check = node_check(graph, self._nodes)
-        rows, refused = _checked(table, places, kind, check, words)
+        (of_kind,) = source_kinds(graph.settings, source)
+        rows, refused = _checked(table, places, ids_of(table, kind, of_kind), check, words)
 
         def store(connection: Connection) -> Sequence[Refused]:
             require_same_erasures(connection, graph)
@@ -119,16 +121,16 @@ class LabelIntake:
 def _checked(
     table: pa.Table,
     places: Sequence[str],
-    kind: pa.DataType,
+    nodes: Sequence[Any],
     check: Callable[[object], NodeId],
     words: LabelWords,
 ) -> tuple[list[_Row], list[Refused]]:
     """Rows of a chunk that obey the rules, and the refused others with their places."""
-    given = ids_of(table, kind), labels_of(table), operations_of(table), places
+    columns = nodes, labels_of(table), operations_of(table), places
     texts: dict[tuple[type, Any], str] = {}
     rows: list[_Row] = []
     refused: list[Refused] = []
-    for node, label, op, place in zip(*given, strict=True):
+    for node, label, op, place in zip(*columns, strict=True):
         try:
             name = str(check(node))
             is_delete = operation_number(op) == DELETE

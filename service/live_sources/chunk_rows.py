@@ -34,12 +34,15 @@ def as_ids(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return as_text(column) if holds_ids(column.type) else column
 
 
-def ids_of(table: pa.Table, kind: pa.DataType) -> list[Any]:
+def ids_of(table: pa.Table, kind: pa.DataType, of_kind: str = "") -> list[Any]:
     """The nodes of a chunk: ids of the graph's type, or invalid ones as they are."""
     column = table.column("node")
     if not isinstance(column.type, pa.JsonType):
         column = as_ids(column, kind)
-    return _values(column)
+    values = _values(column)
+    if not of_kind:
+        return values
+    return [f"{of_kind}:{each}" if isinstance(each, str | int) else each for each in values]
 
 
 def labels_of(table: pa.Table) -> list[Any]:

@@ -57,7 +57,13 @@ def ids_of(message: Message, access: Access) -> set[str]:
         rows = rows_of(message, access, looks_only=True)
     except BadTable:
         return set()
-    return {str(row[name]) for row in rows for name in access.columns.nodes if name in row}
+    named = list(zip(access.columns.nodes, access.columns.kinds, strict=True))
+    return {
+        f"{kind}:{row[name]}" if kind else str(row[name])
+        for row in rows
+        for name, kind in named
+        if name in row
+    }
 
 
 def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.node_kinds import split_column
 
 Holds = Literal["edges", "labels", "features"]
 """What the rows of a source are."""
@@ -41,11 +42,16 @@ class NodeColumns:
 
     holds: Literal["labels", "features"]
     node: str = "node"
+    of_kind: str | None = None  # the nodes; by default as KIND:COLUMN says, else ''
     label: str = "label"
     op: str = "op"
     needs_op: bool = False
 
     def __post_init__(self) -> None:
+        if self.of_kind is None:
+            kind, column = split_column(self.node)
+            object.__setattr__(self, "of_kind", kind)
+            object.__setattr__(self, "node", column)
         names = list(self)
         for argument, name in self.by_argument:
             if not name:
@@ -78,6 +84,11 @@ class NodeColumns:
     def nodes(self) -> tuple[str, ...]:
         """Names of the columns that hold nodes."""
         return (self.node,)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of the nodes of each; '' where they have none."""
+        return (self.of_kind or "",)
 
     @property
     def by_argument(self) -> list[tuple[str, str]]:

@@ -78,6 +78,13 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and -LIMIT <= value < LIMIT
 
 
+def in_kind(ids: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
+    """Ids of a kind as nodes of a typed graph; null where there is none."""
+    text = ids if pa.types.is_large_string(ids.type) else ids.cast(pa.string())
+    prefix, between = (pa.scalar(each, text.type) for each in (f"{kind}:", ""))
+    return pc.binary_join_element_wise(prefix, text, between)
+
+
 def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
     """Nodes of a column of a typed graph: its ids as text behind the kind, if the column has one.
 
@@ -85,8 +92,7 @@ def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
     """
     text = ids if ids.type in {pa.string(), pa.large_string()} else ids.cast(pa.string())
     if kind:
-        prefix = pa.scalar(f"{kind}:", text.type)
-        return pc.binary_join_element_wise(prefix, text, pa.scalar("", text.type))
+        return in_kind(text, kind)
     is_node = pc.match_substring_regex(text, _TYPED_NODE)
     if not pc.all(is_node).as_py():
         row = int(np.argmin(is_node.to_numpy(zero_copy_only=False)))
