@@ -336,6 +336,7 @@ class GraphEstimator(ModelEstimator):
         """
         if self.affinity not in _AFFINITIES:
             raise ValueError(f"affinity must be one of {_AFFINITIES}, got {self.affinity!r}")
+        y = self._by_node(X, y)
         if (graph := graph_of(X)) is not None:
             self._node_names = getattr(X, "external_ids", None)
             return self._check_graph(graph, y, checks)
@@ -359,6 +360,32 @@ class GraphEstimator(ModelEstimator):
         self._tell_doubtful_columns(X)
         self._neighborhood = Neighborhood.of_points(X, self._check("n_neighbors"))
         return self._neighborhood.graph(), y
+
+    def _by_node(self, X: Any, y: Any) -> Any:
+        """One entry per node of a mapping or a Series of named nodes; another ``y`` as it is.
+
+        Raises
+        ------
+        ValueError
+            It names a node that is none.
+        """
+        if not is_by_node(y):
+            return y
+        graph, columns = graph_of(X), getattr(X, "columns", None)
+        names = getattr(X, "external_ids", None) if columns is None else pa.array(list(columns))
+        n_nodes = X.shape[0] if graph is None else graph.n_nodes
+        if not isinstance(y, Mapping):
+            if names is None:
+                return y
+            y = dict(zip(y.index, y, strict=True))
+        entries = np.full(n_nodes, self._no_label(), object)
+        for place, value in zip(places_of(list(y), names, n_nodes), y.values(), strict=True):
+            entries[place] = plain(value)
+        return entries if any(isinstance(each, str) for each in entries) else entries.tolist()
+
+    def _no_label(self) -> Any:
+        """What stands in ``y`` where there is no label."""
+        return float("nan")
 
     def _check_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
         """``graph`` itself, checked against ``y``."""
@@ -396,6 +423,16 @@ class GraphEstimator(ModelEstimator):
     @abstractmethod
     def _scores(self) -> FloatArray:
         """(n_nodes, k) scores of all nodes."""
+
+
+def is_by_node(y: Any) -> bool:
+    """Whether ``y`` names its nodes: a mapping, or a Series that is not numbered from 0 on."""
+    if isinstance(y, Mapping):
+        return True
+    index = getattr(y, "index", None)
+    if callable(index) or index is None:  # of a list
+        return False
+    return getattr(y, "ndim", 1) == 1 and list(index) != list(range(len(index)))
 
 
 def graph_of(source: Any) -> Graph | None:

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
-from peewit.solvers.estimators.base import Classifier, GraphEstimator
+from peewit.solvers.estimators.base import Classifier, GraphEstimator, plain
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.models.contract.model import Model
@@ -32,10 +32,12 @@ class GraphClassifier(Classifier, GraphEstimator):
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
             With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
             >= 0, diagonal ignored. With affinity 'knn' features.
-        y : (n_nodes,) or (n_nodes, n_columns) array-like
-            Class of each node: strings or whole numbers; ``unlabeled`` where it is not known.
-            Columns are predicted one by one and share the preparation of the graph; of several
-            labels at a time, columns of 0 and 1 say which a node has.
+        y : (n_nodes,) or (n_nodes, n_columns) array-like, or mapping
+            Class of each node: strings or whole numbers; ``unlabeled`` where it is not known. Or
+            classes by node, as a mapping or a Series whose index has nodes: by name where ``X`` has
+            names, else by number; other nodes have none. Columns are predicted one by one and share
+            the preparation of the graph; of several labels at a time, columns of 0 and 1 say which
+            a node has.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -52,6 +54,9 @@ class GraphClassifier(Classifier, GraphEstimator):
         """
         self._refuse(further)
         return self._solve(*self._problem(X, y))
+
+    def _no_label(self) -> Any:
+        return plain(self.unlabeled)
 
     def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
         """The model, what it prepared, and ``y``; features for a model that takes them."""

@@ -33,9 +33,10 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
             With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
             >= 0, diagonal ignored. With affinity 'knn' features.
-        y : (n_nodes,) or (n_nodes, n_columns) array-like
-            Number of each node; nan where it is not known. Here -1 is a number like others.
-            Columns share the preparation of the graph.
+        y : (n_nodes,) or (n_nodes, n_columns) array-like, or mapping
+            Number of each node; nan where it is not known. Here -1 is a number like others. Or
+            numbers by node, as a mapping or a Series whose index has nodes. Columns share the
+            preparation of the graph.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -51,7 +52,7 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
             The solve ended before the residual asked for was reached.
         """
         self._refuse(further)
-        numbers, known = _numbers(y)
+        numbers, known = _numbers(self._by_node(X, y))
         graph, values = self._graph_and_target(X, numbers, y_numeric=True)
         model = self._model(**self._hyperparameters())
         if not known.all():

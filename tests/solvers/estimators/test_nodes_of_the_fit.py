@@ -1,6 +1,7 @@
 """Nodes by number or name, probabilities of scores, weights of samples, and tables of nodes."""
 
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import networkx as nx
@@ -233,3 +234,46 @@ def test_a_graph_of_networkx_is_sent_through_what_keeps_its_names() -> None:
         HFS().fit(graph, ["west", None, "east"])
     fitted = HFS(unlabeled=None).fit(sparsify(graph), ["west", None, "east"])
     assert fitted.predict(nodes=["cid"]).tolist() == ["east"]
+
+
+class Series:
+    """What a Series of pandas is to a caller: values, and the nodes that they are of."""
+
+    ndim = 1
+
+    def __init__(self, values: list[object], index: list[object]) -> None:
+        self.values, self.index = values, index
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self.values)
+
+
+TRIANGLES = [("a", "b"), ("b", "c"), ("c", "a"), ("x", "y"), ("y", "z"), ("z", "x"), ("a", "x")]
+
+
+@pytest.mark.parametrize("known", [{"a": "left", "x": "right"}, {"x": 2, "a": 1}])
+def test_labels_are_given_by_the_names_of_nodes(known: dict[str, object]) -> None:
+    graph = sparsify(TRIANGLES)
+    names = graph.external_ids.to_pylist()
+    y = np.array([known.get(name, -1) for name in names], object)
+    expected = StableHFS().fit(graph, y if isinstance(known["a"], str) else y.astype(int))
+    for given in (known, Series(list(known.values()), list(known))):
+        found = StableHFS().fit(graph, given)
+        assert found.predictions().table == expected.predictions().table
+        assert found.predict(nodes=["b", "z"]).tolist() == [known["a"], known["x"]]
+
+
+def test_numbers_are_given_by_the_names_of_nodes() -> None:
+    graph = sparsify(TRIANGLES)
+    found = HFSRegressor().fit(graph, {"a": 1.0, "x": 3.0})
+    near, far = found.predict(nodes=["b", "z"])
+    assert 1.0 <= near < 2.0 < far <= 3.0
+
+
+def test_labels_of_nodes_that_are_none_are_refused() -> None:
+    with pytest.raises(ValueError, match="nodes must be nodes of the graph, got 'q'"):
+        StableHFS().fit(sparsify(TRIANGLES), {"a": 1, "q": 2})
+    square = np.ones((3, 3)) - np.eye(3)
+    with pytest.raises(ValueError, match=r"nodes must lie in \[0, 3\), got 7"):
+        StableHFS().fit(square, {0: 1, 7: 2})
+    assert StableHFS().fit(square, {0: 1, 2: 2}).predict(nodes=[0, 2]).tolist() == [1, 2]
