@@ -51,8 +51,8 @@ class FeatureCommitter:
         path = Path(waiting.path)
         self.steps.begin("adding features", waiting.path)
         onto = present if waiting.mode == "add" and present else None
-        names, encoding = set_names(path)
         try:
+            names, encoding = set_names(path)
             with self.stream.adding_nodes() as index:
                 nodes, lengths = self._map_rows(index, waiting)
                 return self.store.publish(

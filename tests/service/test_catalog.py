@@ -63,7 +63,7 @@ def cancel_nothing(graph_id: str, connection: Connection) -> None:
         ("name", "Graph", "got 'Graph'"),
         ("name", "a" * 64, "name must be 1 to 63"),
         ("name", "g\n", "name must be 1 to 63"),
-        ("node_ids", "int32", "node_ids must be 'string' or 'int64' or 'dense', got"),
+        ("node_ids", "int32", "node_ids must be 'string' or 'int64' or 'dense' or 'typed', got"),
         ("epsilon", 0.0, "epsilon must be a finite number > 0 and < 1, got 0.0"),
         ("epsilon", 1.0, "epsilon must be a finite number > 0 and < 1"),
         ("epsilon", float("nan"), "epsilon must be a finite number > 0 and < 1, got nan"),

@@ -269,11 +269,9 @@ def test_rows_that_are_bad_alike_are_those_that_are_bad_alone(
 @pytest.mark.parametrize("cell", [",b,1", "a,b,-{row}", "a,b,much", "only"])
 def test_all_bad_rows_are_counted_where_many_are_alike(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "e.csv"
-    bad = [cell.format(row=row + 1) for row in range(150_000)]
+    bad = [cell.format(row=row + 1) for row in range(30_000)]
     path.write_text("\n".join(["src,dst,weight", "a,b,1", *bad]) + "\n")
-    with pytest.raises(
-        BadEdges, match="150,000 rows are bad, max_bad_rows 150000 leaves"
-    ) as caught:
+    with pytest.raises(BadEdges, match="30,000 rows are bad, max_bad_rows 30000 leaves") as caught:
         read(path)
     assert caught.value.row == 1
 
