@@ -50,9 +50,11 @@ class DoubtfulColumns:
                 doubts.setdefault(number, "is called as labels are")
         if not doubts:
             return None
-        told = [
+        sentences = [
             f"column {number if names is None else repr(names[number])} {why}"
             for number, why in doubts.items()
         ]
-        more = f" and {len(told) - _SHOWN:,} more do" if len(told) > _SHOWN else ""
-        return f"{', '.join(told[:_SHOWN])}{more}; leave out of features what describes no node"
+        more = f" and {len(sentences) - _SHOWN:,} more do" if len(sentences) > _SHOWN else ""
+        return (
+            f"{', '.join(sentences[:_SHOWN])}{more}; leave out of features what describes no node"
+        )

@@ -461,16 +461,16 @@ def _of_files(
                             state, nodes, staged, shared, call, scheduler, phase
                         )
                 except BadEdges as error:
-                    told = error
+                    fault = error
                     if is_read_in_place(staged.file, staged.local_path):
-                        told = with_count(
+                        fault = with_count(
                             *(error, staged.file, staged.local_path, Path(directory) / "counted"),
                             node_kind=kind,
                             max_nodes=call.max_nodes,
                         )
-                    reason = f"{file.path}: {told.reason}"
+                    reason = f"{file.path}: {fault.reason}"
                     raise BadEdges(
-                        reason, argument=told.argument, row=told.row, value=told.value
+                        reason, argument=fault.argument, row=fault.row, value=fault.value
                     ) from error
                 if not staged.is_unchanged():
                     raise BadEdges(f"{file.path} changed while it was read")

@@ -173,9 +173,9 @@ class Observed:
             seconds=round(seconds, 6),
             key=state.get("key_prefix"),
             **{
-                name: parameters[given]
-                for given, name in (("graph", "graph"), ("job_id", "job"))
-                if given in parameters
+                name: parameters[argument]
+                for argument, name in (("graph", "graph"), ("job_id", "job"))
+                if argument in parameters
             },
         )
 

@@ -125,7 +125,7 @@ def printable(text: str) -> str:
     """Text with what controls terminals escaped: ids and names come from others."""
     if text.isprintable():
         return text
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def say(text: str) -> None:
@@ -142,8 +142,8 @@ def echo(text: str = "") -> None:
 def print_json(value: object) -> None:
     """Print one JSON value on stdout."""
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-    told = orjson.dumps(value, default=str, option=option)
-    escaped = _JSON_CONTROLS.sub(lambda found: b"\\u%04x" % (found[1] or found[0])[0], told)
+    content = orjson.dumps(value, default=str, option=option)
+    escaped = _JSON_CONTROLS.sub(lambda match: b"\\u%04x" % (match[1] or match[0])[0], content)
     sys.stdout.buffer.write(escaped)
     sys.stdout.flush()
 

@@ -89,14 +89,14 @@ class EdgeChoice:
         names = head.names
         if last and set(last.values()) <= set(names):
             return cls(**last, is_data=is_data, quote=quote)
-        kept = graph.settings.columns_of_edges
-        usual = EdgeColumns(src=kept.get("src", "src"), dst=kept.get("dst", "dst"))
+        columns = graph.settings.columns_of_edges
+        usual = EdgeColumns(src=columns.get("src", "src"), dst=columns.get("dst", "dst"))
         ends = usual.nodes if set(usual.nodes) <= set(names) else obvious_ends(names)
         if ends is None and len(names) == 2:
             ends = names[0], names[1]
         src, dst = ends or ("", "")
-        op, time = (_among(names, kept.get(each, "")) for each in ("op", "time"))
-        weight = _among(names, kept.get("weight", "weight"))
+        op, time = (_among(names, columns.get(each, "")) for each in ("op", "time"))
+        weight = _among(names, columns.get("weight", "weight"))
         is_typed = graph.settings.node_ids == "typed"
         src_kind, dst_kind = (kind_in(end) if is_typed else "" for end in (src, dst))
         return cls(
@@ -134,8 +134,8 @@ class LabelChoice:
 
     def leaving_out(self, word: str) -> dict[str, Any]:
         """Query parameters of the same choice where a word means no label."""
-        kept = tuple(each for each in self.keep_word if each.lower() != word.lower())
-        return replace(self, no_label=(*self.no_label, word), keep_word=kept).given
+        labels = tuple(each for each in self.keep_word if each.lower() != word.lower())
+        return replace(self, no_label=(*self.no_label, word), keep_word=labels).given
 
     def keeping(self, word: str) -> dict[str, Any]:
         """Query parameters of the same choice where a word is a label."""
@@ -171,11 +171,11 @@ class LabelChoice:
         last: Mapping[str, Any],
     ) -> "LabelChoice":
         """The last choice if it fits, else a guess by column names, for people to check."""
-        names, kept = head.names, graph.settings.columns
+        names, columns = head.names, graph.settings.columns
         if last and set(last.values()) <= set(names):
             return cls(**last, into=into, is_data=is_data, quote=quote)
-        node = _first(names, (kept.get("node", "node"), *_NODE_NAMES))
-        label = _first(names, (into, kept.get("label", "label"), *_LABEL_NAMES))
+        node = _first(names, (columns.get("node", "node"), *_NODE_NAMES))
+        label = _first(names, (into, columns.get("label", "label"), *_LABEL_NAMES))
         if len(names) == 2:
             node = node or next((each for each in names if each != label), "")
             label = label or next((each for each in names if each != node), "")

@@ -129,19 +129,19 @@ def look(
     """What the graph would take of a file, which may have come packed; reads all of it."""
     looked_for = max(choice.max_bad_rows, MAX_BAD_ROWS_LOOKED_FOR)
     columns = _columns(graph, choice)
-    asked = replace(file, columns=columns, max_bad_rows=looked_for)
+    as_chosen = replace(file, columns=columns, max_bad_rows=looked_for)
     if any(columns.kinds) and not graph.progress.edges_seen:
         graph = as_typed(graph)
     with _work_directory(graph, home) as directory:
         report = file_report(
             graph,
-            asked,
+            as_chosen,
             directory,
             max_bad_rows=choice.max_bad_rows,
             times=FileTimes.of(graph, home.settings.graphs_directory),
         )
     before = columns_before(graph, home.manifest.sources.list(graph.id))
-    note = table_note(graph, home.nodes, asked, before)
+    note = table_note(graph, home.nodes, as_chosen, before)
     return replace(report, digest=packed_digest or report.digest, note=note)
 
 

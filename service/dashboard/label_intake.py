@@ -83,40 +83,40 @@ def head_of(upload: Upload, home: ServedHome, *, is_data: bool, quote: Quote | N
 def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoice) -> LabelReport:
     """What would be put of a file; reads all of it."""
     try:
-        given = _read(upload, graph, home, choice, givers=GIVER_COLUMNS)[choice.into]
+        labels = _read(upload, graph, home, choice, givers=GIVER_COLUMNS)[choice.into]
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
-    if not given.nodes and given.left_out:
-        return LabelReport(left_out=given.left_out, refusal="No row of it holds a label.")
-    if not given.nodes:
+    if not labels.nodes and labels.left_out:
+        return LabelReport(left_out=labels.left_out, refusal="No row of it holds a label.")
+    if not labels.nodes:
         head = head_of(upload, home, is_data=choice.is_data, quote=choice.quote)
         return LabelReport(refusal=head.without_rows(upload.name))
-    known = home.nodes.knows(graph, node_array(given.nodes, graph.settings.node_ids))
-    unknown = [node for node, is_known in zip(given.nodes, known, strict=True) if not is_known]
-    says_givers, giver_fault = _what_rows_say(given)
+    known = home.nodes.knows(graph, node_array(labels.nodes, graph.settings.node_ids))
+    unknown = [node for node, is_known in zip(labels.nodes, known, strict=True) if not is_known]
+    says_givers, giver_fault = _what_rows_say(labels)
     return LabelReport(
-        n_labels=len(given.nodes),
-        first_rows=list(zip(given.nodes, given.labels, strict=True))[:_FIRST_ROWS],
-        class_sizes=dict(Counter(given.labels).most_common()),
+        n_labels=len(labels.nodes),
+        first_rows=list(zip(labels.nodes, labels.labels, strict=True))[:_FIRST_ROWS],
+        class_sizes=dict(Counter(labels.labels).most_common()),
         n_unknown=len(unknown),
         unknown=unknown[:_UNKNOWN_SHOWN],
         says_givers=says_givers,
         giver_fault=giver_fault,
-        left_out=given.left_out,
+        left_out=labels.left_out,
     )
 
 
-def _what_rows_say(given: UploadedLabels) -> tuple[bool, str]:
+def _what_rows_say(labels: UploadedLabels) -> tuple[bool, str]:
     """Whether rows say where labels come from, and what is wrong with it.
 
     Where something is wrong and no cell is an origin, the columns mean something else.
     """
     try:
-        row_givers(given, origin="imported", annotator=None)
+        row_givers(labels, origin="imported", annotator=None)
     except BadLabels as error:
-        means_it = any(origin_named(giver.origin) for giver in given.giver_rows)
+        means_it = any(origin_named(giver.origin) for giver in labels.giver_rows)
         return False, str(error) if means_it else ""
-    return any(any(giver) for giver in given.giver_rows), ""
+    return any(any(giver) for giver in labels.giver_rows), ""
 
 
 def take(
@@ -136,10 +136,10 @@ def take(
     /v1/graphs/{g}/labels`` does.
     """
     givers = GIVER_COLUMNS if origin is None else ()
-    given = _read(upload, graph, home, choice, givers=givers)
+    labels = _read(upload, graph, home, choice, givers=givers)
     receipt = home.labeling.put(
         graph,
-        given,
+        labels,
         unknown=choice.unknown,
         origin=origin or "imported",
         annotator=annotator,

@@ -77,13 +77,13 @@ def _unseen_note(ids: pa.ChunkedArray) -> str:
     is_plain = pc.and_(pc.string_is_ascii(ids), pc.equal(ids, pc.ascii_trim_whitespace(ids)))
     odd = ids.filter(pc.invert(is_plain))
     bare = pc.replace_substring_regex(pc.utf8_normalize(odd, "NFC"), _UNSEEN, "")
-    found = odd.filter(pc.not_equal(odd, bare))
-    if not len(found):
+    unseen = odd.filter(pc.not_equal(odd, bare))
+    if not len(unseen):
         return ""
-    ids_are = "1 new id is" if len(found) == 1 else f"{len(found):,} new ids are"
+    ids_are = "1 new id is" if len(unseen) == 1 else f"{len(unseen):,} new ids are"
     return (
         f"{ids_are} written with blanks or invisible characters around, or with accents as "
-        f"characters of their own, the first {found[0].as_py()!a}: without these it is "
+        f"characters of their own, the first {unseen[0].as_py()!a}: without these it is "
         "another node"
     )
 

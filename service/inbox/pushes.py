@@ -290,10 +290,10 @@ def _store_together(
 
 def _of_body(error: BadEdges, path: Path) -> BadEdges:
     """The error without the place where a body lay."""
-    told = error.bare()
-    told.reason = error.reason.replace(str(path), "the body")
-    told.args = (told.reason,)
-    return told
+    bare = error.bare()
+    bare.reason = error.reason.replace(str(path), "the body")
+    bare.args = (bare.reason,)
+    return bare
 
 
 def _in_row(

@@ -219,34 +219,36 @@ class Labeling:
         del is_known
         names = [str(node) for node in rows.nodes]
         cells = [Giver()] * len(names) if rows.givers is None else rows.givers
-        said = [givers.of(row)[1] if cell.annotator else None for row, cell in enumerate(cells)]
-        told = rows_of_nodes(names, said)
-        firsts = [next(iter(of_node.items())) for of_node in told.values()]
-        labels = [rows.labels[row] for _, row in firsts]
-        origins = [givers.of(row)[0] for _, row in firsts]
+        annotators = [
+            givers.of(row)[1] if cell.annotator else None for row, cell in enumerate(cells)
+        ]
+        rows_by_node = rows_of_nodes(names, annotators)
+        first_rows = [next(iter(of_node.items())) for of_node in rows_by_node.values()]
+        labels = [rows.labels[row] for _, row in first_rows]
+        origins = [givers.of(row)[0] for _, row in first_rows]
         receipt = self.labels.put(
             graph_id,
-            list(told),
+            list(rows_by_node),
             labels,
             column=column,
             origin=origins,
-            annotator=[name or givers.of(row)[1] for name, row in firsts],
+            annotator=[name or givers.of(row)[1] for name, row in first_rows],
             key=key,
             connection=connection,
         )
-        first_seq = receipt.labels_seq - len(told) + 1
+        first_seq = receipt.labels_seq - len(rows_by_node) + 1
         answers = {
             node: Answers(
                 seq=seq, of_people={name: rows.labels[row] for name, row in of_node.items()}
             )
-            for seq, (node, of_node) in enumerate(told.items(), first_seq)
+            for seq, (node, of_node) in enumerate(rows_by_node.items(), first_seq)
             if len(of_node) > 1
         }
         store = OpinionStore(self.database)
         store.replace(connection, graph_id, column, answers, seq=receipt.labels_seq, key=key)
         moved = {
             node: (label_text(None, each.standing), origin)
-            for node, origin in zip(told, origins, strict=True)
+            for node, origin in zip(rows_by_node, origins, strict=True)
             if (each := answers.get(node)) and each.standing != next(iter(each.of_people.values()))
         }
         last = append_events(
@@ -254,7 +256,7 @@ class Labeling:
             origin=[origin for _, origin in moved.values()],
             by_majority=True,
         )
-        n_taken = sum(map(len, told.values()))
+        n_taken = sum(map(len, rows_by_node.values()))
         return replace(receipt, labels_seq=last.labels_seq, accepted=n_taken)
 
     def _require_one_kind(
@@ -276,16 +278,16 @@ class Labeling:
             return
         else:
             row, is_text = 0, not are_text[0]
-            found = self.labels.unlike(
+            unlike = self.labels.unlike(
                 graph_id,
                 connection,
                 column=column,
                 is_text=are_text[0],
                 besides=frozenset(nodes),
             )
-            if found is None:  # the batch replaces all of them
+            if unlike is None:  # the batch replaces all of them
                 return
-            other, its_label = found
+            other, its_label = unlike
         owner = f"column {column!r}" if column else "a graph"
         raise BadLabels(
             f"label of node {nodes[row]!r} must be {'text' if is_text else 'a number'}: the labels "

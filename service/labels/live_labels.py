@@ -75,8 +75,8 @@ class LabelIntake:
     def _store(
         self, connection: Connection, graph_id: str, column: str, rows: Sequence[_Row]
     ) -> Sequence[Refused]:
-        kept, refused = self._of_one_kind(connection, graph_id, column, rows)
-        last = {row.node: row.label for row in kept}
+        stored, refused = self._of_one_kind(connection, graph_id, column, rows)
+        last = {row.node: row.label for row in stored}
         receipt = self._labels.change(
             graph_id, last, column=column, origin="imported", connection=connection
         )
@@ -108,14 +108,14 @@ class LabelIntake:
         owner = f"column {column!r}" if column else "a graph"
         wanted = "text" if is_text else "a number"
         rule = f"must be {wanted}, as the labels of {owner} are all text or all numbers"
-        kept, refused = [], []
+        fitting, refused = [], []
         for row in rows:
             if row.label is None or row.label.startswith('"') == is_text:
-                kept.append(row)
+                fitting.append(row)
             else:
                 reason = f"label of node {row.node!r} {rule}, got {row.label}"
                 refused.append(Refused(place=row.place, reason=reason))
-        return kept, refused
+        return fitting, refused
 
 
 def _checked(

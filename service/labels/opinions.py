@@ -130,8 +130,8 @@ class OpinionStore:
         self, connection: Connection, graph_id: str, node: str, column: str
     ) -> LabelNow | None:
         """The label that stands; None without one."""
-        found = _labels_now(connection, graph_id, [node], column)
-        return found.get(node)
+        labels = _labels_now(connection, graph_id, [node], column)
+        return labels.get(node)
 
     def of_node(
         self, connection: Connection, graph_id: str, node: str, column: str
@@ -278,7 +278,7 @@ class OpinionStore:
         self, graph_id: str, nodes: Sequence[str], annotator: str, *, column: str = ""
     ) -> list[str]:
         """Those of some nodes that somebody else labeled and this annotator has not answered."""
-        found: list[str] = []
+        nodes_left: list[str] = []
         with self._database.read() as connection:
             for start in range(0, len(nodes), _NODES_PER_QUERY):
                 some = nodes[start : start + _NODES_PER_QUERY]
@@ -291,14 +291,14 @@ class OpinionStore:
                         .where(opinions.c.withdrawn_at.is_(None))
                     ).scalars()
                 )
-                found += [
+                nodes_left += [
                     node
                     for node in some
                     if node not in answered
                     and node in labels
                     and labels[node].annotator != annotator
                 ]
-        return found
+        return nodes_left
 
     def rename(self, graph_id: str, present: str, wanted: str) -> int:
         """Rename an annotator in a graph, and a key of that name in its rows; how many are theirs.
@@ -310,7 +310,7 @@ class OpinionStore:
         with self._database.write() as connection:
             lock_graph(connection, graph_id)
             for name, is_wanted in ((present, True), (wanted, False)):
-                found = [
+                counts = [
                     connection.execute(
                         select(table.c.node)
                         .where(table.c.graph_id == graph_id, table.c.annotator == name)
@@ -318,7 +318,7 @@ class OpinionStore:
                     ).first()
                     for table in tables
                 ]
-                if any(each is not None for each in found) != is_wanted:
+                if any(each is not None for each in counts) != is_wanted:
                     rule = "must be that of somebody" if is_wanted else "must be nobody's yet"
                     raise BadArgument("annotator", f"{rule} in the graph, got {name!r}")
             connection.execute(delete(reservations).where(reservations.c.graph_id == graph_id))
@@ -341,7 +341,7 @@ class OpinionStore:
         statement = _opinions(graph_id, column).where(
             opinions.c.withdrawn_at.is_(None), opinions.c.node.in_(differing)
         )
-        found: list[tuple[datetime, Disagreement]] = []
+        disagreements: list[tuple[datetime, Disagreement]] = []
         with self._database.read() as connection:
             rows = [
                 (_opinion(row), row.seq if row.is_first else 0)
@@ -358,7 +358,7 @@ class OpinionStore:
                 if present is None or is_decided(present, first_seq):
                     continue
                 if len({each.label for each in answers}) > 1:  # 3 and 3.0 are one number
-                    found.append(
+                    disagreements.append(
                         (
                             answers[-1].at,
                             Disagreement(
@@ -369,7 +369,7 @@ class OpinionStore:
                             ),
                         )
                     )
-        return [each for _, each in sorted(found, key=lambda pair: pair[0], reverse=True)]
+        return [each for _, each in sorted(disagreements, key=lambda pair: pair[0], reverse=True)]
 
 
 def is_decided(present: LabelNow, first_seq: int) -> bool:

@@ -18,14 +18,14 @@ def rows_of_nodes(
     rows: dict[str, list[int]] = {}
     for row, node in enumerate(nodes):
         rows.setdefault(node, []).append(row)
-    found: dict[str, dict[str | None, int]] = {}
+    of_nodes: dict[str, dict[str | None, int]] = {}
     for node, own in rows.items():
         if len(own) == 1:
-            found[node] = {annotators[own[0]]: own[0]}
+            of_nodes[node] = {annotators[own[0]]: own[0]}
             continue
-        of_node = found[node] = {}
+        of_node = of_nodes[node] = {}
         for number, row in enumerate(own, 1):
             name = annotators[row] or f"opinion {number}"
             of_node.pop(name, None)  # whoever answers again withdraws the answer before
             of_node[name] = row
-    return found
+    return of_nodes

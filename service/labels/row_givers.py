@@ -26,19 +26,19 @@ class RowGivers:
         )
 
 
-def row_givers(given: UploadedLabels, *, origin: LabelOrigin, annotator: str | None) -> RowGivers:
+def row_givers(labels: UploadedLabels, *, origin: LabelOrigin, annotator: str | None) -> RowGivers:
     """Checked givers of rows; ``origin`` and ``annotator`` hold for rows that do not say it.
 
     Raises `BadLabels` where a row says an unknown origin, or no valid name.
     """
-    if given.givers is None:
+    if labels.givers is None:
         return RowGivers(origin=origin, annotator=annotator)
-    rows = given.giver_rows
+    rows = labels.giver_rows
     origins = {each: _origin(each.origin, rows[each]) or origin for each in rows}
     names = {each: _annotator(each.annotator, rows[each]) or annotator for each in rows}
     return RowGivers(
-        origin=[origins[each] for each in given.givers],
-        annotator=[names[each] for each in given.givers],
+        origin=[origins[each] for each in labels.givers],
+        annotator=[names[each] for each in labels.givers],
     )
 
 

@@ -229,8 +229,8 @@ def delete_labels(
 @operation("GET /labels:columns", "read", client="label_columns", items="label_columns")
 def list_label_columns(here: Here, graph: GraphRecord) -> LabelColumnList:
     """The columns in which labels were given, with how many nodes have one."""
-    found = here.home.labels.described_columns(graph.id)
-    return LabelColumnList(label_columns=[answer_of(ColumnOfLabels, each) for each in found])
+    columns = here.home.labels.described_columns(graph.id)
+    return LabelColumnList(label_columns=[answer_of(ColumnOfLabels, each) for each in columns])
 
 
 @operation(
@@ -247,8 +247,8 @@ def get_opinions(
     label_column: LabelColumn = None,
 ) -> Rows:
     """What each person has said of nodes that several people have labeled."""
-    found = here.home.opinions.all(graph.id, column=label_column or "", withdrawn=withdrawn)
+    opinions = here.home.opinions.all(graph.id, column=label_column or "", withdrawn=withdrawn)
     return Rows(
         name=f"{graph.settings.name}-opinions",
-        open=lambda chosen: (encode_opinions(found, graph.settings.node_ids, chosen), {}),
+        open=lambda chosen: (encode_opinions(opinions, graph.settings.node_ids, chosen), {}),
     )

@@ -485,8 +485,8 @@ class PredictionFile:
         """Predictions of some dense ids; None where the file is older, or the row blank."""
         is_old = np.asarray(nodes) < self.n_nodes
         predictions = iter(self.lookup(nodes[is_old]))
-        found = [next(predictions) if each else None for each in is_old.tolist()]
-        return [None if each is None or each["node"] is None else each for each in found]
+        rows = [next(predictions) if each else None for each in is_old.tolist()]
+        return [None if each is None or each["node"] is None else each for each in rows]
 
     def _predictions(self, columns: list[pa.Array]) -> list[Prediction]:
         values = {

@@ -109,8 +109,8 @@ def likeliest_paths(
         n_gone += indptr[node + 1] - indptr[node] + 1
         for entry in range(indptr[node], indptr[node + 1]):
             other = indices[entry]
-            found = likelihood[node] * probability[entry]
-            if found > likelihood[other]:
-                likelihood[other] = found
+            likely = likelihood[node] * probability[entry]
+            if likely > likelihood[other]:
+                likelihood[other] = likely
                 before[other] = node
-                heappush(heap, (-found, other))
+                heappush(heap, (-likely, other))

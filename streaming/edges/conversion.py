@@ -55,7 +55,7 @@ class TooManyBadRows(BadEdges):
 
 
 def too_many(
-    told: BadRow, n_bad: int, *, argument: str | None = None, are_all: bool = True
+    bad_row: BadRow, n_bad: int, *, argument: str | None = None, are_all: bool = True
 ) -> TooManyBadRows:
     """The refusal for more bad rows than allowed, which names one of them.
 
@@ -67,8 +67,8 @@ def too_many(
         how_many = f"more than {n_bad - 1:,} rows are bad; one of them"
     else:
         how_many = f"{n_bad:,} rows are bad, max_bad_rows {n_bad} leaves them out; one of them"
-    reason = f"{how_many}: {told.reason}"
-    error = TooManyBadRows(reason, argument=argument, row=told.row, value=told.value)
+    reason = f"{how_many}: {bad_row.reason}"
+    error = TooManyBadRows(reason, argument=argument, row=bad_row.row, value=bad_row.value)
     error.n_bad_rows = n_bad if are_all else None
     return error
 
@@ -127,8 +127,8 @@ class _BadRows:
             raise self._refusal(are_all=True)
 
     def _refusal(self, *, are_all: bool) -> TooManyBadRows:
-        told, argument = self.in_order[self.allowed]
-        return too_many(told, self.n_rows, argument=argument, are_all=are_all)
+        bad_row, argument = self.in_order[self.allowed]
+        return too_many(bad_row, self.n_rows, argument=argument, are_all=are_all)
 
 
 def with_count(
@@ -354,9 +354,9 @@ def _good_blocks(part: _Rows, bad: _BadRows) -> Iterator[RawBlock]:
             if fault.row is None:
                 raise
             alike = _like_rows(part.rows, fault.row, fault, part.columns)
-            told = {int(part.numbers[place]): value for place, value in alike.items()}
+            values = {int(part.numbers[place]): value for place, value in alike.items()}
             if len(alike) > 1:
-                bad.add(fault, told)
+                bad.add(fault, values)
                 part = part.without(list(alike))
             elif part.n_rows > _SLICE:
                 for start in range(0, part.n_rows, _SLICE):
@@ -365,7 +365,7 @@ def _good_blocks(part: _Rows, bad: _BadRows) -> Iterator[RawBlock]:
             else:
                 # rows before the first that breaks one rule may break those looked at after it
                 yield from _good_blocks(part.slice(0, fault.row), bad)
-                bad.add(fault, told)
+                bad.add(fault, values)
                 part = part.slice(fault.row + 1, part.n_rows)
         else:
             yield block
@@ -389,8 +389,8 @@ def _like_rows(
         row = rows[place]
         if not isinstance(row, dict) or name not in row or not _is_told(row[name], fault):
             return alone
-        found = np.flatnonzero(_like_objects(rows, place, names))
-        return alone | dict.fromkeys(found.tolist(), fault.value)
+        places = np.flatnonzero(_like_objects(rows, place, names))
+        return alone | dict.fromkeys(places.tolist(), fault.value)
     if rows.schema.names.count(name) != 1:
         return alone
     try:
@@ -402,15 +402,15 @@ def _like_rows(
     is_like, numbers = _like_cells(rows.column(name), place, fault)
     if op is not None and op in rows.schema.names:
         is_like &= _equal_cells(rows.column(op), place)
-    found = np.flatnonzero(is_like)
-    values = [fault.value] * len(found) if numbers is None else map(str, numbers[found])
-    return dict(zip(found.tolist(), values, strict=True)) | alone
+    places = np.flatnonzero(is_like)
+    values = [fault.value] * len(places) if numbers is None else map(str, numbers[places])
+    return dict(zip(places.tolist(), values, strict=True)) | alone
 
 
 def _is_told(cell: object, fault: BadTable) -> bool:
     """Whether the fault is of this cell, and not of two together."""
-    told = None, "''", "null", str(cell), excerpt(str(cell)), excerpt(repr(cell))
-    return fault.value in told or _is_number(cell, fault.value)
+    texts = None, "''", "null", str(cell), excerpt(str(cell)), excerpt(repr(cell))
+    return fault.value in texts or _is_number(cell, fault.value)
 
 
 def _is_number(cell: object, value: str | None) -> bool:

@@ -100,9 +100,9 @@ def csv_batches(
             columns = batch.columns
             if not layout.quotes:
                 columns = [without_blanks(column) for column in columns]
-            told = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-            count.add(told)
-            yield told
+            rows = pa.RecordBatch.from_arrays(columns, batch.schema.names)
+            count.add(rows)
+            yield rows
     count.n_rows += n_damaged
     count.end()
 

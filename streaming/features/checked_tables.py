@@ -92,21 +92,23 @@ class FeatureBlock:
 
 def with_names(lists: pa.Array, names: Sequence[str]) -> pa.RecordBatch:
     """A table of dense rows whose columns have names."""
-    told = {_NAMES: json.dumps(list(names))}
-    return pa.record_batch([lists], pa.schema([pa.field("features", lists.type, metadata=told)]))
+    metadata = {_NAMES: json.dumps(list(names))}
+    return pa.record_batch(
+        [lists], pa.schema([pa.field("features", lists.type, metadata=metadata)])
+    )
 
 
 def encoding_of(schema: pa.Schema) -> str | None:
     """How the features of a table were made from columns of any kind, where they were."""
-    told = (schema.metadata or {}).get(ENCODING)
-    return None if told is None else told.decode()
+    stored = (schema.metadata or {}).get(ENCODING)
+    return None if stored is None else stored.decode()
 
 
 def names_of(table: pa.Table | pa.RecordBatch) -> tuple[str, ...] | None:
     """Names of the columns of dense rows, where the table has them."""
     place = table.schema.get_field_index("features")
-    told = None if place < 0 else table.schema.field(place).metadata
-    return tuple(json.loads(told[_NAMES])) if told and _NAMES in told else None
+    metadata = None if place < 0 else table.schema.field(place).metadata
+    return tuple(json.loads(metadata[_NAMES])) if metadata and _NAMES in metadata else None
 
 
 def order_of(names: Sequence[str], wanted: Sequence[str]) -> Int64Array:
@@ -119,14 +121,14 @@ def order_of(names: Sequence[str], wanted: Sequence[str]) -> Int64Array:
     further = [name for name in names if name not in set(wanted)]
     if lacking or further:
         parts = {"lacks": lacking, "has further": further}
-        told = " and ".join(
+        differences = " and ".join(
             f"{verb} {', '.join(map(repr, some[:_SHOWN]))}{', ...' if len(some) > _SHOWN else ''}"
             for verb, some in parts.items()
             if some
         )
         raise BadFeatures(
             f"columns of features must have the names of those before, in any order; this table "
-            f"{told}",
+            f"{differences}",
             argument=(lacking or further)[0],
         )
     return np.array([places[name] for name in wanted], dtype=np.int64)

@@ -351,7 +351,7 @@ def encoded_batch(
     batch: pa.RecordBatch, encoding: Encoding, node: str | None, first_row: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows as lists of features, some at a time, that say how they were encoded."""
-    told = {ENCODING: encoding.to_json()}
+    metadata = {ENCODING: encoding.to_json()}
     names = encoding.names
     for start in range(0, batch.num_rows, _ROWS):
         some = batch.slice(start, _ROWS)
@@ -367,4 +367,4 @@ def encoded_batch(
             table = pa.record_batch({"indices": indices, "values": numbers})
         if node is not None:
             table = table.append_column(NODE, some.column(node))
-        yield table.replace_schema_metadata(told)
+        yield table.replace_schema_metadata(metadata)

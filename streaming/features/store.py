@@ -104,9 +104,9 @@ class FeatureStore:
             text = (self._directory_of(version) / _META).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise self._not_found(version) from None
-        told = json.loads(text)
-        names = told.pop("names", None)
-        return FeaturesMeta(**told, names=None if names is None else tuple(names))
+        stored = json.loads(text)
+        names = stored.pop("names", None)
+        return FeaturesMeta(**stored, names=None if names is None else tuple(names))
 
     def load(self, version: int, n_nodes: int) -> FeatureRows:
         """Rows of the nodes below ``n_nodes``, memory-mapped; raises `FeaturesNotFound`.

@@ -89,10 +89,10 @@ def _reports(
 
 def _kinds_text(report: FileReport) -> str | None:
     """Numbers of rows that delete or set, and of rows that come too late."""
-    told = [f"{count:,} {name}" for name, count in report.n_changes.items()]
+    counts = [f"{count:,} {name}" for name, count in report.n_changes.items()]
     if report.n_late:
-        told.append(f"{report.n_late:,} too late for the window")
-    return ", ".join(told) or None
+        counts.append(f"{report.n_late:,} too late for the window")
+    return ", ".join(counts) or None
 
 
 def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: GraphRecord) -> None:

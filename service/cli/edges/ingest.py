@@ -201,7 +201,7 @@ def ingest(
             exit_after_signal(STOP_SECONDS),
             ended_when_stopped("the same command goes on from here"),
         ):
-            told = read_all(home, graph_id, sources, stop, is_quiet=json)
+            shown_paths = read_all(home, graph_id, sources, stop, is_quiet=json)
         refused = _files_not_taken(home, graph_id, paths, "quarantined")
         repeated = _files_not_taken(home, graph_id, paths, "duplicate") if paths else []
         has_read = home.graph(name).progress.edges_seen > graph.progress.edges_seen
@@ -224,7 +224,7 @@ def ingest(
             say(f"note: {shared[0]}")
     for word, files in {"quarantined": refused, "skipped": repeated}.items():
         for file in () if json else files:
-            if file.path not in told:
+            if file.path not in shown_paths:
                 fault = fault_text(file.reason, file.row, file.value)
                 say(f"{word} {shown_url(file.path)}: {fault}")
     if refused:

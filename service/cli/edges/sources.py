@@ -199,9 +199,9 @@ def remove(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Read nothing more from a source; its committed files stay in the graph."""
     with open_home() as home:
         graph = home.graph(name)
-        found = _find_source(home, graph, source)
-        remove_source(here_of(home), graph, source_id=found.id)
-    tell(f"removed {shown_url(found.url)}", {"removed": found.id}, as_json=json)
+        record = _find_source(home, graph, source)
+        remove_source(here_of(home), graph, source_id=record.id)
+    tell(f"removed {shown_url(record.url)}", {"removed": record.id}, as_json=json)
 
 
 @app.command()
@@ -209,8 +209,8 @@ def retry(name: GraphName, source: Source, json: AsJson = False) -> None:
     """Offer the quarantined files of a source again; try it at once if it could not be read."""
     with open_home() as home:
         graph = home.graph(name)
-        found = _find_source(home, graph, source)
-        answer = retry_source(here_of(home), graph, source_id=found.id)
+        record = _find_source(home, graph, source)
+        answer = retry_source(here_of(home), graph, source_id=record.id)
     files = "1 file waits" if answer.n_files == 1 else f"{answer.n_files} files wait"
     tell(f"{files} to be read again", answer, as_json=json)
 

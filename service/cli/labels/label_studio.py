@@ -83,7 +83,7 @@ def tasks(
         job = suggester.request_embedding(graph) if strategy in LOCATING else None
         if job is not None:
             require_success(home, job, is_quiet=json)
-        found = suggester.suggest(graph, strategy, n_nodes, column=label_column)
+        suggestions = suggester.suggest(graph, strategy, n_nodes, column=label_column)
         known = _classes(home, graph, label_column, classes or [])
         items = Items(home.settings.items_directory)
         made = completed(
@@ -91,12 +91,12 @@ def tasks(
                 task(
                     node,
                     graph=name,
-                    origin=found.origin,
+                    origin=suggestions.origin,
                     shown=_shown(items, name, node),
                     prediction=prediction,
-                    model_version=_version(found.file),
+                    model_version=_version(suggestions.file),
                 )
-                for node, prediction in zip(found.nodes, found.predictions, strict=True)
+                for node, prediction in zip(suggestions.nodes, suggestions.predictions, strict=True)
             ]
         )
     if config is not None:
@@ -147,9 +147,9 @@ def put_annotations(
         labeling = home.labeling
         n_accepted, seq = 0, graph.labels_seq
         for (origin, annotator), some in rows.items():
-            given = {label_column or "": some}
+            of_columns = {label_column or "": some}
             try:
-                receipt = labeling.put(graph, given, origin=origin, annotator=annotator)
+                receipt = labeling.put(graph, of_columns, origin=origin, annotator=annotator)
             except BadLabels as error:  # of another kind than those that are there
                 refused.append(RefusedTask(task=f"those of {annotator}", reason=str(error)))
                 continue
@@ -238,16 +238,18 @@ def _classes(
     Those of ``more`` are numbers if the others are. Raises ValueError for labels that are real
     numbers.
     """
-    found: list[Any] = list(home.labels.class_counts(graph.id, column=column or ""))
+    classes: list[Any] = list(home.labels.class_counts(graph.id, column=column or ""))
     store = home.prediction_files
     job = store.latest(graph.id, None, column=column or "")
     if job is not None:
-        found += store.read(job).meta.class_names
-    if any(isinstance(each, float) for each in found):
+        classes += store.read(job).meta.class_names
+    if any(isinstance(each, float) for each in classes):
         raise ValueError("labels must be classes for Label Studio, got real numbers")
-    are_numbers = bool(found) and all(isinstance(each, int) for each in found)
-    found += [int(each) if are_numbers and each.lstrip("-").isdecimal() else each for each in more]
-    return {str(each): each for each in sorted(dict.fromkeys(found), key=_order)}
+    are_numbers = bool(classes) and all(isinstance(each, int) for each in classes)
+    classes += [
+        int(each) if are_numbers and each.lstrip("-").isdecimal() else each for each in more
+    ]
+    return {str(each): each for each in sorted(dict.fromkeys(classes), key=_order)}
 
 
 def _order(label: int | str) -> tuple[bool, int, str]:

@@ -138,12 +138,12 @@ def put(
             read = LabelReading(**named, **reading)
             opinions = rows.labels(here, graph, read.columns(graph))
             receipt = home.second_opinions.answer(graph, opinions[""], annotator=who)
-            kept = f"kept {receipt.accepted:,} opinions of {who}"
+            as_opinions_text = f"kept {receipt.accepted:,} opinions of {who}"
             out = as_options(left_out_text(opinions[""].left_out))
-            tell("; ".join(filter(None, [kept, out])), receipt, as_json=json)
+            tell("; ".join(filter(None, [as_opinions_text, out])), receipt, as_json=json)
             return
         try:
-            told = put_labels(
+            answer = put_labels(
                 here,
                 graph,
                 labels=rows,
@@ -162,12 +162,12 @@ def put(
             for refused in error.receipt.refused[:_SHOWN]:
                 say(f"  unknown node {refused}")
             raise typer.Exit(1) from error
-    text = f"accepted {told.accepted:,} labels, labels_seq {told.labels_seq}"
-    if not (told.accepted or told.left_out):
+    text = f"accepted {answer.accepted:,} labels, labels_seq {answer.labels_seq}"
+    if not (answer.accepted or answer.left_out):
         text = f"{text}; {file} has no labels"
     tell(
-        "; ".join(filter(None, [text, as_options(left_out_text(told.left_out))])),
-        told,
+        "; ".join(filter(None, [text, as_options(left_out_text(answer.left_out))])),
+        answer,
         as_json=json,
     )
 
@@ -209,9 +209,9 @@ def list_labels(
     names = ("node", "label", "origin", "annotator", "key")
     givers = (current.origins, current.annotators, current.keys)
     nodes, *said = (each.to_pylist() for each in (current.nodes, *givers))
-    found = sorted(zip(nodes, current.labels, *said, strict=True), key=lambda each: each[0])
+    rows = sorted(zip(nodes, current.labels, *said, strict=True), key=lambda each: each[0])
     wanted = [
-        each for each in found if label in {None, str(each[1])} and annotator in {None, each[3]}
+        each for each in rows if label in {None, str(each[1])} and annotator in {None, each[3]}
     ]
     if json:
         print_json([dict(zip(names, each, strict=True)) for each in wanted[:n_labels]])

@@ -27,7 +27,7 @@ from peewit.service.wire.opinions import (
 app = command_group()
 
 
-def show_agreement(found: LabelAgreement, *, name: str, **_: object) -> None:
+def show_agreement(agreement: LabelAgreement, *, name: str, **_: object) -> None:
     """A line for each pair, and then all."""
     print_rows(
         ("who", "nodes", "agree", "percent", "kappa"),
@@ -39,23 +39,23 @@ def show_agreement(found: LabelAgreement, *, name: str, **_: object) -> None:
                 _shown(each.observed, percent=True),
                 _shown(each.kappa),
             )
-            for each in found.pairs
+            for each in agreement.pairs
         ),
     )
     say(
-        f"all: {found.n_nodes:,} nodes, {_shown(found.observed, percent=True)} agree, alpha "
-        f"{_shown(found.alpha)}"
+        f"all: {agreement.n_nodes:,} nodes, {_shown(agreement.observed, percent=True)} agree, "
+        f"alpha {_shown(agreement.alpha)}"
     )
-    if found.note:
-        say(found.note)
-    if found.n_disagreements:
+    if agreement.note:
+        say(agreement.note)
+    if agreement.n_disagreements:
         say(
-            f"{found.n_disagreements:,} nodes wait for a decision: `peewit labels disagreements "
-            f"{name}`"
+            f"{agreement.n_disagreements:,} nodes wait for a decision: `peewit labels "
+            f"disagreements {name}`"
         )
 
 
-def show_disagreements(found: DisagreementList, *, name: str, **_: object) -> None:
+def show_disagreements(disagreements: DisagreementList, *, name: str, **_: object) -> None:
     """A line for each node, and how to decide."""
     print_rows(
         ("node", "stands", "said"),
@@ -65,12 +65,12 @@ def show_disagreements(found: DisagreementList, *, name: str, **_: object) -> No
                 str(each.label),
                 ", ".join(f"{_signed(said)}: {said.label}" for said in each.opinions),
             )
-            for each in found.disagreements
+            for each in disagreements.disagreements
         ),
     )
     say(
-        f"{found.n_disagreements:,} nodes; `peewit labels decide {name} NODE LABEL` decides about "
-        "one"
+        f"{disagreements.n_disagreements:,} nodes; `peewit labels decide {name} NODE LABEL` "
+        "decides about one"
     )
 
 

@@ -10,9 +10,9 @@ from peewit.service.wire.predictions import Suggestions
 app = command_group()
 
 
-def show_suggestions(found: Suggestions, *, name: str, reserve: bool, **_: object) -> None:
+def show_suggestions(suggestions: Suggestions, *, name: str, reserve: bool, **_: object) -> None:
     """A line for each node, and how to put its label."""
-    if not found.suggestions:
+    if not suggestions.suggestions:
         held = ", or is reserved for somebody else" if reserve else ""
         say(f"every node that could be suggested has a label{held}")
         return
@@ -22,10 +22,13 @@ def show_suggestions(found: Suggestions, *, name: str, reserve: bool, **_: objec
             (str(each.node), None, None)
             if each.prediction is None or each.prediction.label is None
             else (str(each.node), str(each.prediction.label), each.prediction.margin)
-            for each in found.suggestions
+            for each in suggestions.suggestions
         ),
     )
-    say(f"put their labels with `peewit labels put {quote(name)} FILE --origin {found.origin}`")
+    say(
+        f"put their labels with `peewit labels put {quote(name)} FILE --origin "
+        f"{suggestions.origin}`"
+    )
 
 
 add_command(app, get_suggestions, "suggest", show=show_suggestions)

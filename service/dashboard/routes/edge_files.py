@@ -104,13 +104,13 @@ async def look_through_file(
     upload = _upload(request, graph, upload_id)
     file = upload_file(upload)
     n_bytes, packed = await decoding_of(upload, home), upload.packed_digest
-    found = await _looked_through(file, n_bytes, graph, home, chosen, packed)
-    report = found["report"]
+    values = await _looked_through(file, n_bytes, graph, home, chosen, packed)
+    report = values["report"]
     if report.refusal is not None:
-        found["report"] = replace(report, refusal=plain_text(report.refusal, upload))
+        values["report"] = replace(report, refusal=plain_text(report.refusal, upload))
     address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
     return await run_in_threadpool(
-        partial(_report_piece, request, graph, chosen, address=address, upload=upload, **found)
+        partial(_report_piece, request, graph, chosen, address=address, upload=upload, **values)
     )
 
 
@@ -192,13 +192,13 @@ async def look_through_place(
 ) -> Response:
     """What would be taken of the first file of a place; reads it whole."""
     place = await run_in_threadpool(files_at, url, home)
-    found: dict[str, Any] = {"report": None}
+    values: dict[str, Any] = {"report": None}
     if place.files and place.files[0].size <= home.settings.max_body_bytes:
         file = place.files[0]
-        found = await _looked_through(file, 2 * file.size, graph, home, chosen)
+        values = await _looked_through(file, 2 * file.size, graph, home, chosen)
     address = f"/graphs/{graph.settings.name}/edges/place"
     return await run_in_threadpool(
-        partial(_report_piece, request, graph, chosen, address=address, place=place, **found)
+        partial(_report_piece, request, graph, chosen, address=address, place=place, **values)
     )
 
 
@@ -337,9 +337,9 @@ async def _looked_through(
     """Report on a file, and a message where it has no rows."""
     async with home.decoding.held(n_bytes):
         report = await run_in_threadpool(look, file, graph, home, chosen, packed_digest)
-        told = await run_in_threadpool(missing_rows, file, report, home, chosen)
+        without_rows = await run_in_threadpool(missing_rows, file, report, home, chosen)
         came = await run_in_threadpool(earlier, report, graph, home)
-    return {"report": report, "without_rows": told, "earlier": came}
+    return {"report": report, "without_rows": without_rows, "earlier": came}
 
 
 def _report_piece(

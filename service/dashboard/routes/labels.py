@@ -76,14 +76,14 @@ def _page(
 ) -> Response:
     """The page; after a refused form with what was typed and why it was refused."""
     column, labels = search.column, home.labels
-    asked = labels.typed(graph.id, search.label, column=column) if search.label else None
+    label = labels.typed(graph.id, search.label, column=column) if search.label else None
 
     def found(prefix: str) -> Sequence[LabelEvent]:
         return labels.page(
             graph.id,
             column=column,
             prefix=prefix,
-            label=asked,
+            label=label,
             annotator=search.annotator,
             before_seq=search.before,
             limit=PAGE_ROWS + 1,
@@ -183,13 +183,13 @@ def _put(graph: GraphRecord, home: ServedHome, caller: Caller, form: Mapping[str
     column = form.get("label_column", "")
     if column:
         home.labels.require_column(graph.id, column)
-    given = UploadedLabels(
+    as_table = UploadedLabels(
         nodes=[node_of(form.get("node", ""), graph, home)],
         labels=[home.labels.typed(graph.id, form.get("label", "").strip(), column=column)],
     )
     home.labeling.put(
         graph,
-        {column: given},
+        {column: as_table},
         unknown="keep" if form.get("unknown") == "keep" else "refuse",
         origin=origin_in(form.get("origin", "given")),
         annotator=caller.annotator,

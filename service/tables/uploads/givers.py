@@ -34,10 +34,12 @@ def left_to_rows(*, origin: str | None, annotator: str | None) -> tuple[str, ...
     return tuple(name for name in GIVER_COLUMNS if said[name] is None)
 
 
-def giver_columns(schema: pa.Schema, told: Sequence[str]) -> list[str]:
+def giver_columns(schema: pa.Schema, names: Sequence[str]) -> list[str]:
     """Those of some columns that a table has with a type that givers can have."""
     return [
-        name for name in told if schema.names.count(name) == 1 and _can_say(schema.field(name).type)
+        name
+        for name in names
+        if schema.names.count(name) == 1 and _can_say(schema.field(name).type)
     ]
 
 

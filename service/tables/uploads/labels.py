@@ -222,8 +222,8 @@ def _cells(
         require_at_most(n_cells + len(seen), max_rows, LABEL_ROWS)
         for name, argument, values in of_labels:
             column = _as_labels(_valid_column(batch, name), argument, first_row=len(nodes))
-            found = values_of(column)
-            values.extend([_bare(text) or empty for text in found] if is_csv else found)
+            cells = values_of(column)
+            values.extend([_bare(text) or empty for text in cells] if is_csv else cells)
         nodes += values_of(_as_nodes(_valid_column(batch, columns.node), columns.node))
     return _Cells(nodes, labels, givers)
 
@@ -261,8 +261,8 @@ def _checked_columns(
             left_out[SEVERAL] = len(nodes) - len(stay)
             nodes, labels = [nodes[place] for place in stay], [labels[place] for place in stay]
             rows = [rows[place] for place in stay]
-        told = _with_givers(nodes, labels, rows, cells.givers, left_out)
-        checked[of_graph] = replace(told, are_opinions=are_opinions)
+        labels_of_rows = _with_givers(nodes, labels, rows, cells.givers, left_out)
+        checked[of_graph] = replace(labels_of_rows, are_opinions=are_opinions)
     return checked
 
 
@@ -345,14 +345,14 @@ def _several_labels(
     of_nodes: _Several = {}
     for row, node, label in zip(rows, nodes, labels, strict=True):
         of_nodes.setdefault(node, {}).setdefault(label, row)
-    return {node: given for node, given in of_nodes.items() if len(given) > 1}
+    return {node: of_node for node, of_node in of_nodes.items() if len(of_node) > 1}
 
 
 def _contradiction(several: _Several, name: str) -> BadUpload:
     """All contradictions at once: how many there are, and the first few with their rows."""
     shown = [
-        f"{node!r} has " + " and ".join(f"{label!r} in row {row}" for label, row in given.items())
-        for node, given in islice(several.items(), _SHOWN)
+        f"{node!r} has " + " and ".join(f"{label!r} in row {row}" for label, row in of_node.items())
+        for node, of_node in islice(several.items(), _SHOWN)
     ]
     more = f", and {len(several) - _SHOWN:,} more" if len(several) > _SHOWN else ""
     nodes = "1 node has" if len(several) == 1 else f"{len(several):,} nodes have"

@@ -49,18 +49,18 @@ def _stored_names(
     file: BinaryIO, table_format: Format, limits: UploadLimits | None
 ) -> Sequence[str]:
     """Names of the columns of Arrow or Parquet, once these are surveyed."""
-    found: list[str] = []
+    held: list[str] = []
 
     class _Seen(Exception):
         """The names are known."""
 
     def check(names: Sequence[str]) -> None:
-        found.extend(names)
+        held.extend(names)
         raise _Seen
 
     with suppress(_Seen):
         next(stored_batches(file, table_format, (), limits, check=check), None)
-    return found
+    return held
 
 
 def encoded_batches(

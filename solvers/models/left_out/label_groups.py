@@ -217,9 +217,9 @@ def _stand_ins(labels: Labels, n_folds: int, n_nodes: int) -> tuple[Int64Array, 
     if n_folds == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     rng = np.random.default_rng(0)
-    asked = n_nodes if labels.among is None else np.flatnonzero(labels.among)
+    drawn_from = n_nodes if labels.among is None else np.flatnonzero(labels.among)
     n_asked = n_nodes if labels.among is None else np.count_nonzero(labels.among)
-    nodes = rng.choice(asked, most_stand_ins(int(n_asked), labels.n_classes), replace=False)
+    nodes = rng.choice(drawn_from, most_stand_ins(int(n_asked), labels.n_classes), replace=False)
     fold = rng.integers(0, n_folds, nodes.size)
     return nodes, np.where(np.isin(nodes, labels.nodes), -1, fold)
 
