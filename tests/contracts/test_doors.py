@@ -22,7 +22,7 @@ from peewit.service.operations.declaration import (
 )
 from peewit.service.operations.table import TABLE
 from tests.goldens.command_words import commands
-from tests.service.api.conftest import Api, bring_communities, serving
+from tests.service.api.conftest import CSV, Api, bring_communities, serving
 from tests.service.cli.conftest import Peewit, home, peewit
 
 __all__ = ["home", "peewit"]
@@ -74,6 +74,9 @@ CALLED_OTHERWISE: Final = {*BODIES, "delete_edges"}
 
 IN_PYTHON: Final[Mapping[str, Any]] = {"opinions": {"n1": "left"}}
 """Values that callers in Python give in another form."""
+
+TABLE: Final = b"src,dst\na,b\n"
+"""Edges, of a body that is no JSON."""
 
 MOST_LINES: Final = 60
 
@@ -214,7 +217,9 @@ def test_a_value_beyond_its_bound_is_refused_by_name(
 ) -> None:
     values = values_of(operation) | {parameter.name: value}
     path, query, body = sent(operation, "g", values)
-    answer = judged.client.request(operation.method, f"/v1{path}", params=query, json=body)
+    content = {"content": TABLE, "headers": {"Content-Type": CSV}}
+    sending: dict[str, Any] = content if operation.name == "push_edges" else {"json": body}
+    answer = judged.client.request(operation.method, f"/v1{path}", params=query, **sending)
     assert (answer.status_code, answer.json()["argument"]) == (422, parameter.key)
     graph = ["g"] if operation.has_graph else []
     if parameter.key in operation.hidden:
