@@ -19,7 +19,7 @@ class DoubtfulColumns:
     """Looks through rows of features, block by block, for columns that count them from 0 or 1."""
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
-        self._names = names
+        self._names = None if names is None else list(names)  # also of an array
         self._counts: BoolArray | None = None  # (2, n_columns), from 0 and from 1
         self._n_rows = 0
 

@@ -371,13 +371,14 @@ class GraphEstimator(ModelEstimator):
         """
         if not is_by_node(y):
             return y
-        graph, columns = graph_of(X), getattr(X, "columns", None)
-        names = getattr(X, "external_ids", None) if columns is None else pa.array(list(columns))
+        graph, names = graph_of(X), getattr(X, "external_ids", None)
         n_nodes = X.shape[0] if graph is None else graph.n_nodes
         if not isinstance(y, Mapping):
-            if names is None:
+            if names is None:  # rows of an array or a frame go by place, as everywhere
                 return y
             y = dict(zip(y.index, y, strict=True))
+        elif self.affinity == "precomputed" and hasattr(X, "columns"):
+            names = pa.array(list(X.columns))
         entries = np.full(n_nodes, self._no_label(), object)
         for place, value in zip(places_of(list(y), names, n_nodes), y.values(), strict=True):
             entries[place] = plain(value)

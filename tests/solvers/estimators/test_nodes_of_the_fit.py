@@ -247,6 +247,12 @@ class Series:
     def __iter__(self) -> Iterator[object]:
         return iter(self.values)
 
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.values, dtype)
+
 
 TRIANGLES = [("a", "b"), ("b", "c"), ("c", "a"), ("x", "y"), ("y", "z"), ("z", "x"), ("a", "x")]
 
@@ -277,3 +283,12 @@ def test_labels_of_nodes_that_are_none_are_refused() -> None:
     with pytest.raises(ValueError, match=r"nodes must lie in \[0, 3\), got 7"):
         StableHFS().fit(square, {0: 1, 7: 2})
     assert StableHFS().fit(square, {0: 1, 2: 2}).predict(nodes=[0, 2]).tolist() == [1, 2]
+
+
+def test_a_series_beside_rows_of_features_goes_by_place(blobs: tuple[Any, Any, Any]) -> None:
+    points, _, y = blobs
+    frame = pl.DataFrame(points, schema=["one", "two"])
+    shuffled = Series(y.tolist(), list(range(1000, 1000 + len(y))))  # as of a part of other rows
+    found = Auto(affinity="knn").fit(frame, shuffled)
+    expected = Auto(affinity="knn").fit(frame, y)
+    assert np.array_equal(found.transduction_, expected.transduction_)
