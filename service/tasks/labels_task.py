@@ -84,7 +84,14 @@ def labels_in_snapshot(
         return real, origins, n_waiting
     labels = Labels.from_pairs(dense[is_known], np.array(values, dtype=object))
     if kind == "typed":
-        labels = replace(labels, among=nodes_of_kinds(nodes.external_ids(), task.answer_kinds))
+        names = nodes.external_ids()
+        is_asked = nodes_of_kinds(names, task.answer_kinds)
+        if not is_asked.any():
+            raise ValueError(
+                f"answers must be kinds that the graph has, {', '.join(kinds_of(names))}, got "
+                f"{', '.join(task.answer_kinds)}; `graph set --answers` names others"
+            )
+        labels = replace(labels, among=is_asked)
     label_values(labels.class_names)  # refuses names that show alike, before the work and not after
     return labels, origins, n_waiting
 
