@@ -100,20 +100,19 @@ def _file_blocks(
         yield from matrix_blocks(graph, _load_matrix(path))
         return
     table_format, compression = format_of_file(path.name)
-    with unpacked(path, compression) as table:
-        is_encoded = is_raw(table, table_format, node, None)
-    is_parquet = table_format is Format.PARQUET and compression is None
-    if is_parquet and node == NODE and not is_encoded:
-        settings = graph.settings
+    if table_format is Format.PARQUET and compression is None and node == NODE:
         with path.open("rb") as file:
             require_no_seam(file)
-        yield from read_blocks(
-            [path],
-            node_kind=settings.node_ids,
-            max_nodes=settings.max_nodes,
-            n_threads=n_threads,
-        )
-        return
+            holds_lists = not is_raw(file, table_format, node, None)
+        if holds_lists:
+            settings = graph.settings
+            yield from read_blocks(
+                [path],
+                node_kind=settings.node_ids,
+                max_nodes=settings.max_nodes,
+                n_threads=n_threads,
+            )
+            return
     with unpacked(path, compression) as table:
         yield from table_blocks(graph, table, table_format, node=node, encoding=encoding)
 

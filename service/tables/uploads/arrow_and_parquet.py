@@ -77,9 +77,18 @@ def surveyed_bytes(file: BinaryIO, table_format: Format, limits: UploadLimits) -
     return survey.decoded_bytes + survey.n_columns * BYTES_PER_COLUMN
 
 
-def _arrow_batches(
-    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
-) -> Iterator[pa.RecordBatch]:
+def stored_names(
+    file: BinaryIO, table_format: Format, limits: UploadLimits | None
+) -> tuple[str, ...]:
+    """Names of all columns of Arrow or Parquet; raises `BadUpload` as `stored_batches` does."""
+    if table_format is Format.ARROW:
+        return tuple(_arrow_reader(file, (), limits).schema.names)
+    return tuple(_parquet_file(file, (), limits).schema_arrow.names)
+
+
+def _arrow_reader(
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None
+) -> pa.ipc.RecordBatchStreamReader:
     if limits is not None:
         try:
             survey = survey_arrow(file, max_columns=limits.columns)
@@ -91,6 +100,14 @@ def _arrow_batches(
     with named_faults("the body must be an Arrow IPC stream"):
         reader = pa.ipc.open_stream(file)
         _require_plain_types(reader.schema, wanted)  # a name may not be UTF-8
+    return reader
+
+
+def _arrow_batches(
+    file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None, check: CheckNames
+) -> Iterator[pa.RecordBatch]:
+    reader = _arrow_reader(file, wanted, limits)
+    with named_faults("the body must be an Arrow IPC stream"):
         check(reader.schema.names)
     while True:
         with named_faults("the Arrow IPC stream breaks off or is damaged"):
@@ -102,13 +119,12 @@ def _arrow_batches(
         yield batch
 
 
-def _parquet_batches(
+def _parquet_file(
     file: BinaryIO,
     wanted: tuple[str, ...],
     limits: UploadLimits | None,
-    check: CheckNames,
-    beside: tuple[str, ...],
-) -> Iterator[pa.RecordBatch]:
+    beside: tuple[str, ...] = (),
+) -> pa.parquet.ParquetFile:
     dictionaries: list[str] = []
     if limits is not None:
         try:
@@ -125,6 +141,18 @@ def _parquet_batches(
             file, read_dictionary=dictionaries, coerce_int96_timestamp_unit="us"
         )
         _require_plain_types(parquet.schema_arrow, wanted)
+    return parquet
+
+
+def _parquet_batches(
+    file: BinaryIO,
+    wanted: tuple[str, ...],
+    limits: UploadLimits | None,
+    check: CheckNames,
+    beside: tuple[str, ...],
+) -> Iterator[pa.RecordBatch]:
+    parquet = _parquet_file(file, wanted, limits, beside)
+    with named_faults("the body must be a Parquet file"):
         check(parquet.schema_arrow.names)
     taken = (*wanted, *giver_columns(parquet.schema_arrow, beside))
     names = [name for name in parquet.schema_arrow.names if name in taken]

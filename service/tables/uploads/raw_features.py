@@ -1,14 +1,13 @@
 """Tables of features as they come: columns of any kind, encoded as `streaming` decides."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import BinaryIO, Final
 
 import orjson
 import pyarrow as pa
 
-from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
+from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, stored_names
 from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.csv_tables import converted, csv_batches, csv_header
@@ -37,30 +36,12 @@ def is_raw(
             case Format.NDJSON:
                 names: Sequence[str] = list(orjson.loads(file.readline(MAX_LINE_BYTES)))
             case _:
-                names = _stored_names(file, table_format, limits)
+                names = stored_names(file, table_format, limits)
     except (ValueError, TypeError, OSError):  # told by whoever reads it
         return False
     finally:
         file.seek(start)
     return any(name != node for name in names) and not set(names) & set(_LISTS)
-
-
-def _stored_names(
-    file: BinaryIO, table_format: Format, limits: UploadLimits | None
-) -> Sequence[str]:
-    """Names of the columns of Arrow or Parquet, once these are surveyed."""
-    held: list[str] = []
-
-    class _Seen(Exception):
-        """The names are known."""
-
-    def check(names: Sequence[str]) -> None:
-        held.extend(names)
-        raise _Seen
-
-    with suppress(_Seen):
-        next(stored_batches(file, table_format, (), limits, check=check), None)
-    return held
 
 
 def encoded_batches(
@@ -129,7 +110,7 @@ def _columns(
     match table_format:
         case Format.ARROW | Format.PARQUET:
             start = file.tell()
-            names = tuple(_stored_names(file, table_format, limits))
+            names = stored_names(file, table_format, limits)
             file.seek(start)
             yield from stored_batches(file, table_format, names, limits, check=check)
         case Format.CSV:
