@@ -228,7 +228,11 @@ class GraphSettings:
             if self.node_ids != "typed":
                 raise BadArgument("answers", f"needs node_ids='typed', got {self.node_ids!r}")
             if not KIND.fullmatch(kind):
-                raise BadArgument("answers", f"must name kinds of nodes, got {kind!r}")
+                raise BadArgument(
+                    "answers",
+                    "must name kinds of nodes, each of 1 to 63 of A-Z, a-z, 0-9, '_' and '-' that "
+                    f"begin with a letter or '_', got {kind!r}",
+                )
         if "time" in self.columns and (self.window is None or self.window.by != "time"):
             raise BadArgument(
                 "columns.time", "must be left out of a graph without a window by time"
