@@ -7,15 +7,23 @@ them.
 from dataclasses import astuple, dataclass, fields
 from typing import Final
 
-_WORDS: Final = {"self_loops": "self-loops", "zero_weights": "rows of weight 0"}
+_WORDS: Final = {
+    "self_loops": "self-loops",
+    "zero_weights": "rows of weight 0",
+    "empty_cells": "empty cells of via columns",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Rows that made no edge, by reason; a self-loop of weight 0 counts as a row of weight 0."""
+    """Rows that made no edge, by reason; one of weight 0 counts as that alone.
+
+    A row of events is one for each of its columns.
+    """
 
     self_loops: int = 0
     zero_weights: int = 0
+    empty_cells: int = 0
 
     def __add__(self, other: "LeftOut") -> "LeftOut":
         """The rows of both."""

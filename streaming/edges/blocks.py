@@ -61,6 +61,11 @@ class RawBlock:
         What each row does, by its number in `operations`; None where every row adds an edge.
     time : (n_rows,) int64 or None
         When each edge was, in microseconds since 1970; None where nobody asks.
+    relation : pyarrow.DictionaryArray or None
+        (n_rows,) string, the relation of each row, where a column names it.
+    cells : tuple of pyarrow.Array
+        (n_rows,) each, of events, whose rows have a node in each of some columns, or null where a
+        cell is empty. ``dst`` is that of the first, or ``src`` where there is none.
     """
 
     src: pa.Array
@@ -73,6 +78,9 @@ class RawBlock:
     has_zero_weights: bool = False
     op: UInt8Array | None = None
     time: Int64Array | None = None
+    n_empty: int = 0  # rows that add, with an empty cell and a weight that is not 0
+    relation: pa.DictionaryArray | None = None
+    cells: tuple[pa.Array, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -130,11 +138,13 @@ def edges_of(
     *,
     n_self_loops: int | None = None,
     has_zero_weights: bool = False,
+    n_empty: int = 0,
     time: Int64Array | None = None,
 ) -> EdgeBlock:
     """Edges of rows whose endpoints differ and whose weight is not 0, and the count of the others.
 
-    All arrays are (n_rows,). Where every row is an edge the block holds them as given. Else the
+    All arrays are (n_rows,); ``n_empty`` of the rows have the same endpoints, as they lack one, and
+    a weight that is not 0. Where every row is an edge the block holds them as given. Else the
     last edges take the places of the others, and writable arrays are taken over: their entries
     change. With times, edges keep their order and are copied.
     """
@@ -146,7 +156,11 @@ def edges_of(
     n_dropped = n_self_loops
     if n_dropped is None:
         n_dropped = n_rows - int(np.count_nonzero(u != v))
-    left_out = LeftOut(self_loops=n_dropped - n_zero_weights, zero_weights=n_zero_weights)
+    left_out = LeftOut(
+        self_loops=n_dropped - n_zero_weights - n_empty,
+        zero_weights=n_zero_weights,
+        empty_cells=n_empty,
+    )
     if n_dropped and time is not None:
         everything = EdgeBlock(u=u, v=v, weight=weight, n_rows=n_rows, time=time)
         return replace(everything.where(u != v), left_out=left_out, n_rows=n_rows)

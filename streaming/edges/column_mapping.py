@@ -7,8 +7,9 @@ from typing import Final, get_args
 
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.node_kinds import split_column
+from peewit.streaming.edges.node_kinds import named_column, split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
+from peewit.streaming.edges.relations import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.time_units import TimeUnit
 
 _PAIRS: Final = (
@@ -23,6 +24,9 @@ _PAIRS: Final = (
 """Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
 
 _KINDS: Final = ("src_kind", "dst_kind")
+
+RELATION_CHOICES: Final = ("relation", "relation_column", "via")
+"""What says which relation an edge belongs to; at most one of them is named."""
 
 _VALUES: Final = {"time_unit": TimeUnit, "quote": Quote, "missing_ids": MissingIds}
 """What an option may be."""
@@ -53,8 +57,10 @@ class EdgeColumns:
 
     A name ``#k`` is the k-th column, from 1, of text without a header line. Without weights every
     edge weighs 1, without operations (see `operations`) every row adds an edge; a table must have
-    times (see `times`) that are named. Raises ``BadArgument`` where a name is empty or stands
-    twice, names and positions are mixed, or the unit is none.
+    times (see `times`) that are named. A row of a table of events is a star: ``src``, the entity,
+    is joined with each column of ``via`` by a relation of that column's name; an empty cell there
+    is no edge. Raises ``BadArgument`` where a name is empty or stands twice, names and positions
+    are mixed, or the unit is none.
     """
 
     src: str = "src"
@@ -70,19 +76,23 @@ class EdgeColumns:
     time_format: str | None = None  # of times that are text, as strptime has it
     quote: Quote | None = None  # of CSV
     missing_ids: MissingIds = "refuse"  # ids that are words as NULL and NA
+    relation: str | None = None  # of all rows; None is the unnamed one
+    relation_column: str | None = None  # of the name of each row's relation
+    via: tuple[str, ...] = ()  # of events, instead of dst: each is KIND:COLUMN or COLUMN
 
     def __post_init__(self) -> None:
+        via = tuple(named_column(*split_column(each)) for each in self.via)
+        object.__setattr__(self, "via", via)
         for end in ("src", "dst"):
             if getattr(self, f"{end}_kind") is None:
                 kind, column = split_column(getattr(self, end))
                 object.__setattr__(self, end, column)
                 object.__setattr__(self, f"{end}_kind", kind)
-        if bool(self.src_kind) != bool(self.dst_kind):
-            without = "dst" if self.src_kind else "src"
-            column = getattr(self, without)
-            raise BadArgument(
-                without, f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
-            )
+        for (argument, column), kind in zip(self._ends, self.kinds, strict=True):
+            if any(self.kinds) and not kind:
+                rule = f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
+                raise BadArgument(argument, rule)
+        self._check_relations()
         if self.needs_weight is None:
             object.__setattr__(self, "needs_weight", self.weight != "weight")
         for argument, name in self.by_argument:
@@ -106,22 +116,53 @@ class EdgeColumns:
                 f"must be positions, #1, for all columns or for none, got {', '.join(names)}",
             )
 
+    def _check_relations(self) -> None:
+        said = [name for name in RELATION_CHOICES if getattr(self, name)]
+        if len(said) > 1:
+            one_of = " or ".join(RELATION_CHOICES)
+            rule = f"must stand alone, as one of {one_of} says the relations; leave {said[1]} out"
+            raise BadArgument(said[0], f"{rule}, got {getattr(self, said[0])!r}")
+        if self.via and self.dst != "dst":
+            raise BadArgument(
+                "dst",
+                "must be left out where via joins src, the entity, with each of its columns; name "
+                f"it in via, got {self.dst!r}",
+            )
+        if self.relation is not None:
+            check_relation_name(self.relation)
+        for name in self.via_columns:
+            check_relation_name(name, argument="via")
+        if len(self.via) > MOST_RELATIONS:
+            rule = f"must name at most {MOST_RELATIONS} columns, got {len(self.via)}"
+            raise BadArgument("via", rule)
+
+    @property
+    def via_columns(self) -> tuple[str, ...]:
+        """Names of the columns of events, and of the relations that they make."""
+        return tuple(split_column(each)[1] for each in self.via)
+
+    @property
+    def _ends(self) -> list[tuple[str, str]]:
+        others = [("via", each) for each in self.via_columns] or [("dst", self.dst)]
+        return [("src", self.src), *others]
+
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names of the columns that hold nodes."""
-        return self.src, self.dst
+        return tuple(name for _, name in self._ends)
 
     @property
-    def kinds(self) -> tuple[str, str]:
-        """Kinds of the nodes of both columns; '' where the nodes have none."""
-        return self.src_kind or "", self.dst_kind or ""
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of the nodes of these columns; '' where the nodes have none."""
+        others = [split_column(each)[0] for each in self.via] or [self.dst_kind or ""]
+        return self.src_kind or "", *others
 
     @property
     def by_argument(self) -> list[tuple[str, str]]:
         """What every column is for, and its name."""
-        names = self.src, self.dst, self.weight, self.op, self.time
-        named = zip(COLUMN_NAMES, names, strict=True)
-        return [(argument, name) for argument, name in named if name is not None]
+        names = self.weight, self.op, self.time, self.relation_column
+        named = zip((*COLUMN_NAMES[2:], "relation_column"), names, strict=True)
+        return [*self._ends, *((argument, name) for argument, name in named if name is not None)]
 
     def __iter__(self) -> Iterator[str]:
         return (name for _, name in self.by_argument)
@@ -132,9 +173,10 @@ class EdgeColumns:
         return (*self, *(() if self.op == NO_COLUMN else CHANGE_COLUMNS))
 
     @property
-    def reading(self) -> dict[str, str | bool | None]:
-        """All that decides how a table is read; times only where there are some."""
-        usual = {name: getattr(PLAIN, name) for name in ("time", *_KINDS, *READING_OPTIONS)}
+    def reading(self) -> dict[str, str | bool | tuple[str, ...] | None]:
+        """All that decides how a table is read; times and relations only where there are some."""
+        seldom = "time", *_KINDS, *READING_OPTIONS, *RELATION_CHOICES
+        usual = {name: getattr(PLAIN, name) for name in seldom}
         said = {
             name: value
             for name, value in asdict(self).items()
@@ -174,7 +216,7 @@ class EdgeColumns:
             if count == 0 and (is_needed.get(argument, True) or alike):
                 held = ", ".join(excerpt(other) for other in names) or "no columns"
                 is_end = argument in {"src", "dst"}
-                meant = suggestion(names) if is_end else ""
+                meant = suggestion(names) if is_end and not self.via else ""
                 if alike and not is_end:
                     meant = f"; say {argument}={alike[0]!r} where that is meant"
                 raise BadEdges(

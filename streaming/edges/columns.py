@@ -6,6 +6,7 @@ the one thread that maps blocks in order.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import (
     AnyArray,
+    BoolArray,
     Float32Array,
     Int32Array,
     Int64Array,
@@ -28,7 +30,7 @@ from peewit.streaming.edges.blocks import (
     unit_weights,
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
-from peewit.streaming.edges.node_ids import named_ids
+from peewit.streaming.edges.node_ids import id_type, named_ids
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import (
     DELETE,
@@ -38,6 +40,7 @@ from peewit.streaming.edges.operations import (
 )
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import MISSING_WORDS
+from peewit.streaming.edges.relation_columns import read_relations
 from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
@@ -80,10 +83,21 @@ def read_columns(
     """
     columns.check(table.schema.names)
     keeps = columns.missing_ids == "keep"
-    src, dst = (
-        _ids(table.column(name), name, node_kind, first_row, keeps_missing=keeps, of_kind=of_kind)
-        for name, of_kind in zip(columns.nodes, columns.kinds, strict=True)
+    ends = enumerate(zip(columns.nodes, columns.kinds, strict=True))
+    src, *others = (
+        (_cells if columns.via and number else _ids)(
+            *(table.column(name), name, node_kind, first_row), keeps_missing=keeps, of_kind=of_kind
+        )
+        for number, (name, of_kind) in ends
     )
+    if columns.via and node_kind == "dense":
+        for cells, name in zip(others, columns.via_columns, strict=True):
+            _check_range(pc.fill_null(cells, 0).to_numpy(), name, (0, max_nodes - 1), first_row)
+    dst, is_empty = _filled(others[0], src)
+    relation = None
+    if columns.relation_column is not None:
+        name = columns.relation_column
+        relation = read_relations(table.column(name), name, first_row, keeps_missing=keeps)
     op = None
     if columns.op is not None and columns.op in table.schema.names:
         op = read_operations(table.column(columns.op), columns.op, first_row)
@@ -109,41 +123,100 @@ def read_columns(
         exact = _weights(weights, columns.weight, first_row, is_owned=is_owned)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             weight = exact.astype(np.float32, copy=False)
+    block = RawBlock(
+        src=src,
+        dst=dst,
+        weight=weight,
+        first_row=first_row,
+        is_owned=is_owned,
+        op=op,
+        time=time,
+        relation=relation,
+        cells=tuple(others) if columns.via else (),
+    )
+    if is_empty is not None:
+        is_counted = is_empty & (weight != 0) & (op != DELETE)
+        block = replace(block, n_empty=int(np.count_nonzero(is_counted)))
     if node_kind != "dense":
-        return RawBlock(
-            src=src,
-            dst=dst,
-            weight=weight,
-            first_row=first_row,
-            is_owned=is_owned,
-            has_zero_weights=_check_weights(exact, weight, columns.weight, first_row),
-            op=op,
-            time=time,
-        )
+        has_zero_weights = _check_weights(exact, weight, columns.weight, first_row)
+        return replace(block, has_zero_weights=has_zero_weights)
     limits = (0, max_nodes - 1)
     u, v = (
         _narrow(ids, name, limits, first_row)
-        for ids, name in ((src, columns.src), (dst, columns.dst))
+        for ids, name in zip((src, dst), columns.nodes[:2], strict=True)
     )
     with np.errstate(over="ignore"):  # uncompiled kernels: numpy warns where integers wrap
         greatest_id, greatest_weight, n_self_loops = survey_edges(_bits(u), _bits(v), _bits(weight))
     has_zero_weights = False
     if greatest_id >= max_nodes or greatest_weight > GREATEST_WEIGHT:
-        _check_range(src.to_numpy(), columns.src, limits, first_row)
-        _check_range(dst.to_numpy(), columns.dst, limits, first_row)
+        for ids, name in zip((src, dst), columns.nodes[:2], strict=True):
+            _check_range(ids.to_numpy(), name, limits, first_row)
         has_zero_weights = _check_weights(exact, weight, columns.weight, first_row)
-    return RawBlock(
+    return replace(
+        block,
         src=u,
         dst=v,
-        weight=weight,
-        first_row=first_row,
-        is_owned=is_owned,
         greatest_id=int(greatest_id) if len(u) else -1,
         n_self_loops=int(n_self_loops),
         has_zero_weights=has_zero_weights,
-        op=op,
-        time=time,
     )
+
+
+def _cells(
+    column: pa.Array | pa.ChunkedArray,
+    name: str,
+    node_kind: NodeKind,
+    first_row: int,
+    *,
+    keeps_missing: bool,
+    of_kind: str,
+) -> pa.Array:
+    """Node ids of one column of events, null where a cell is empty; else as of `_ids`."""
+    check_valid(column, name, first_row)
+    if node_kind in TEXT:
+        _check_lengths(column, name, first_row)
+    column = _contiguous(plain_column(column))
+    is_empty = empty_cells(column, keeps_missing=keeps_missing)
+    if is_empty.all():
+        return pa.nulls(len(column), id_type(node_kind))
+    if is_empty.any():  # any id in their place passes the checks of the others
+        column = pc.if_else(pa.array(is_empty), column[int(np.argmin(is_empty))], column)
+    ids = _ids(column, name, node_kind, first_row, keeps_missing=keeps_missing, of_kind=of_kind)
+    if is_empty.any():
+        ids = pc.if_else(pa.array(is_empty), pa.scalar(None, ids.type), ids)
+    return ids
+
+
+def empty_cells(column: pa.Array, *, keeps_missing: bool) -> BoolArray:
+    """(n_rows,) where a column of plain type holds nothing, or a word that means that."""
+    is_empty = np.array(pc.is_null(column, nan_is_null=True))
+    if column.type in _STRINGS and len(column):
+        lengths = string_lengths(column)
+        is_empty |= lengths == 0
+        if not keeps_missing:
+            few = np.flatnonzero((lengths >= _WORD_LENGTHS[0]) & (lengths <= _WORD_LENGTHS[1]))
+            is_empty[few[_are_words(column.take(pa.array(few)))]] = True
+    return is_empty
+
+
+def _are_words(ids: pa.Array) -> BoolArray:
+    """(n_ids,) which ids are words for a missing value."""
+    is_word = pc.is_in(pc.utf8_lower(ids), value_set=_WORDS.cast(ids.type))
+    return np.array(is_word)
+
+
+def _filled(ids: pa.Array, src: pa.Array) -> tuple[pa.Array, BoolArray | None]:
+    """Ids with those of the other end where they are null, and where that is; None for nowhere."""
+    if not ids.null_count:
+        return ids, None
+    is_empty = np.array(ids.is_null())
+    if is_empty.all():
+        return src, is_empty
+    if pa.types.is_integer(ids.type):
+        return pc.fill_null(ids.cast(pa.int64()), src.cast(pa.int64(), safe=False)), is_empty
+    if src.type != ids.type or src.nbytes + ids.nbytes > MAX_NODES:  # see `_contiguous`
+        src, ids = src.cast(pa.large_string()), ids.cast(pa.large_string())
+    return pc.if_else(pa.array(is_empty), src, ids), is_empty
 
 
 def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: str) -> pa.Array:
@@ -337,8 +410,7 @@ def _check_words(
     rows = rows[_BEGINS_WORD[content[ends[rows]]]]
     if not rows.size:
         return
-    is_word = pc.is_in(pc.utf8_lower(ids.take(pa.array(rows))), value_set=_WORDS.cast(ids.type))
-    bad = rows[is_word.to_numpy(zero_copy_only=False)]
+    bad = rows[_are_words(ids.take(pa.array(rows)))]
     if bad.size:
         raise BadEdges(
             f"column {name!r} must hold ids, not words for a missing value, in every row "

@@ -6,7 +6,7 @@ as are allowed, and reported with their places in the original.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,17 +15,16 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
 from peewit.streaming.edges.bad_table import BadTable, excerpt
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.copies import edge_copy
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
-from peewit.streaming.edges.node_kinds import TEXT, NodeKind
-from peewit.streaming.edges.operations import OPERATIONS
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
 from peewit.streaming.edges.table_formats import (
     ROWS_PER_BATCH,
@@ -35,9 +34,6 @@ from peewit.streaming.edges.table_formats import (
     open_table,
     require_stream_end,
 )
-
-ROWS_PER_GROUP: Final = 1 << 18
-"""Rows of a row group of a copy."""
 
 _SLICE: Final = 1 << 10  # rows that are looked at together once one of many is bad
 _COUNTED: Final = 1_000  # bad rows found one by one, of a file that is refused
@@ -163,8 +159,12 @@ def with_count(
 
 
 def is_read_in_place(file: EdgeFile, local_path: str) -> bool:
-    """Whether a file is Parquet and taken whole or not at all, so that no copy is made."""
-    return file.max_bad_rows == 0 and edge_format(file.path, local_path) == (Format.PARQUET, None)
+    """Whether a file is Parquet and taken whole or not at all, so that no copy is made.
+
+    Where a column names relations, a copy has the rows of each together.
+    """
+    is_whole = file.max_bad_rows == 0 and file.columns.relation_column is None
+    return is_whole and edge_format(file.path, local_path) == (Format.PARQUET, None)
 
 
 def edge_format(path: str, local_path: str | None = None) -> tuple[Format, str | None]:
@@ -201,46 +201,30 @@ def convert(
     allowed.
     """
     bad = _BadRows(allowed=file.max_bad_rows)
-    waiting: list[pa.Table] = []
-    n_waiting = n_good = 0
-    ids = pa.large_string() if node_kind in TEXT else pa.int64()
-    schema = pa.schema([("src", ids), ("dst", ids), ("weight", pa.float32())])
-    if file.columns.op is not None:
-        schema = schema.append(pa.field("op", pa.dictionary(pa.int8(), pa.string())))
-    if file.columns.time is not None:
-        schema = schema.append(pa.field("time", pa.timestamp("us")))
+    n_good = 0
+    unseen = set(file.columns.via_columns)
     original = _Original(
         file=file, local_path=local_path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
     )
     with (
         as_bad_edges(),
         content_faults(f"{file.path} is not readable as {edge_format(file.path, local_path)[0]}"),
-        pq.ParquetWriter(copy_path, schema, compression="lz4") as writer,
+        edge_copy(copy_path, file.columns, node_kind) as copy,
     ):
         for rows in original.batches():
             check()
+            unseen -= rows.names_among(unseen)
             for block in _good_blocks(rows, bad):
                 n_good += block.n_rows
-                if bad.are_too_many:
-                    continue
-                columns = {"src": block.src, "dst": block.dst, "weight": block.weight}
-                if file.columns.op is not None:
-                    op = np.zeros(block.n_rows, np.int8) if block.op is None else block.op
-                    columns["op"] = pa.DictionaryArray.from_arrays(op.astype(np.int8), OPERATIONS)
-                if file.columns.time is not None:
-                    columns["time"] = pa.array(block.time)
-                waiting.append(pa.table(columns).cast(schema))
-                n_waiting += block.n_rows
-            if n_waiting >= ROWS_PER_GROUP:
-                waiting = [_write_groups(writer, pa.concat_tables(waiting), ROWS_PER_GROUP)]
-                n_waiting = waiting[0].num_rows
-        if n_waiting:
-            _write_groups(writer, pa.concat_tables(waiting), 1)
+                if not bad.are_too_many:
+                    copy.add(block)
     if bad.rows and not n_good:  # another column was meant, or another file
         least, argument = bad.in_order[0]
         reason = f"no row is an edge; of the first: {least.reason}"
         raise BadEdges(reason, argument=argument, row=least.row, value=least.value)
     bad.check_all()
+    if unseen and n_good:
+        raise BadEdges(f"column {min(unseen)!r} is missing in every row", argument="via")
     return tuple(row for row, _ in bad.in_order)
 
 
@@ -302,14 +286,6 @@ def as_bad_edges() -> Iterator[None]:
         ) from fault
 
 
-def _write_groups(writer: pq.ParquetWriter, table: pa.Table, least_rows: int) -> pa.Table:
-    """Rows left over once whole row groups of the fixed size are written."""
-    while table.num_rows >= least_rows:
-        writer.write_table(table.slice(0, ROWS_PER_GROUP), row_group_size=ROWS_PER_GROUP)
-        table = table.slice(ROWS_PER_GROUP)
-    return table
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Rows:
     """Some rows of a batch, and their numbers in the file."""
@@ -326,6 +302,14 @@ class _Rows:
     def block(self) -> RawBlock:
         """The rows, checked; raises BadTable with the place of a bad one among them."""
         return self.read(self.rows)
+
+    def names_among(self, names: Collection[str]) -> set[str]:
+        """Those of some names that rows have; objects may have others each."""
+        rows = self.rows
+        if isinstance(rows, list):
+            objects = [row for row in rows if isinstance(row, dict)]
+            return {name for name in names if any(name in row for row in objects)}
+        return set(names).intersection(rows.schema.names)
 
     def without(self, places: Sequence[int]) -> "_Rows":
         """The other rows."""
@@ -382,7 +366,8 @@ def _like_rows(
     of the same one. Only the row itself where the fault is not of one cell of an id or weight.
     """
     name, alone, op = fault.argument, {place: fault.value}, columns.op
-    if name not in {columns.src, columns.dst, columns.weight} - {"time"}:  # as all times are called
+    of_cells = {*columns.nodes, columns.weight, columns.relation_column} - {"time"}
+    if name is None or name not in of_cells:  # time is what all times are called
         return alone
     if isinstance(rows, list):
         names = [name] if op is None else [name, op]

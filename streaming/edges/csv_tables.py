@@ -14,6 +14,7 @@ from peewit.solvers.arrays import Int32Array, UInt8Array
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.columns import empty_cells
 from peewit.streaming.edges.csv_layout import Layout, RowCount, layout_of, require_no_header
 from peewit.streaming.edges.csv_quotes import CheckedText
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
@@ -49,11 +50,15 @@ def typed_edges(
     """Columns of strings in the types of edges; BadUpload with the first row that does not fit."""
     id_type = pa.string() if node_kind in TEXT else pa.int64()
     by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-    text = dict.fromkeys(
-        (columns.op, columns.time, *columns.watched(batch.schema.names)), pa.string()
-    )
+    of_text = columns.op, columns.time, columns.relation_column
+    text = dict.fromkeys((*of_text, *columns.watched(batch.schema.names)), pa.string())
     of_others = {columns.weight: pa.float64(), **text}
-    require_no_header(by_name, columns.nodes, first_row)
+    require_no_header(by_name, columns.nodes[:2], first_row)
+    if id_type != pa.string():
+        keeps = columns.missing_ids == "keep"
+        for name in columns.via_columns:
+            is_empty = pa.array(empty_cells(by_name[name], keeps_missing=keeps))
+            by_name[name] = pc.if_else(is_empty, pa.scalar(None, pa.string()), by_name[name])
     if columns.op is not None and columns.op in by_name and columns.weight in by_name:
         op = read_operations(by_name[columns.op], columns.op, first_row)
         if op is not None:

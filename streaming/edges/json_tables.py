@@ -12,6 +12,7 @@ from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import is_integer, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import INSERT, OPERATIONS, require_no_deletes
+from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 MAX_LINE_BYTES: Final = 1 << 24
@@ -86,18 +87,31 @@ def json_batch(
     usual_names = {name.casefold() for name in columns} - {NO_COLUMN}
     names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
     alike = {name for name in names - set(columns) if name.casefold() in usual_names}
-    renamed = [(usual, name) for usual, name in columns.by_argument if usual != name]
+    optional = set(columns.via_columns)
+    needed = {*columns.nodes, columns.relation_column or columns.src} - optional
+    renamed = [
+        (usual, name)
+        for usual, name in columns.by_argument
+        if usual != name and name not in optional
+    ]
     for number, row in enumerate(rows, first_row):
         if not isinstance(row, dict):
             raise BadUpload("a row must be an object", row=number, value=row)
         has_usual = any(usual in row and name not in row for usual, name in renamed)
         is_alike = bool(alike) and not alike.isdisjoint(row)
-        if columns.src not in row or columns.dst not in row or has_usual or is_alike:
-            columns.check(list(row), row=number)
+        if has_usual or is_alike or not needed.issubset(row):
+            columns.check([*row, *optional.difference(row)], row=number)
     batch = {
         name: json_ids([row[name] for row in rows], name, node_kind, first_row)
-        for name in (columns.src, columns.dst)
+        for name in columns.nodes
+        if name not in optional
     }
+    for name in columns.via_columns:
+        ids = [_without_word(row.get(name), columns) for row in rows]
+        batch[name] = json_ids(ids, name, node_kind, first_row)
+    if columns.relation_column is not None:
+        relations = [row[columns.relation_column] for row in rows]
+        batch[columns.relation_column] = _json_text(relations, columns.relation_column, first_row)
     if columns.needs_weight or any(columns.weight in row for row in rows):
         weights = [row.get(columns.weight, 1.0) for row in rows]
         batch[columns.weight] = _json_weights(weights, columns.weight, first_row)
@@ -114,13 +128,19 @@ def json_batch(
     return pa.record_batch(batch)
 
 
+def _without_word(value: Any, columns: EdgeColumns) -> Any:
+    """A cell of events; None where it is empty, or a word that means that."""
+    is_word = isinstance(value, str) and value.lower() in MISSING_WORDS
+    return None if value == "" or (is_word and columns.missing_ids == "refuse") else value
+
+
 def json_ids(values: list[Any], name: str, node_kind: NodeKind, first_row: int) -> pa.Array:
     """Ids of one column; nulls stay, for `read_columns` to refuse."""
     usual, arrow_type = (str, pa.string()) if node_kind in TEXT else (int, pa.int64())
     if node_kind == "typed":  # ids of one kind may be numbers; what is a node is looked at later
         values = [str(value) if is_integer(value) else value for value in values]
         node_kind = "string"
-    if {type(value) for value in values} <= {usual}:
+    if {type(value) for value in values} <= {usual, type(None)}:
         with suppress(OverflowError, pa.ArrowInvalid):  # too large for 64 bits: named below
             return pa.array(values, arrow_type)
     checked = [

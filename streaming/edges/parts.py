@@ -5,11 +5,13 @@ some whole row groups, or a slice of a row group too large to be held at once. `
 them.
 """
 
+import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -19,6 +21,7 @@ import pyarrow.parquet as pq
 from peewit.streaming.edges.arrow_faults import DAMAGED
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
+from peewit.streaming.edges.relations import UNNAMED
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
@@ -28,6 +31,9 @@ CUTTING = 2
 
 PART_BYTES = 1 << 27
 """Most encoded bytes of a part, as the footer states them."""
+
+RELATIONS_KEY = b"peewit.relations"
+"""Where the footer of a copy says the relation of each row group, where a column names them."""
 
 _BUFFER_BYTES = 1 << 20
 _LEAST_ROWS = 1 << 10  # of a slice, whatever size a footer claims
@@ -109,6 +115,7 @@ class Part:
     first_row: int  # within the file
     n_rows: int
     n_bytes: int  # encoded, of all columns, before compression; of a slice, its share
+    relation: str = ""  # that its edges belong to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +144,19 @@ class StagedFile:
             return file_stamp(self.local_path) == self.stamp
         except FileNotFoundError:
             return False
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Names of the relations that the parts belong to, in their order."""
+        return tuple(dict.fromkeys(part.relation for part in self.parts))
+
+    def columns_of(self, part: Part) -> EdgeColumns:
+        """Names of the columns of a part: of events, those of its relation's edges alone."""
+        columns = self.columns
+        if not columns.via:
+            return columns
+        number = self.file.columns.via_columns.index(part.relation)
+        return replace(columns, via=columns.via[number : number + 1])
 
     def without_parts(self) -> Self:
         """The file with no more than a reader of given parts needs elsewhere."""
@@ -177,6 +197,7 @@ def open_staged(
         columns = file.columns
         if bad_rows is not None:
             columns = EdgeColumns(
+                via=columns_of_copy(columns)[1:] if columns.via else (),
                 op=columns.op and "op",
                 time=columns.time and "time",
                 time_unit="us",
@@ -185,7 +206,8 @@ def open_staged(
         columns.check(names)
         if columns.op not in {NO_COLUMN, *names}:
             columns = replace(columns, op=None, needs_op=False)
-        parts = tuple(_cut(metadata, part_rows))
+        groups = _groups_of_relations(metadata, file.columns)
+        parts = tuple(_cut(metadata, part_rows, groups))
     return StagedFile(
         file=file,
         local_path=local_path,
@@ -229,17 +251,48 @@ def content_faults(what: str) -> Iterator[None]:
         raise BadEdges(f"{what}: {excerpt(error)}") from error
 
 
-def _cut(metadata: pq.FileMetaData, part_rows: int) -> list[Part]:
+def columns_of_copy(columns: EdgeColumns) -> tuple[str, ...]:
+    """Names of the columns of nodes in a copy that `conversion.convert` writes."""
+    others = tuple(f"via{number}" for number, _ in enumerate(columns.via, 1))
+    return "src", *(others or ("dst",))
+
+
+def _groups_of_relations(
+    metadata: pq.FileMetaData, columns: EdgeColumns
+) -> list[tuple[str, Sequence[int]]]:
+    """Relations in their order, each with its row groups."""
+    everything = range(metadata.num_row_groups)
+    if columns.via:
+        return [(name, everything) for name in columns.via_columns]
+    if columns.relation_column is None:
+        return [(columns.relation or UNNAMED, everything)]
+    said = json.loads(metadata.metadata[RELATIONS_KEY])
+    return [
+        (relation, [group for group in everything if said["of_groups"][group] == number])
+        for number, relation in enumerate(said["relations"])
+    ]
+
+
+def _cut(
+    metadata: pq.FileMetaData, part_rows: int, groups: Sequence[tuple[str, Sequence[int]]]
+) -> list[Part]:
     """Parts of a file: small row groups together, large ones in slices of even size."""
     parts: list[Part] = []
-    first_row = 0
-    for row_group in range(metadata.num_row_groups):
-        n_rows, n_bytes = _group_size(metadata, row_group)
+    sizes = [_group_size(metadata, group) for group in range(metadata.num_row_groups)]
+    first_rows = [0, *accumulate(n_rows for n_rows, _ in sizes)]
+    if first_rows[-1] != metadata.num_rows:
+        raise BadEdges(
+            f"the row groups must hold the file's {metadata.num_rows} rows, got {first_rows[-1]}"
+        )
+    for relation, row_group in ((relation, each) for relation, of in groups for each in of):
+        n_rows, n_bytes = sizes[row_group]
+        first_row = first_rows[row_group]
         most_rows = min(part_rows, max(_LEAST_ROWS, PART_BYTES * n_rows // max(n_bytes, 1)))
         last = parts[-1] if parts else None
         if (
             last is not None
             and not last.is_slice
+            and (last.relation, last.row_group + last.n_groups) == (relation, row_group)
             and last.n_rows + n_rows <= part_rows
             and last.n_bytes + n_bytes <= PART_BYTES
         ):
@@ -263,13 +316,9 @@ def _cut(metadata: pq.FileMetaData, part_rows: int) -> list[Part]:
                     first_row=first_row + skipped_rows,
                     n_rows=size,
                     n_bytes=n_bytes * size // n_rows,
+                    relation=relation,
                 )
                 parts.append(part)
-        first_row += n_rows
-    if first_row != metadata.num_rows:
-        raise BadEdges(
-            f"the row groups must hold the file's {metadata.num_rows} rows, got {first_row}"
-        )
     return parts
 
 

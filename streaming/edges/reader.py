@@ -30,8 +30,8 @@ _MAX_OPEN_SLICES = 16
 
 _T = TypeVar("_T")
 
-_RowGroup: TypeAlias = tuple[str, Stamp, int]
-"""Local path and stamp of a file, and the number of the row group."""
+_RowGroup: TypeAlias = tuple[str, Stamp, int, str]
+"""Local path and stamp of a file, the number of the row group, and the relation that is read."""
 
 _SliceKey: TypeAlias = tuple[_RowGroup, int]
 """A row group and the row at which a slice begins."""
@@ -168,14 +168,14 @@ def read_part(
         table,
         node_kind=node_kind,
         max_nodes=max_nodes,
-        columns=staged.columns,
+        columns=staged.columns_of(part),
         first_row=part.first_row,
         is_owned=True,
     )
 
 
 def _row_group(staged: StagedFile, part: Part) -> _RowGroup:
-    return staged.local_path, staged.stamp, part.row_group
+    return staged.local_path, staged.stamp, part.row_group, part.relation
 
 
 def _slice_key(staged: StagedFile, part: Part) -> _SliceKey:
@@ -190,7 +190,7 @@ def _row_groups(part: Part) -> str:
 def _read_groups(staged: StagedFile, part: Part) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
     with open_parquet(staged.local_path, _metadata(staged.local_path, staged.stamp)) as parquet:
-        columns = staged.columns.of(parquet.schema_arrow.names)
+        columns = staged.columns_of(part).of(parquet.schema_arrow.names)
         return parquet.read_row_groups(groups, columns=columns, use_threads=False)
 
 
@@ -213,7 +213,7 @@ class _SliceReader:
         self._batches = self._parquet.iter_batches(
             part.n_rows,
             row_groups=[part.row_group],
-            columns=staged.columns.of(self._parquet.schema_arrow.names),
+            columns=staged.columns_of(part).of(self._parquet.schema_arrow.names),
             use_threads=use_threads,
         )
         self._rest: deque[pa.RecordBatch] = deque()

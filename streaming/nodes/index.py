@@ -185,7 +185,12 @@ class NodeIndex:
         """
         u, v = self.map(block.src, block.dst, first_row=block.first_row)
         return edges_of(
-            u, v, block.weight, has_zero_weights=block.has_zero_weights, time=block.time
+            u,
+            v,
+            block.weight,
+            has_zero_weights=block.has_zero_weights,
+            n_empty=block.n_empty,
+            time=block.time,
         )
 
     def lookup(self, ids: pa.Array | pa.ChunkedArray) -> Int32Array:
@@ -471,6 +476,7 @@ class DenseNodes:
             block.weight,
             n_self_loops=n_self_loops,
             has_zero_weights=block.has_zero_weights,
+            n_empty=block.n_empty,
             time=block.time,
         )
 

@@ -178,7 +178,9 @@ class RawEdges(EdgePasses):
         u, v = self._nodes.lookup(raw.src), self._nodes.lookup(raw.dst)
         if len(u) and min(u.min(), v.min()) < 0:
             raise BadEdges("it holds a node that the snapshot does not know")
-        return edges_of(u, v, raw.weight, has_zero_weights=raw.has_zero_weights)
+        return edges_of(
+            u, v, raw.weight, has_zero_weights=raw.has_zero_weights, n_empty=raw.n_empty
+        )
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._n_threads, thread_name_prefix="raw-edges")

@@ -71,6 +71,7 @@ class Changes:
                     v[rows],
                     raw.weight[rows],
                     has_zero_weights=raw.has_zero_weights,
+                    n_empty=raw.n_empty,
                     time=None if raw.time is None else raw.time[rows],
                 ),
                 n_rows=adding.size,
