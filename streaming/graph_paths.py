@@ -37,8 +37,12 @@ class GraphPaths:
 
     @property
     def log(self) -> Path:
-        """Log of all edges and deletes, one file for each file of edges."""
-        return self.root / "log"
+        """Log of all edges and deletes of the first relation, one file for each file of edges."""
+        return self.relation_log(0)
+
+    def relation_log(self, number: int) -> Path:
+        """Log of one relation, counted from 0 in the order in which they came."""
+        return self.root / ("log" if number == 0 else f"log-{number}")
 
     @property
     def checkpoints(self) -> Path:

@@ -20,7 +20,7 @@ from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.conversion import is_read_in_place, with_count
 from peewit.streaming.edges.parts import EdgeFile, FileUnreadable, StagedFile
 from peewit.streaming.edges.staging import Staging
-from peewit.streaming.edges.time_units import SECOND
+from peewit.streaming.edges.time_units import NEVER, SECOND
 from peewit.streaming.events import (
     Committed,
     Duplicate,
@@ -41,16 +41,16 @@ from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
     CheckpointStore,
     FilePosition,
-    living,
 )
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.degrees import is_whole, present_damage
+from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
 from peewit.streaming.steps import Steps
-from peewit.streaming.stream.absorption import Absorption
 from peewit.streaming.stream.commitment import Commitment
 from peewit.streaming.stream.publication import Publication
+from peewit.streaming.stream.relations import Relations
+from peewit.streaming.stream.shared_work import SharedWork
 
 
 class Interrupted(Exception):
@@ -125,20 +125,21 @@ class Stream:
         checkpoints = CheckpointStore(paths.checkpoints)
         checkpoints.clear()
         newest = checkpoints.newest()
-        self._absorption = Absorption(
-            newest,
+        self._work = SharedWork(
             paths,
             settings,
+            n_nodes=newest.n_nodes,
             should_stop=should_stop,
             raise_if_stopped=self._raise_if_stopped,
             guard=guard,
             steps=steps,
             clock=clock,
         )
+        self._relations = Relations(newest, paths, self._work)
         self._commitment = Commitment(
             checkpoints,
             newest,
-            part_rows=self._absorption.part_rows,
+            part_rows=self._work.settings.part_rows,
             parallel_edges=settings.parallel_edges,
             window=settings.window,
             checkpoint_seconds=settings.checkpoint_seconds,
@@ -157,8 +158,13 @@ class Stream:
 
     @property
     def state(self) -> SparsifierState:
-        """Present state of the sparsifier."""
-        return self._absorption.state
+        """Present state of the sparsifiers of all relations together, see `united`."""
+        return self._relations.state
+
+    @property
+    def states(self) -> dict[str, SparsifierState]:
+        """Present state of the sparsifier of each relation."""
+        return self._relations.states
 
     @property
     def files(self) -> tuple[AbsorbedFile, ...]:
@@ -168,7 +174,7 @@ class Stream:
     @property
     def n_nodes(self) -> int:
         """Number of nodes known."""
-        return self._absorption.nodes.n_nodes
+        return self._work.nodes.n_nodes
 
     def summary(self) -> StreamSummary:
         """Present counters."""
@@ -201,19 +207,19 @@ class Stream:
         FileUnreadable
             A file could not be staged, as when its store does not answer.
         """
-        if not self._absorption.is_usable:
+        if not self._relations.is_usable:
             raise RuntimeError(
                 "this stream was interrupted while its state was replaced; open it anew"
             )
         ended: set[_FileKey] = set()
         self._commitment.begin_run()
         with (
-            self._absorption.workers(),
+            self._work.workers(),
             self._staging() as staging,
         ):
             if self.is_between_files:
                 # the window may have become shorter
-                self._commitment.is_dirty |= self._absorption.expire(self.files)
+                self._commitment.is_dirty |= self._expire()
             while not self._take_each(files, ended, staging, is_enough):
                 self._commitment.begin_pass()
             self._commit(publish=True)
@@ -232,9 +238,9 @@ class Stream:
         an event. If the block raises, none of them was added. Raises RuntimeError while a file is
         half absorbed: going back from it would forget the nodes.
         """
-        if not (self._absorption.is_usable and self.is_between_files):
+        if not (self._relations.is_usable and self.is_between_files):
             raise RuntimeError("nodes can be added only between files, to a stream that is usable")
-        nodes = self._absorption.nodes
+        nodes = self._work.nodes
         n_before = nodes.n_nodes
         try:
             yield nodes
@@ -243,8 +249,8 @@ class Stream:
             raise
         if nodes.n_nodes > n_before:
             self._commitment.is_dirty = True
-            self._absorption.take_nodes()
-        with self._absorption.workers():
+            self._relations.take_nodes()
+        with self._work.workers():
             self._repair_and_save(publish=True)
 
     def retract(self, path: str, *, inserts_only: bool = False) -> AbsorbedFile:
@@ -274,11 +280,11 @@ class Stream:
         ``wanted`` has ``inserts_only`` by the path of an absorbed file. Returns, in its order, each
         file that is out, or why it stays; the event Retracted has the former.
         """
-        if not (self._absorption.is_usable and self.is_between_files):
+        if not (self._relations.is_usable and self.is_between_files):
             raise RuntimeError("files can be retracted only between files, of a usable stream")
         files = [self._file_of(path) for path in wanted]
         results: list[AbsorbedFile | NotRetractable] = []
-        with self._absorption.workers():
+        with self._work.workers():
             for file, inserts_only in zip(files, wanted.values(), strict=True):
                 reason = self._why_not_retractable(file, inserts_only=inserts_only)
                 results.append(file if reason is None else NotRetractable(file, reason))
@@ -306,7 +312,7 @@ class Stream:
         started = self._clock()
         gone = {file.digest for file in files}
         self._report_repair(
-            self._absorption.repair_after_deletes(self._digests, retracted=gone), started
+            self._relations.repair_after_deletes(self.files, retracted=gone), started
         )
 
     @property
@@ -322,7 +328,7 @@ class Stream:
         """
         if self.is_between_files:
             self._repair_and_save(publish=False)
-        return self._absorption.nodes.lookup(ids)
+        return self._work.nodes.lookup(ids)
 
     def erase(self, nodes: Int32Array) -> None:
         """Erase nodes: their edges leave the graph and their external ids the index.
@@ -333,14 +339,14 @@ class Stream:
         `SnapshotStore.erase` and `FeatureStore.publish_without`. Raises RuntimeError while a file
         is half absorbed, or where the stream is not usable.
         """
-        if not (self._absorption.is_usable and self.is_between_files):
+        if not (self._relations.is_usable and self.is_between_files):
             raise RuntimeError("nodes can be erased only between files, of a usable stream")
-        with self._absorption.workers():
+        with self._work.workers():
             started = self._clock()
-            self._report_repair(self._absorption.strike_nodes(nodes, self._digests), started)
+            self._report_repair(self._relations.strike_nodes(nodes, self.files), started)
             self._commitment.is_dirty = True
             self._repair_and_save(publish=True)
-        self._absorption.nodes.erase(nodes)
+        self._work.nodes.erase(nodes)
 
     def expire(self, before: float) -> None:
         """Take out all edges of buckets that lie wholly before a time, and publish the rest.
@@ -350,12 +356,24 @@ class Stream:
         """
         if self._settings.window is None:
             raise ValueError("before must be left out of a graph without a window")
-        if not (self._absorption.is_usable and self.is_between_files):
+        if not (self._relations.is_usable and self.is_between_files):
             raise RuntimeError("edges can expire only between files, of a usable stream")
-        with self._absorption.workers():
-            self._absorption.expire(self.files, before=round(before * SECOND))
+        with self._work.workers():
+            self._expire(before=round(before * SECOND))
             self._commitment.is_dirty = True
             self._repair_and_save(publish=True)
+
+    def _expire(self, *, before: int = NEVER) -> bool:
+        """Take out edges that have left the window; returns whether its horizon has moved.
+
+        Buckets that lie wholly before ``before``, in microseconds since 1970, leave too.
+        """
+        window = self._settings.window
+        if window is None:
+            return False
+        bucket = NEVER if before == NEVER else window.bucket(before)
+        horizon = max(window.horizon(self.state.watermark), bucket)
+        return self._relations.expire(self.files, horizon)
 
     def repair(self, *, everything: bool = False) -> None:
         """Repair the sparsifier now, and publish what has changed.
@@ -365,15 +383,15 @@ class Stream:
         `RawEdgesGone` or `FileUnreadable`, and the graph is as before. Raises RuntimeError while a
         file is half absorbed, or where the stream is not usable.
         """
-        if not (self._absorption.is_usable and self.is_between_files):
+        if not (self._relations.is_usable and self.is_between_files):
             raise RuntimeError("a graph can be repaired only between files, of a usable stream")
-        with self._absorption.workers():
+        with self._work.workers():
             if everything and self._settings.deletions == "off":
                 started = self._clock()
                 self._report_repair(self._read_again(), started)
             else:
                 started = self._clock()
-                repair = self._absorption.repair_after_deletes(self._digests, everything=everything)
+                repair = self._relations.repair_after_deletes(self.files, everything=everything)
                 self._report_repair(repair, started)
                 self._commitment.is_dirty |= repair is not None
             self._repair_and_save(publish=True)
@@ -384,14 +402,13 @@ class Stream:
         Where the state holds every edge nothing is read.
         """
         if is_whole(self.state):
-            self._commitment.is_dirty |= self._absorption.lift_bound()
+            self._commitment.is_dirty |= self._relations.lift_bound()
             return None
-        n_rebuilds = self.state.n_rebuilds + 1
         if self.state.n_erased:
             raise RawEdgesGone([("all files", "they may still hold nodes that were erased")])
         require_files(self.files)
         self._repair_and_save(publish=False)  # what it goes back to
-        self._absorption.begin_again()
+        self._relations.begin_again()
         try:
             with self._staging() as staging:
                 for file in self.files:
@@ -399,7 +416,7 @@ class Stream:
         except BaseException:
             self._return_to_clean()
             raise
-        self._absorption.end_again(n_rebuilds=n_rebuilds)
+        self._relations.end_again()
         self._commitment.is_dirty = True
         n_edges = self.state.n_rows_seen - self.state.left_out.total
         return Repair(kind="all", n_edges=n_edges)
@@ -410,7 +427,7 @@ class Stream:
             with self._stage(present_file(file), staging, None) as staged:
                 if staged.digest != file.digest:
                     raise BadEdges("its content has changed since it was ingested")
-                with closing(self._absorption.groups(staged, next_part=0)) as groups:
+                with closing(self._relations.groups(staged, next_part=0)) as groups:
                     for _ in groups:
                         pass
         except BadEdges as error:
@@ -485,9 +502,9 @@ class Stream:
     def _take(self, file: EdgeFile, staging: Staging, following: EdgeFile | None) -> None:
         """Absorb one file whole, while the one that follows is staged."""
         if self.is_between_files:
-            self._absorption.begin_file()
+            self._relations.begin_file()
         else:
-            self._absorption.forget_file_start()
+            self._relations.forget_file_start()
         with self._stage(file, staging, following) as staged:
             if not self._commitment.is_continued(staged):
                 raise _OtherContent
@@ -530,14 +547,29 @@ class Stream:
                 columns=file.columns,
                 max_bad_rows=file.max_bad_rows,
                 has_removals=has_removals,
-                last_bucket=self._absorption.end_window(has_removals=has_removals),
+                last_bucket=self._end_window(has_removals=has_removals),
+                relations=staged.relations,
             ),
             earlier=earlier,
         )
-        self._absorption.expire(self.files)
+        self._expire()
         snapshot_is_due = self._publication.is_due(self.state)
         if snapshot_is_due or self._commitment.is_due():
             self._commit(publish=snapshot_is_due)
+
+    def _end_window(self, *, has_removals: bool) -> int | None:
+        """Advance the watermark to the ended file; returns the bucket until which it is needed.
+
+        None where the graph has no window. ``has_removals``: whether the file deletes edges, which
+        is resolved before anything else leaves.
+        """
+        check, reached = self._work.window_check, self._work.reached
+        self._work.window_check = None
+        self._relations.end_file(reached=reached)
+        if check is None:
+            return None
+        needed = self.state.watermark if has_removals else reached
+        return NEVER if needed == NEVER else check.window.bucket(needed)
 
     def _with_count(self, fault: BadEdges, staged: StagedFile) -> BadEdges:
         """The fault of a file that is read in place, with the number of its bad rows."""
@@ -568,7 +600,7 @@ class Stream:
             self._staging_directory,
             node_kind=self._settings.node_kind,
             max_nodes=self._settings.max_nodes,
-            part_rows=self._absorption.part_rows,
+            part_rows=self._work.settings.part_rows,
             check=self._raise_if_stopped,
             on_progress=self._steps.move_on,
         )
@@ -587,15 +619,21 @@ class Stream:
         arrived = staged.file.arrived
         now = self._wall_clock() if arrived is None else arrived
         start = self._commitment.start(staged, self.state, arrived=round(now * SECOND))
-        self._absorption.begin_window(arrived=start.arrived, reached=start.reached)
+        seen = self.state
+        self._work.begin_window(
+            watermark=seen.watermark,
+            horizon=seen.horizon,
+            arrived=start.arrived,
+            reached=start.reached,
+        )
         started = self._clock()
-        with closing(self._absorption.groups(staged, next_part=start.next_part)) as groups:
+        with closing(self._relations.groups(staged, next_part=start.next_part)) as groups:
             for group, resparsify_seconds in groups:
                 seconds = self._clock() - started
                 self._commitment.position = replace(
-                    start, next_part=group[-1].number + 1, reached=self._absorption.reached
+                    start, next_part=group[-1].number + 1, reached=self._work.reached
                 )
-                if self._commitment.is_due(before_long_work=self._absorption.is_full):
+                if self._commitment.is_due(before_long_work=self._relations.is_full):
                     self._save()
                 self._on_event(
                     Progress(
@@ -624,29 +662,22 @@ class Stream:
         is_due = publish and self._publication.is_outdated(self.state, n_removed_files=n_removed)
         if is_due and (self.state.n_unresolved or self.state.n_unrepaired):
             started = self._clock()
-            repair = self._absorption.repair_after_deletes(self._digests)
+            repair = self._relations.repair_after_deletes(self.files)
             self._report_repair(repair, started)
             self._commitment.is_dirty |= repair is not None
         if self._commitment.is_dirty:
             self._save()
         if is_due:
-            log = self._absorption.deletions
             self._publication.publish(
-                self._absorption.thinned(),
+                self._relations.thinned(),
+                self._relations.kept_by,
                 files=self.files,
                 n_removed_files=n_removed,
-                damage=None if log is None else present_damage(self.state),
-                log_bytes=None
-                if log is None
-                else log.n_bytes(self._digests, self.state.log_version),
+                damage=self._relations.damage(),
+                log_bytes=self._relations.log_bytes(self.files),
             )
             self._retain_log()
         return is_due
-
-    @property
-    def _digests(self) -> list[str]:
-        """Digests of the files of which edges may live, in order."""
-        return living(self.files, self.state.horizon)
 
     def _report_repair(self, repair: Repair | None, started: float) -> None:
         """Report a repair, if there was one."""
@@ -657,27 +688,24 @@ class Stream:
 
     def _retain_log(self) -> None:
         """Remove what neither the clean checkpoint nor the newest snapshot needs of the log."""
-        if self._absorption.deletions is not None:
-            self._absorption.compact_log()
-            self._absorption.deletions.retain(
-                self._digests, self.state.log_version, also=[self._publication.log_version]
-            )
+        self._relations.compact_log()
+        self._relations.retain_log(self.files, self._publication.log_versions)
 
     def _save(self) -> None:
-        self._commitment.save(self.state, self._absorption.nodes)
+        self._commitment.save(self._relations.states, self._work.nodes)
         if not self.is_between_files:
-            self._absorption.forget_file_start()  # what is on disk goes further
+            self._relations.forget_file_start()  # what is on disk goes further
 
     def _undo_file(self) -> bool:
         """Undo what a bad file did; False when that meant going back to the clean checkpoint."""
-        if self._absorption.undo_file():
+        if self._relations.undo_file():
             self._commitment.position = None
             return True
         self._return_to_clean()
         return False
 
     def _return_to_clean(self) -> None:
-        self._absorption.state = self._commitment.return_to_clean(self._absorption.nodes)
+        self._relations.adopt(self._commitment.return_to_clean(self._work.nodes))
 
     def _raise_if_stopped(self) -> None:
         if self._should_stop():

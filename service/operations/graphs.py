@@ -18,6 +18,8 @@ from peewit.service.wire.graphs import (
     GraphList,
     LastRepair,
     OutdatedGraph,
+    Relation,
+    RelationList,
     Settings,
     Snapshot,
     SnapshotList,
@@ -92,6 +94,18 @@ def list_snapshots(here: Here, graph: GraphRecord) -> SnapshotList:
     newest_first = reversed(here.home.snapshots(graph).list())
     return SnapshotList(
         snapshots=[_snapshot(each, certificates.get(each.number)) for each in newest_first]
+    )
+
+
+@operation("GET /relations", "read", client="relations")
+def list_relations(here: Here, graph: GraphRecord) -> RelationList:
+    """The relations (kinds of edges) of the newest snapshot, each with its spectral error."""
+    snapshots = here.home.snapshots(graph)
+    newest = snapshots.newest()
+    relations = [] if newest is None else snapshots.relations(newest.number)
+    return RelationList(
+        relations=[answer_of(Relation, each) for each in relations],
+        snapshot=None if newest is None else newest.number,
     )
 
 

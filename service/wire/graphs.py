@@ -356,6 +356,27 @@ class Snapshot:
 
 
 @record
+class Relation:
+    """A kind of edges in the newest snapshot."""
+
+    name: str = described("Empty where no table names its relation.")
+    edges_seen: int = described("Rows, those without an edge included.")
+    n_edges: int = described("Edges that live; parallel ones count each.")
+    edges_kept: int = described("Parallel ones summed.")
+    n_nodes: int = described("Nodes that it joins.")
+    volume: float = described("Twice the weight of its edges.")
+    epsilon_expected: float = described("Its spectral error; 0 where it has all edges.")
+
+
+@record
+class RelationList:
+    """Relations in the order in which they came, and the snapshot that has them."""
+
+    relations: list[Relation]
+    snapshot: int | None = described("Null before the first.")
+
+
+@record
 class SnapshotList:
     """The snapshots that are kept, newest first."""
 

@@ -117,6 +117,7 @@ class LiveFile:
 
     file: LoggedFile
     dead: "DeadRows"  # of this file alone
+    relation: str = ""  # of its edges
 
     @property
     def path(self) -> Path:
@@ -135,7 +136,8 @@ class LiveFile:
 
     def only(self, number: int) -> "LiveFile":
         """The file, to read one block: without the dead rows of others, which would be sent."""
-        return LiveFile(file=self.file, dead=self.dead.only((self.file.digest, number)))
+        dead = self.dead.only((self.file.digest, number))
+        return LiveFile(file=self.file, dead=dead, relation=self.relation)
 
 
 class LogDamaged(ValueError):

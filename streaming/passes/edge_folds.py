@@ -5,9 +5,9 @@ number of nodes alone, and so does its result: spans are the units that threads 
 compute.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, groupby
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -57,6 +57,7 @@ class Chunk:
     n_rows: int  # approximate for a spooled file
     position: int  # among the chunks of all files
     part: Part | None = None  # of a staged file
+    factor: float = 1.0  # of the weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +161,14 @@ def joined(a: Int32Array, b: Int32Array) -> tuple[Int32Array, int]:
     return root, n_joins
 
 
-def cut_spans(files: Sequence[tuple[OpenedFile, int]], n_nodes: int) -> list[Span]:
+def cut_spans(
+    files: Sequence[tuple[OpenedFile, int]],
+    n_nodes: int,
+    weights: Mapping[str, float] | None = None,
+) -> list[Span]:
     """Spans of opened files, each given with its number of rows; at least one, even without chunks.
+
+    ``weights`` multiply those of the edges of relations, by name; of 0 they are not read.
 
     A span ends at the end of a row group, if there is one within ``SHARE_ROWS`` rows: slices of a
     row group are cheap only for whoever has read the slices before them.
@@ -171,7 +178,9 @@ def cut_spans(files: Sequence[tuple[OpenedFile, int]], n_nodes: int) -> list[Spa
     spans: list[Span] = []
     taken: list[Chunk] = []
     n_taken = 0
-    for chunk in _chunks(files):
+    for chunk in _chunks(files, weights or {}):
+        if chunk.factor == 0.0:
+            continue
         begins_group = chunk.part is None or chunk.part.skipped_rows == 0
         if n_taken >= least and (begins_group or n_taken >= max(SHARE_ROWS, least)):
             spans.append(Span(chunks=tuple(taken), n_rows=n_taken))
@@ -197,7 +206,9 @@ def product_bytes(n_nodes: int, n_columns: int) -> int:
     return n_nodes * half * (n_groups * (2 * lanes + 3) + lanes) if n_columns else 0
 
 
-def _chunks(files: Sequence[tuple[OpenedFile, int]]) -> Iterator[Chunk]:
+def _chunks(
+    files: Sequence[tuple[OpenedFile, int]], weights: Mapping[str, float]
+) -> Iterator[Chunk]:
     position = count()
     for file, n_rows in files:
         if isinstance(file, StagedFile):
@@ -209,13 +220,18 @@ def _chunks(files: Sequence[tuple[OpenedFile, int]]) -> Iterator[Chunk]:
                     n_rows=part.n_rows,
                     position=next(position),
                     part=part,
+                    factor=weights.get(part.relation, 1.0),
                 )
         else:
             for number in range(file.n_batches):
                 first, end = (n_rows * index // file.n_batches for index in (number, number + 1))
                 of_file = file.only(number) if isinstance(file, LiveFile) else file
                 yield Chunk(
-                    file=of_file, number=number, n_rows=end - first, position=next(position)
+                    file=of_file,
+                    number=number,
+                    n_rows=end - first,
+                    position=next(position),
+                    factor=weights.get(file.relation, 1.0),
                 )
 
 
@@ -230,8 +246,13 @@ def _blocks(span: Span, n_nodes: int, advance: Advance) -> Iterator[EdgeBlock]:
         )
         with closing(reading) as blocks:
             for chunk, edges in zip(in_file, blocks, strict=True):
-                yield edges
+                yield edges if chunk.factor == 1.0 else _times(edges, chunk.factor)
                 advance(chunk.n_rows)
+
+
+def _times(edges: EdgeBlock, factor: float) -> EdgeBlock:
+    """The edges with their weights times a factor."""
+    return replace(edges, weight=(edges.weight * factor).astype(np.float32))
 
 
 def _read_blocks(

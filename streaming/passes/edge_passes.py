@@ -5,7 +5,7 @@ workers of a dask scheduler, with the same bits. Subclasses decide which files a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Final, TypeAlias, TypeVar
@@ -61,14 +61,22 @@ class EdgePasses(ABC):
     """Edges of one snapshot, read anew for every pass.
 
     ``executor`` computes the passes; None does it in ``n_threads`` threads, as far as their memory
-    allows. Results depend on neither.
+    allows. Results depend on neither. ``weights`` are those of relations, by name, 1 of others.
     """
 
-    def __init__(self, *, n_nodes: int, n_threads: int, executor: FoldExecutor | None) -> None:
+    def __init__(
+        self,
+        *,
+        n_nodes: int,
+        n_threads: int,
+        executor: FoldExecutor | None,
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
         if n_threads < 1:
             raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         self._n_nodes = n_nodes
         self._n_threads = n_threads
+        self._weights = dict(weights or {})
         self._executor = executor or ThreadExecutor(min(n_threads, n_lanes(n_nodes)))
         self._spans: list[Span] = []
         self._opened: list[OpenedFile] = []
@@ -95,7 +103,7 @@ class EdgePasses(ABC):
     def _cut(self, opened: Sequence[tuple[OpenedFile, int]]) -> None:
         """Take opened files, each with its number of rows."""
         self._opened = [file for file, _ in opened]
-        self._spans = cut_spans(opened, self._n_nodes)
+        self._spans = cut_spans(opened, self._n_nodes, self._weights)
 
     def components(
         self,

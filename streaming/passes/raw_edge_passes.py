@@ -8,7 +8,7 @@ node index, checks and spools; dask workers must see files and spool under the s
 with exact deletes has a log, which is read instead.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -23,6 +23,7 @@ from peewit.streaming.edges.parts import (
     PART_ROWS,
     EdgeFile,
     FileUnreadable,
+    Part,
     StagedFile,
     is_again,
 )
@@ -32,7 +33,7 @@ from peewit.streaming.edges.staging import stage
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import ChangeLog
-from peewit.streaming.log.logged_files import LogFileMissing
+from peewit.streaming.log.logged_files import LiveFile, LogFileMissing
 from peewit.streaming.nodes.index import DenseNodes, Nodes, open_nodes
 from peewit.streaming.passes.edge_folds import OpenedFile
 from peewit.streaming.passes.edge_passes import (
@@ -51,7 +52,12 @@ from peewit.streaming.snapshots.checkpoints import (
     FilesMovedOn,
     living,
 )
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.store import (
+    RelationMeta,
+    SnapshotMeta,
+    SnapshotNotFound,
+    SnapshotStore,
+)
 
 
 class RawEdgesMovedOn(Conflict, ValueError):
@@ -90,8 +96,11 @@ class RawEdges(EdgePasses):
         n_threads: int,
         executor: FoldExecutor | None = None,
         chunk_rows: int = PART_ROWS,
+        relations: Sequence[RelationMeta] = (),
+        weights: Mapping[str, float] | None = None,
     ) -> None:
-        super().__init__(n_nodes=n_nodes, n_threads=n_threads, executor=executor)
+        super().__init__(n_nodes=n_nodes, n_threads=n_threads, executor=executor, weights=weights)
+        self._relations = tuple(relations)
         self._files = tuple(files)
         self._nodes = DenseNodes(max_nodes=max(n_nodes, 1)) if node_kind == "dense" else nodes
         self._node_kind: NodeKind = node_kind
@@ -102,6 +111,8 @@ class RawEdges(EdgePasses):
     @property
     def n_edges(self) -> int:
         """Edges, as counted when they were absorbed."""
+        if self._weights:
+            return _n_weighed(self._relations, self._weights)
         return sum(file.n_rows - file.left_out.total for file in self._files)
 
     def open(
@@ -115,7 +126,7 @@ class RawEdges(EdgePasses):
         Names are checked first, so that missing files are reported at once; digests follow. A newer
         version of a file is no fault while its content is the same.
         """
-        spooled = {file.edges_key: self._spool.find(file.edges_key) for file in self._files}
+        spooled = {file.edges_key: self._find(file) for file in self._files}
         missing = [file for file in self._files if spooled[file.edges_key] is None]
         raise_if_any([(file.path, "it is missing") for file in missing if _is_missing(file)])
         faults: list[tuple[str, str]] = []
@@ -124,7 +135,7 @@ class RawEdges(EdgePasses):
         for file in self._files:
             if cancelled():
                 raise PassStopped
-            opened: StagedFile | SpooledFile | None = spooled[file.edges_key]
+            opened: Sequence[OpenedFile] | None = spooled[file.edges_key]
             if opened is None:
                 try:
                     opened = self._check(file, cancelled)
@@ -133,11 +144,19 @@ class RawEdges(EdgePasses):
                     continue
                 n_done += file.n_rows
                 on_fraction(n_done / n_rows if n_rows else 1.0)
-            files.append((opened, file.n_rows))
+            files += [(each, file.n_rows // len(opened)) for each in opened]
         raise_if_any(faults)
         self._cut(files)
 
-    def _check(self, file: AbsorbedFile, cancelled: Callable[[], bool]) -> StagedFile | SpooledFile:
+    def _find(self, file: AbsorbedFile) -> list[SpooledFile] | None:
+        """The spooled edges of a file, of each relation; None unless all are there."""
+        of_relations = [self._spool.find(file.edges_key, each) for each in file.relations]
+        found = [each for each in of_relations if each is not None]
+        return found if len(found) == len(of_relations) else None
+
+    def _check(
+        self, file: AbsorbedFile, cancelled: Callable[[], bool]
+    ) -> Sequence[StagedFile | SpooledFile]:
         """The file to read in later passes; raises BadEdges unless it is what was absorbed."""
         with stage(
             present_file(file), self._staging, node_kind=self._node_kind, part_rows=self._chunk_rows
@@ -145,11 +164,19 @@ class RawEdges(EdgePasses):
             if staged.digest != file.digest:
                 raise BadEdges("its content has changed since it was ingested")
             if self._node_kind == "dense" and not staged.is_copy:
-                return staged
-            return self._spool.write(file.edges_key, self._blocks_of(staged, cancelled))
+                return [staged]
+            return [
+                self._spool.write(
+                    file.edges_key, self._blocks_of(staged, relation, cancelled), relation
+                )
+                for relation in file.relations
+            ]
 
-    def _blocks_of(self, staged: StagedFile, cancelled: Callable[[], bool]) -> Iterator[EdgeBlock]:
-        with closing(self._read(staged)) as reading, self._pool() as pool:
+    def _blocks_of(
+        self, staged: StagedFile, relation: str, cancelled: Callable[[], bool]
+    ) -> Iterator[EdgeBlock]:
+        parts = [part for part in staged.parts if part.relation == relation]
+        with closing(self._read(staged, parts)) as reading, self._pool() as pool:
             for load in islice(reading, 1):
                 yield load()  # alone: the first lookup builds the index's table
             while loads := list(islice(reading, self._n_threads)):
@@ -159,10 +186,12 @@ class RawEdges(EdgePasses):
         if not staged.is_unchanged():
             raise BadEdges("its content changed while it was read")
 
-    def _read(self, staged: StagedFile) -> Generator[Callable[[], EdgeBlock], None, None]:
-        """How to turn every part of a file into edges between dense ids; reads ahead."""
+    def _read(
+        self, staged: StagedFile, parts: Sequence[Part]
+    ) -> Generator[Callable[[], EdgeBlock], None, None]:
+        """How to turn some parts of a file into edges between dense ids; reads ahead."""
         reading = read_parts(
-            [(staged, part) for part in staged.parts],
+            [(staged, part) for part in parts],
             node_kind=self._node_kind,
             max_nodes=self._n_nodes,
             n_threads=self._n_threads,
@@ -187,28 +216,33 @@ class RawEdges(EdgePasses):
 
 
 class LoggedEdges(EdgePasses):
-    """Living edges of one snapshot, from the log of a graph whose deletes are exact.
+    """Living edges of one snapshot, from the logs of a graph whose deletes are exact.
 
-    ``files`` are those of the snapshot, in order.
+    ``logs`` has one for each relation, ``files`` are those of the snapshot, in order.
     """
 
     def __init__(
         self,
-        log: ChangeLog,
+        logs: Mapping[str, ChangeLog],
         files: Sequence[AbsorbedFile],
         meta: SnapshotMeta,
         *,
         n_threads: int,
         executor: FoldExecutor | None = None,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
-        super().__init__(n_nodes=meta.n_nodes, n_threads=n_threads, executor=executor)
-        self._log = log
+        super().__init__(
+            n_nodes=meta.n_nodes, n_threads=n_threads, executor=executor, weights=weights
+        )
+        self._logs = logs
         self._files = tuple(files)
         self._meta = meta
 
     @property
     def n_edges(self) -> int:
         """Edges that lived when the snapshot was published."""
+        if self._weights:
+            return _n_weighed(self._meta.relations, self._weights)
         return self._meta.n_live or 0
 
     def open(
@@ -221,11 +255,15 @@ class LoggedEdges(EdgePasses):
         if cancelled():
             raise PassStopped
         with self._content_faults():
-            dead = self._log.dead(self._meta.log_version)
-            digests = living(self._files, dead.horizon)
-            files = [dead.without(self._log.file(digest, dead)) for digest in digests]
-        self._cut(by_batches(files, self.n_edges))
+            files = [file for relation in self._logs for file in self._live_files(relation)]
+        self._cut(by_batches(files, self._meta.n_edges))
         on_fraction(1.0)
+
+    def _live_files(self, relation: str) -> Iterator[LiveFile]:
+        log = self._logs[relation]
+        dead = log.dead(self._meta.log_versions[relation])
+        for digest in living(self._files, dead.horizon, relation):
+            yield replace(dead.without(log.file(digest, dead)), relation=relation)
 
     @contextmanager
     def _content_faults(self) -> Iterator[None]:
@@ -270,13 +308,22 @@ def require_raw_edges(paths: GraphPaths, meta: SnapshotMeta) -> None:
 
 def _require_known(paths: GraphPaths, meta: SnapshotMeta) -> None:
     files = CheckpointStore(paths.checkpoints).first_files(meta.n_files, meta.files_digest)
-    log = ChangeLog(paths.log)
     if not meta.has_log:
         return
-    has_version = log.keeps(meta.log_version)
-    horizon = log.dead(meta.log_version).horizon if has_version else NEVER
-    if not (has_version and log.keeps(meta.log_version, living(files, horizon))):
-        raise FilesMovedOn("of a moment that the log still knows; edges were deleted since")
+    for relation, log in _logs(paths, meta).items():
+        version = meta.log_versions[relation]
+        has_version = log.keeps(version)
+        horizon = log.dead(version).horizon if has_version else NEVER
+        if not (has_version and log.keeps(version, living(files, horizon, relation))):
+            raise FilesMovedOn("of a moment that the log still knows; edges were deleted since")
+
+
+def _logs(paths: GraphPaths, meta: SnapshotMeta) -> dict[str, ChangeLog]:
+    """The log of each relation of a snapshot."""
+    return {
+        relation: ChangeLog(paths.relation_log(number))
+        for number, relation in enumerate(meta.log_versions)
+    }
 
 
 def _moved_on(paths: GraphPaths, meta: SnapshotMeta, error: FilesMovedOn) -> RawEdgesMovedOn:
@@ -300,12 +347,14 @@ def snapshot_edges(
     staging: Path,
     n_threads: int,
     scheduler: str | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Iterator[EdgePasses]:
     """The raw edges of exactly the files that a snapshot was made of, not opened yet.
 
-    Where deletions are on these are the living ones of the log. With ``scheduler``, the address of
-    a dask scheduler, its workers compute the passes, with no going back to threads where it fails.
-    Raises as `snapshot_files`, ClusterError where the scheduler does not answer, and ValueError
+    ``weights`` multiply those of the edges of relations, by name. Where deletions are on these are
+    the living ones of the log. With ``scheduler``, the address of a dask scheduler, its workers
+    compute the passes, with no going back to threads where it fails. Raises as `snapshot_files`,
+    ClusterError where the scheduler does not answer, and ValueError
     where a package for it is missing.
     """
     files = snapshot_files(paths, meta)
@@ -321,8 +370,10 @@ def snapshot_edges(
 
             executor = connections.enter_context(DaskExecutor(scheduler))
         if meta.has_log:
-            log = ChangeLog(paths.log)
-            yield LoggedEdges(log, files, meta, n_threads=n_threads, executor=executor)
+            logs = _logs(paths, meta)
+            yield LoggedEdges(
+                logs, files, meta, n_threads=n_threads, executor=executor, weights=weights
+            )
             return
         yield RawEdges(
             files,
@@ -335,7 +386,14 @@ def snapshot_edges(
             staging=staging,
             n_threads=n_threads,
             executor=executor,
+            relations=meta.relations,
+            weights=weights,
         )
+
+
+def _n_weighed(relations: Sequence[RelationMeta], weights: Mapping[str, float]) -> int:
+    """Number of edges in the relations that have a weight."""
+    return sum(each.n_edges for each in relations if weights.get(each.name, 1.0) > 0.0)
 
 
 def present_file(file: AbsorbedFile) -> EdgeFile:

@@ -1,11 +1,12 @@
 """Spool of raw edges: a committed file as dense ids, for passes after the first.
 
-One Arrow file of lz4 batches per committed file, named by its content and how that was read
-(`AbsorbedFile.edges_key`). Dense ids never change, so a spooled file is good for as long as its
+One Arrow file of lz4 batches per committed file and relation, named by its content and how that
+was read (`AbsorbedFile.edges_key`). Dense ids never change, so a spooled file is good as long as its
 graph lives; it is published whole, and equal keys mean equal edges. Random ids and weights take 12
 bytes an edge, equal weights 8.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ class SpooledFile:
 
     path: Path
     n_batches: int  # blocks, in the order of the source
+    relation: str = ""  # of its edges
 
     def block(self, number: int) -> EdgeBlock:
         """Read one block; safe in any thread."""
@@ -45,16 +47,18 @@ class Spool:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def find(self, key: str) -> SpooledFile | None:
-        """Return the file of this content, None when it was not spooled."""
-        path = self._path(key)
+    def find(self, key: str, relation: str = "") -> SpooledFile | None:
+        """The edges of a relation in the file of this content; None when they were not spooled."""
+        path = self._path(key, relation)
         if not path.exists():
             return None
         with pa.memory_map(str(path)) as source:
-            return SpooledFile(path=path, n_batches=_open(source).num_record_batches)
+            return SpooledFile(
+                path=path, n_batches=_open(source).num_record_batches, relation=relation
+            )
 
-    def write(self, key: str, blocks: Iterable[EdgeBlock]) -> SpooledFile:
-        """Spool the edges of one file; an exception in ``blocks`` leaves nothing behind."""
+    def write(self, key: str, blocks: Iterable[EdgeBlock], relation: str = "") -> SpooledFile:
+        """Spool the edges of a relation in a file; where ``blocks`` raises nothing is left."""
         self._directory.mkdir(parents=True, exist_ok=True)
         n_batches = 0
 
@@ -64,12 +68,13 @@ class Spool:
                 n_batches += 1
                 yield pa.record_batch([block.u, block.v, block.weight], schema=_SCHEMA)
 
-        path = self._path(key)
+        path = self._path(key, relation)
         publish_file(path, lambda temporary: _write(temporary, batches()))
-        return SpooledFile(path=path, n_batches=n_batches)
+        return SpooledFile(path=path, n_batches=n_batches, relation=relation)
 
-    def _path(self, key: str) -> Path:
-        return self._directory / f"{key}.arrow"
+    def _path(self, key: str, relation: str) -> Path:
+        of = f"-{hashlib.sha256(relation.encode()).hexdigest()[:16]}" if relation else ""
+        return self._directory / f"{key}{of}.arrow"
 
 
 def _open(source: Any) -> Any:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from peewit.streaming.snapshots.record_segments import (
     read_records,
     write_records,
 )
+from peewit.streaming.sparsifier.merge_tree import united
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.runs import Runs
 from peewit.streaming.sparsifier.settings_and_state import SparsifierState
@@ -74,6 +75,7 @@ class AbsorbedFile:
     max_bad_rows: int = 0  # most rows that could be left out
     has_removals: bool = False  # rows deleted edges of other files, or set their weights
     last_bucket: int | None = None  # of its edges, or of others' that it deletes; window only
+    relations: tuple[str, ...] = ("",)  # of its edges
 
     def lives(self, horizon: int) -> bool:
         """Whether edges of it may live in a graph whose window begins at bucket ``horizon``."""
@@ -88,9 +90,9 @@ class AbsorbedFile:
         return f"{self.digest}-{hashlib.sha256(reading.encode()).hexdigest()[:16]}"
 
 
-def living(files: Sequence[AbsorbedFile], horizon: int) -> list[str]:
-    """Digests of the files of which edges may live, in order."""
-    return [file.digest for file in files if file.lives(horizon)]
+def living(files: Sequence[AbsorbedFile], horizon: int, relation: str = "") -> list[str]:
+    """Digests of the files of which edges of a relation may live, in order."""
+    return [file.digest for file in files if relation in file.relations and file.lives(horizon)]
 
 
 class FilesMovedOn(ValueError):
@@ -128,9 +130,9 @@ class FilePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Checkpoint:
-    """All that a resumed stream needs."""
+    """All that a resumed stream needs; ``states`` by the names of the relations, in their order."""
 
-    state: SparsifierState
+    states: Mapping[str, SparsifierState]
     n_nodes: int  # length of the node index
     files: tuple[AbsorbedFile, ...] = ()  # absorbed, in order
     position: FilePosition | None = None  # in the half-absorbed file; None if clean
@@ -141,9 +143,23 @@ class Checkpoint:
         """Whether the checkpoint lies at a file boundary."""
         return self.position is None
 
+    @property
+    def state(self) -> SparsifierState:
+        """The state of all relations together, see `united`."""
+        return united(list(self.states.values()))
 
-EMPTY = Checkpoint(state=SparsifierState(), n_nodes=0)
+
+EMPTY = Checkpoint(states={"": SparsifierState()}, n_nodes=0)
 """The checkpoint of a graph that has seen nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _SavedState:
+    """What a directory holds of one relation's state, for the next checkpoint to link."""
+
+    directory: Path
+    records: SavedRecords = field(default_factory=SavedRecords)
+    cards: ArrayIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,8 +167,7 @@ class _CheckpointContent:
     """Content of a checkpoint on disk, for the next one to link; no name before the first one."""
 
     name: str | None = None
-    records: SavedRecords = field(default_factory=SavedRecords)
-    cards: ArrayIdentity | None = None
+    states: tuple["_SavedState", ...] = ()
     files: tuple[AbsorbedFile, ...] = ()
 
 
@@ -314,37 +329,14 @@ class CheckpointStore:
             return EMPTY
         directory = self._directory / name
         meta = self._meta(name)
-        chunks, records = read_records(
-            directory, [(start, stop) for start, stop in meta["records"]]
-        )
-        array = np.load(directory / _CARDS, allow_pickle=False)
-        arrays = {
-            name: np.load(directory / f"{name}.npy", allow_pickle=False) for name in meta["arrays"]
-        }
-        runs = meta["runs"]
-        cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
-        counters: dict[str, Any] = {
-            item: math.inf if value is None else value for item, value in meta["counters"].items()
-        }
-        counters["left_out"] = LeftOut(**counters["left_out"])
-        counters["n_rows_seen"] = counters.pop(_STORED_ROWS_SEEN)
         files = _read_files(directory, meta["n_files"])
-        self._on_disk = _CheckpointContent(
-            name=name,
-            records=records,
-            cards=ArrayIdentity([cards.array]),
-            files=files,
-        )
+        states, saved = {}, []
+        for number, relation in enumerate(meta.get("relations", [""])):
+            states[relation], held = _read_state(_state_directory(directory, number))
+            saved.append(held)
+        self._on_disk = _CheckpointContent(name=name, states=tuple(saved), files=files)
         return Checkpoint(
-            state=SparsifierState(
-                chunks=chunks,
-                cards=cards,
-                runs=None
-                if runs is None
-                else Runs.of(runs["keys"], runs["counts"], runs.get("buckets")),
-                **arrays,
-                **counters,
-            ),
+            states=states,
             n_nodes=meta["n_nodes"],
             files=files,
             position=_position(meta["position"]) if meta["position"] else None,
@@ -360,46 +352,96 @@ class CheckpointStore:
         on_flushed: Callable[[], None],
     ) -> _CheckpointContent:
         """Fill the directory of a checkpoint, linking what is on disk already."""
-        state, before = checkpoint.state, self._directory / (linkable.name or "")
-        records = write_records(
-            directory, state.chunks, before=before, saved=linkable.records, on_flushed=on_flushed
-        )
-        array, path = state.cards.array, directory / _CARDS
-        if linkable.cards is not None and linkable.cards.is_of([array]):
-            link_file(before / path.name, path)
-        else:
-            _write_array(path, array, on_flushed)
-        arrays = {name: getattr(state, name) for name in _NODE_ARRAYS}
-        held = {name: content for name, content in arrays.items() if content is not None}
-        for item, values in held.items():
-            _write_array(directory / f"{item}.npy", values, on_flushed)
-        _write_files(directory, checkpoint.files, before, linkable.files)
+        before = self._directory / (linkable.name or "")
         position = checkpoint.position
-        counters = {item: getattr(state, item) for item in _COUNTERS}
-        counters[_STORED_ROWS_SEEN] = counters.pop("n_rows_seen")
-        meta = {
+        meta: dict[str, Any] = {
             "n_nodes": checkpoint.n_nodes,
             "n_files": len(checkpoint.files),
             "n_removed_files": checkpoint.n_removed_files,
-            "scale": state.cards.scale,
-            "arrays": list(held),
-            "runs": state.runs and state.runs.stored,
-            "total_degree": state.cards.total_degree,
-            "records": records.bounds,
             "position": None if position is None else asdict(position),
-            # JSON has no infinity: null stands for it.
-            "counters": {
-                item: None if value == math.inf else value for item, value in counters.items()
-            }
-            | {"left_out": asdict(state.left_out)},
         }
-        write_json(directory / "meta.json", meta)
-        return _CheckpointContent(
-            name=name,
-            records=records,
-            cards=ArrayIdentity([array]),
-            files=checkpoint.files,
-        )
+        if list(checkpoint.states) != [""]:
+            meta["relations"] = list(checkpoint.states)
+        saved = []
+        for number, state in enumerate(checkpoint.states.values()):
+            own = _state_directory(directory, number)
+            own.mkdir(exist_ok=True)
+            nothing = _SavedState(directory=before)
+            held = linkable.states[number] if number < len(linkable.states) else nothing
+            written, described = _write_state(state, own, held, on_flushed)
+            saved.append(
+                replace(written, directory=_state_directory(self._directory / name, number))
+            )
+            write_json(own / "meta.json", described if number else meta | described)
+        _write_files(directory, checkpoint.files, before, linkable.files)
+        return _CheckpointContent(name=name, states=tuple(saved), files=checkpoint.files)
+
+
+def _state_directory(directory: Path, number: int) -> Path:
+    """Where a checkpoint keeps the state of a relation: the first one beside the rest."""
+    return directory / f"relation-{number}" if number else directory
+
+
+def _read_state(directory: Path) -> tuple[SparsifierState, _SavedState]:
+    """The state in a directory, and what the next checkpoint may link of it."""
+    meta = json.loads((directory / "meta.json").read_text(encoding="utf-8"))
+    chunks, records = read_records(directory, [(start, stop) for start, stop in meta["records"]])
+    array = np.load(directory / _CARDS, allow_pickle=False)
+    arrays = {
+        name: np.load(directory / f"{name}.npy", allow_pickle=False) for name in meta["arrays"]
+    }
+    runs = meta["runs"]
+    cards = NodeCards.restored(array, meta["scale"], meta["total_degree"])
+    counters: dict[str, Any] = {
+        item: math.inf if value is None else value for item, value in meta["counters"].items()
+    }
+    counters["left_out"] = LeftOut(**counters["left_out"])
+    counters["n_rows_seen"] = counters.pop(_STORED_ROWS_SEEN)
+    state = SparsifierState(
+        chunks=chunks,
+        cards=cards,
+        runs=None if runs is None else Runs.of(runs["keys"], runs["counts"], runs.get("buckets")),
+        **arrays,
+        **counters,
+    )
+    cards_held = ArrayIdentity([cards.array])
+    return state, _SavedState(directory=directory, records=records, cards=cards_held)
+
+
+def _write_state(
+    state: SparsifierState, directory: Path, before: _SavedState, on_flushed: Callable[[], None]
+) -> tuple[_SavedState, dict[str, Any]]:
+    """Write a state, linking what ``before`` holds; what is held now, and its description."""
+    records = write_records(
+        directory,
+        state.chunks,
+        before=before.directory,
+        saved=before.records,
+        on_flushed=on_flushed,
+    )
+    array, path = state.cards.array, directory / _CARDS
+    if before.cards is not None and before.cards.is_of([array]):
+        link_file(before.directory / path.name, path)
+    else:
+        _write_array(path, array, on_flushed)
+    arrays = {name: getattr(state, name) for name in _NODE_ARRAYS}
+    held = {name: content for name, content in arrays.items() if content is not None}
+    for item, values in held.items():
+        _write_array(directory / f"{item}.npy", values, on_flushed)
+    counters = {item: getattr(state, item) for item in _COUNTERS}
+    counters[_STORED_ROWS_SEEN] = counters.pop("n_rows_seen")
+    described = {
+        "scale": state.cards.scale,
+        "arrays": list(held),
+        "runs": state.runs and state.runs.stored,
+        "total_degree": state.cards.total_degree,
+        "records": records.bounds,
+        # JSON has no infinity: null stands for it.
+        "counters": {item: None if value == math.inf else value for item, value in counters.items()}
+        | {"left_out": asdict(state.left_out)},
+    }
+    saved = _SavedState(directory=directory, records=records, cards=ArrayIdentity([array]))
+    return saved, described
 
 
 def _write_array(path: Path, array: AnyArray, on_flushed: Callable[[], None]) -> None:
@@ -446,7 +488,8 @@ def _read_files(directory: Path, n_files: int) -> tuple[AbsorbedFile, ...]:
 
 def _absorbed_file(stored: dict[str, Any]) -> AbsorbedFile:
     columns, left_out = EdgeColumns(**stored.pop("columns")), LeftOut(**stored.pop("left_out"))
-    return AbsorbedFile(columns=columns, left_out=left_out, **stored)
+    relations = tuple(stored.pop("relations", ("",)))
+    return AbsorbedFile(columns=columns, left_out=left_out, relations=relations, **stored)
 
 
 def _position(stored: dict[str, Any]) -> FilePosition:

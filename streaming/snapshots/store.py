@@ -6,9 +6,10 @@ that nobody who writes, reads or loads them needs room for all. Weights stay flo
 of 16 more than float32: they are sums of parallel edges that people download.
 """
 
+import hashlib
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import AnyArray, Int32Array
+from peewit.solvers.arrays import AnyArray, BoolArray, Int32Array
 from peewit.solvers.edge_merging import EdgeChunk, merged_ranges
 from peewit.solvers.graph import Graph
 from peewit.streaming.durable_files import (
@@ -43,6 +44,10 @@ _EDGES = "edges.arrow"
 _ORDER = "order.npy"
 WALKS = "walks"
 """Prefix of the directories that `peewit.streaming.snapshots.walk_rows` makes."""
+_RELATION = "relation"
+_WEIGHED = "weighed"
+_MOST_WEIGHED = 8
+"""Most weighed sums that are kept of a snapshot."""
 _SCHEMA = pa.schema([("u", pa.int32()), ("v", pa.int32()), ("weight", pa.float64())])
 
 
@@ -71,6 +76,28 @@ def failed_thinnings_text(n_failed: int) -> str:
         "graph may grow past its bound; weights over very many decades do this, so cap or scale "
         "them before they are ingested"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationMeta:
+    """Provenance of one relation of a snapshot; what has the same name is as in `SnapshotMeta`."""
+
+    name: str
+    edges_seen: int
+    edges_kept: int
+    n_records: int
+    left_out: LeftOut
+    n_nodes: int  # with an edge
+    volume: float  # twice the weight of its edges, as kept
+    epsilon_expected: float
+    sampling_constant: float | None
+    n_live: int | None = None
+    log_version: int = 0
+
+    @property
+    def n_edges(self) -> int:
+        """Edges that live, where a log tells, or else that came; parallel ones count each."""
+        return self.edges_seen - self.left_out.total if self.n_live is None else self.n_live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +148,7 @@ class SnapshotMeta:
     n_removed_files: int = 0  # how often a file was retracted or replaced before
     files_digest: str | None = None  # `digest_of_files`; None in snapshots that do not say
     max_edges: int | None = None  # budget that it was made for
+    relations: tuple[RelationMeta, ...] = ()  # of a graph that names some, in order
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -131,7 +159,16 @@ class SnapshotMeta:
         for name, kind in parts.items():
             if values.get(name) is not None:
                 values[name] = kind(**values[name])
+        values["relations"] = tuple(
+            RelationMeta(left_out=LeftOut(**each.pop("left_out")), **each)
+            for each in values.get("relations", ())
+        )
         return cls(**values)
+
+    @property
+    def log_versions(self) -> dict[str, int]:
+        """Version of the log of each relation, by name."""
+        return {each.name: each.log_version for each in self.relations} or {"": self.log_version}
 
     @property
     def has_log(self) -> bool:
@@ -247,10 +284,15 @@ _Edges = tuple[AnyArray, AnyArray, AnyArray]
 
 
 class SnapshotStore:
-    """Publishes, lists, loads and retires the snapshots of one graph."""
+    """Publishes, lists, loads and retires the snapshots of one graph.
 
-    def __init__(self, directory: Path) -> None:
+    With ``weights``, of relations by name, edges, graphs and provenance are those of the weighed
+    sum of the relations; one that is not named weighs 1.
+    """
+
+    def __init__(self, directory: Path, *, weights: Mapping[str, float] | None = None) -> None:
         self._directory = directory
+        self._weights = {name: weight for name, weight in (weights or {}).items() if weight != 1.0}
 
     def numbers(self) -> list[int]:
         """Numbers of the snapshots kept, oldest first."""
@@ -276,11 +318,31 @@ class SnapshotStore:
             text = (self.directory(number) / "meta.json").read_text(encoding="utf-8")
         except FileNotFoundError:
             raise self._not_found(number) from None
-        return SnapshotMeta.read(text)
+        return weighed_meta(SnapshotMeta.read(text), self._weights)
+
+    def relations(self, number: int) -> tuple[RelationMeta, ...]:
+        """Provenance of each relation of a snapshot; one without a name where none is named."""
+        meta = self.meta(number)
+        if meta.relations:
+            return meta.relations
+        unnamed = RelationMeta(
+            name="",
+            edges_seen=meta.edges_seen,
+            edges_kept=meta.edges_kept,
+            n_records=meta.n_records,
+            left_out=meta.left_out,
+            n_nodes=0,
+            volume=0.0,
+            epsilon_expected=meta.epsilon_expected,
+            sampling_constant=meta.sampling_constant,
+            n_live=meta.n_live,
+            log_version=meta.log_version,
+        )
+        return (_measured(self.directory(number) / _EDGES, unnamed, meta.n_nodes),)
 
     def edges(self, number: int) -> pa.Table:
         """Edges of one snapshot, memory-mapped: int32 ``u < v`` and float64 ``weight``."""
-        path = self.directory(number) / _EDGES
+        path = self._made(number) / _EDGES
         try:
             return _map_table(path)
         except FileNotFoundError:
@@ -293,13 +355,13 @@ class SnapshotStore:
         that the system can take back.
         """
         meta = self.meta(number)
-        path = self.directory(number) / _EDGES
+        path = self._made(number) / _EDGES
         if not path.exists():
             raise self._not_found(number)
         graph = Graph.from_sorted_edges(
             _StoredEdges(path), n_nodes=meta.n_nodes, scratch=self._directory
         )
-        order = self.directory(number) / _ORDER
+        order = self._made(number) / _ORDER
         try:
             graph.keep_near(np.load(order, allow_pickle=False))
         except FileNotFoundError:
@@ -318,11 +380,61 @@ class SnapshotStore:
         if order is not None and not path.exists():
             publish_file(path, partial(_save, order.astype(np.int32)))
 
+    def load_relations(self, number: int) -> dict[str, Graph]:
+        """Load each relation of a snapshot as a graph of its own, by name."""
+        meta = self.meta(number)
+        return {
+            name: Graph.from_sorted_edges(
+                _StoredEdges(directory / _EDGES), n_nodes=meta.n_nodes, scratch=self._directory
+            )
+            for name, directory in self._relations(meta).items()
+        }
+
+    def _relations(self, meta: SnapshotMeta) -> dict[str, Path]:
+        """Directory with the edges of each relation, by name."""
+        directory = self.directory(meta.number)
+        names = [each.name for each in meta.relations] or [""]
+        if len(names) == 1:
+            return {names[0]: directory}
+        return {name: directory / f"{_RELATION}-{place}" for place, name in enumerate(names)}
+
+    def _made(self, number: int) -> Path:
+        """Directory with the edges, weighed as asked; these are written where they are not yet."""
+        directory = self.directory(number)
+        if not self._weights or not directory.exists():
+            return directory
+        weights = json.dumps(self._weights, sort_keys=True).encode()
+        weighed = directory / f"{_WEIGHED}-{hashlib.sha256(weights).hexdigest()[:16]}"
+        if not weighed.exists():
+            meta = self.meta(number)
+            chunks = _WeighedRecords(
+                [
+                    (path, self._weights.get(name, 1.0))
+                    for name, path in self._relations(meta).items()
+                ]
+            )
+            # erasures remove what no longer tells how far weights may be off
+            tells_variances = all(
+                (path / VARIANCES).exists() for path in self._relations(meta).values()
+            )
+            is_whole = meta.is_whole or not tells_variances
+            try:
+                with publish_directory(weighed) as unfinished:
+                    _write_graph(unfinished, chunks, n_nodes=meta.n_nodes, is_whole=is_whole)
+            except OSError:
+                if not weighed.exists():  # else another process has made it
+                    raise
+            made = sorted(directory.glob(f"{_WEIGHED}-*"), key=lambda path: path.stat().st_mtime)
+            for older in made[:-_MOST_WEIGHED]:
+                shutil.rmtree(older, ignore_errors=True)
+        return weighed
+
     def publish_records(
         self,
         meta: SnapshotMeta,
         chunks: Iterable[EdgeChunk],
         *,
+        relations: Sequence[Iterable[EdgeChunk]] = (),
         guard: Callable[[], None] = lambda: None,
         on_flushed: Callable[[], None] = lambda: None,
     ) -> SnapshotMeta:
@@ -330,26 +442,36 @@ class SnapshotStore:
 
         Returns ``meta`` with ``edges_kept``, which is counted here. Of ``chunks``, iterated several
         times and the same each time, parallel records sum and those with a ``keep_probability`` of
-        0 are left out. ``guard`` is called when all is written and nothing yet changed; if it
+        0 are left out. ``relations`` are the chunks of each of ``meta.relations``, where there are
+        several. ``guard`` is called when all is written and nothing yet changed; if it
         raises, nothing changes. ``on_flushed`` is called whenever some of it has reached the disk.
 
         Memory: 18 bytes for each of the `peewit.solvers.edge_merging.MAX_RECORDS` records merged at
         a time, whatever their number. Raises as `peewit.solvers.edge_merging.merged_ranges`; after
         an OSError, which names the file, what was published before stays.
         """
-        slices = (
-            part
-            for merged in merged_ranges(chunks, n_nodes=meta.n_nodes)
-            for part in _edge_slices(merged.u, merged.v, merged.weight)
-        )
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
         with publish_directory(self.directory(meta.number), on_flushed=on_flushed) as directory:
-            n_edges = _write_edges(directory / _EDGES, slices, on_flushed)
-            meta = replace(meta, edges_kept=n_edges)
-            if meta.sampling_constant is not None:
-                weight = _map_table(directory / _EDGES)["weight"]
-                write_variances(directory, chunks, weight, n_nodes=meta.n_nodes)
+            is_whole = meta.is_whole
+            n_edges = _write_graph(
+                directory, chunks, n_nodes=meta.n_nodes, is_whole=is_whole, on_flushed=on_flushed
+            )
+            described = []
+            for place, each in enumerate(meta.relations):
+                own = directory
+                if len(meta.relations) > 1:
+                    own = directory / f"{_RELATION}-{place}"
+                    own.mkdir()
+                    _write_graph(
+                        own,
+                        relations[place],
+                        n_nodes=meta.n_nodes,
+                        is_whole=is_whole,
+                        on_flushed=on_flushed,
+                    )
+                described.append(_measured(own / _EDGES, each, meta.n_nodes))
+            meta = replace(meta, edges_kept=n_edges, relations=tuple(described))
             write_json(directory / "meta.json", asdict(meta))
             guard()
         return meta
@@ -363,35 +485,32 @@ class SnapshotStore:
         meta = self.meta(number)
         is_erased = np.zeros(meta.n_nodes, bool)
         is_erased[nodes[nodes < meta.n_nodes]] = True
-        path = self.directory(number) / _EDGES
-
-        def edges() -> Iterator[_Edges]:
-            for u, v, weight in _StoredEdges(path):
-                stays = ~(is_erased[u] | is_erased[v])
-                yield u[stays], v[stays], weight[stays]
-
-        (self.directory(number) / VARIANCES).unlink(missing_ok=True)
-        n_edges = sum(u.size for u, _, _ in edges())
-        if n_edges < meta.edges_kept:
-
-            def write(written: Path) -> None:
-                _write_edges(written, edges(), lambda: None)
-
-            publish_file(path, write)
+        own = [self.directory(number)]
+        if len(meta.relations) > 1:
+            own += self._relations(meta).values()
+        for directory in own:
+            (directory / VARIANCES).unlink(missing_ok=True)
+        n_edges, *_ = [_without_nodes(each / _EDGES, is_erased) for each in own]
+        if meta.relations:
+            relations = [
+                _measured(directory / _EDGES, each, meta.n_nodes)
+                for each, directory in zip(meta.relations, own[-len(meta.relations) :], strict=True)
+            ]
+            meta = replace(meta, relations=tuple(relations))
         meta = replace(meta, edges_kept=n_edges, n_erased=max(meta.n_erased, nodes.size))
         publish_json(self.directory(number) / "meta.json", asdict(meta))
-        for made_of_edges in self.directory(number).glob(f"*{WALKS}-*"):  # unfinished ones, too
-            shutil.rmtree(made_of_edges, ignore_errors=True)
+        for made_of in (WALKS, _WEIGHED):
+            for directory in self.directory(number).glob(f"*{made_of}-*"):  # unfinished ones, too
+                shutil.rmtree(directory, ignore_errors=True)
 
     def companion(self, number: int, name: str) -> Path:
         """Path of a further file that stays as long as the snapshot does.
 
         Raises `SnapshotNotFound`.
         """
-        directory = self.directory(number)
-        if not directory.exists():
+        if not self.directory(number).exists():
             raise self._not_found(number)
-        return directory / name
+        return self._made(number) / name
 
     def retire(self, *, keep_last: int, keep: Collection[int] = ()) -> list[int]:
         """Remove all but the last ``keep_last`` and those in ``keep``; return the removed."""
@@ -434,6 +553,106 @@ class _StoredEdges:
                 batch = reader.get_batch(number)
                 u, v, weight = (column.to_numpy() for column in batch.columns)
                 yield u, v, weight
+
+
+def weighed_meta(meta: SnapshotMeta, weights: Mapping[str, float]) -> SnapshotMeta:
+    """Provenance of the weighed sum of relations: of those alone that have a weight."""
+    if not weights:
+        return meta
+    used = [each for each in meta.relations if weights.get(each.name, 1.0) > 0.0]
+    constants = [each.sampling_constant for each in used if each.sampling_constant is not None]
+    return replace(
+        meta,
+        epsilon_expected=max((each.epsilon_expected for each in used), default=0.0),
+        sampling_constant=min(constants, default=None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """Some edges of a relation as records: an EdgeChunk.
+
+    ``weight / keep_probability`` is the conductance, of which ``1 - keep_probability`` is the
+    relative variance.
+    """
+
+    u: AnyArray
+    v: AnyArray
+    weight: AnyArray
+    keep_probability: AnyArray
+
+
+@dataclass(frozen=True, slots=True)
+class _WeighedRecords:
+    """Edges of relations, each in a directory and with a weight, read anew each time."""
+
+    relations: Sequence[tuple[Path, float]]
+
+    def __iter__(self) -> Iterator[_Weighed]:
+        for directory, factor in self.relations:
+            if factor == 0.0:
+                continue
+            variances = None
+            if (path := directory / VARIANCES).exists():
+                variances = np.load(path, mmap_mode="r", allow_pickle=False)
+            first = 0
+            for u, v, weight in _StoredEdges(directory / _EDGES):
+                probability = np.ones(u.size)
+                if variances is not None:
+                    probability -= variances[first : first + u.size]
+                first += u.size
+                yield _Weighed(u, v, factor * weight * probability, probability)
+
+
+def _write_graph(
+    directory: Path,
+    chunks: Iterable[EdgeChunk],
+    *,
+    n_nodes: int,
+    is_whole: bool,
+    on_flushed: Callable[[], None] = lambda: None,
+) -> int:
+    """Write merged edges, and their variances where coins were thrown; returns their number."""
+    slices = (
+        part
+        for merged in merged_ranges(chunks, n_nodes=n_nodes)
+        for part in _edge_slices(merged.u, merged.v, merged.weight)
+    )
+    n_edges = _write_edges(directory / _EDGES, slices, on_flushed)
+    if not is_whole:
+        weight = _map_table(directory / _EDGES)["weight"]
+        write_variances(directory, chunks, weight, n_nodes=n_nodes)
+    return n_edges
+
+
+def _measured(path: Path, relation: RelationMeta, n_nodes: int) -> RelationMeta:
+    """Provenance of a relation with the numbers of its edges and nodes, and its volume."""
+    is_reached, n_edges, weights = np.zeros(n_nodes, bool), 0, 0.0
+    for u, v, weight in _StoredEdges(path):
+        is_reached[u] = is_reached[v] = True
+        n_edges += u.size
+        weights += float(weight.sum())
+    n_reached = int(np.count_nonzero(is_reached))
+    return replace(relation, edges_kept=n_edges, n_nodes=n_reached, volume=2.0 * weights)
+
+
+def _without_nodes(path: Path, is_erased: BoolArray) -> int:
+    """Take the edges of nodes out of a file; returns how many are left."""
+
+    def edges() -> Iterator[_Edges]:
+        for u, v, weight in _StoredEdges(path):
+            stays = ~(is_erased[u] | is_erased[v])
+            yield u[stays], v[stays], weight[stays]
+
+    n_before = sum(u.size for u, _, _ in _StoredEdges(path))
+    n_edges = sum(u.size for u, _, _ in edges())
+    if n_edges < n_before:
+
+        def write(written: Path) -> None:
+            _write_edges(written, edges(), lambda: None)
+
+        publish_file(path, write)
+    return n_edges
 
 
 def _map_table(path: Path) -> pa.Table:

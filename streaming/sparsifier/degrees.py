@@ -1,6 +1,7 @@
 """Exact degrees along the stream: the weight of all that arrived at each node, dropped or kept."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,20 @@ def present_damage(state: SparsifierState) -> Damage:
         n_nodes=int(np.count_nonzero(is_damaged)),
         weight_share=float(degree[is_damaged].sum() / state.degree.sum()),
         largest=float(1.0 - stays.min()),
+    )
+
+
+def joined_damage(states: Sequence[SparsifierState]) -> Damage:
+    """Damage of several relations together, a node counted in each."""
+    damages = [present_damage(state) for state in states]
+    if len(damages) == 1:
+        return damages[0]
+    weights = [0.0 if state.degree is None else float(state.degree.sum()) for state in states]
+    lost = sum(each.weight_share * weight for each, weight in zip(damages, weights, strict=True))
+    return Damage(
+        n_nodes=sum(each.n_nodes for each in damages),
+        weight_share=lost / sum(weights) if any(weights) else 0.0,
+        largest=max(each.largest for each in damages),
     )
 
 

@@ -3,22 +3,50 @@
 Pure functions; who computes the parts, and where, is the caller's business.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TypeVar
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, frozen
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.sparsifier.degrees import is_whole, known_degree, sum_degrees
 from peewit.streaming.sparsifier.node_resistances import NodeCards
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import (
+    Records,
+    SparsifierSettings,
+    SparsifierState,
+)
 from peewit.streaming.sparsifier.sparsifier import is_full, resparsify
 
 _T = TypeVar("_T")
 _Weights = TypeVar("_Weights", Float32Array, FloatArray)
+
+
+def _add(*numbers: Any) -> Any:
+    return sum(numbers)
+
+
+_COUNTERS: Final = (
+    (
+        (
+            *("n_rows_seen", "n_blocks", "n_resparsifications", "n_failed_embeddings"),
+            *("n_kept_last", "n_deletes", "n_removals", "n_struck", "n_dead", "n_unmatched"),
+            *("n_repairs", "n_rebuilds", "n_unresolved", "n_unrepaired", "n_expired", "n_late"),
+            "log_version",
+        ),
+        _add,
+        0,
+    ),
+    (("n_nodes", "n_erased"), max, 0),
+    (("watermark", "horizon"), max, NEVER),
+    (("constant", "smallest_constant"), min, math.inf),
+)
+"""Counters of a state, how those of disjoint edge sets combine, and of no edges at all."""
 
 
 def merge(
@@ -52,6 +80,7 @@ def merge(
     embedded = b if b.cards.total_degree > a.cards.total_degree else a
     merged = replace(
         embedded,
+        **_combined([a, b]),
         chunks=(*a.chunks, *b.chunks),
         degree=_merged_degree(a, b),
         runs=None if a.runs is None or b.runs is None else a.runs.joined(b.runs),
@@ -59,36 +88,62 @@ def merge(
         lost=_sum(a.lost, b.lost),
         peak=_sum(a.peak, b.peak),
         torn=_concatenate(a.torn, b.torn),
-        n_nodes=max(a.n_nodes, b.n_nodes),
         n_blocks=max(a.n_blocks, b.n_blocks),
-        n_rows_seen=a.n_rows_seen + b.n_rows_seen,
-        left_out=a.left_out + b.left_out,
-        n_resparsifications=a.n_resparsifications + b.n_resparsifications,
         n_kept_last=max(a.n_kept_last, b.n_kept_last),
         n_leaning=0 if _is_uneven(a) or _is_uneven(b) else embedded.n_leaning,
-        constant=min(a.constant, b.constant),
-        smallest_constant=min(a.smallest_constant, b.smallest_constant),
-        n_failed_embeddings=a.n_failed_embeddings + b.n_failed_embeddings,
-        n_deletes=a.n_deletes + b.n_deletes,
-        n_removals=a.n_removals + b.n_removals,
-        n_struck=a.n_struck + b.n_struck,
+        n_erased=embedded.n_erased,
         n_struck_since_cards=a.n_struck_since_cards + b.n_struck_since_cards,
         log_version=max(a.log_version, b.log_version),
-        n_unresolved=a.n_unresolved + b.n_unresolved,
         n_resolved_files=max(a.n_resolved_files, b.n_resolved_files),
-        n_dead=a.n_dead + b.n_dead,
-        n_unmatched=a.n_unmatched + b.n_unmatched,
-        n_repairs=a.n_repairs + b.n_repairs,
-        n_rebuilds=a.n_rebuilds + b.n_rebuilds,
-        watermark=max(a.watermark, b.watermark),
-        horizon=max(a.horizon, b.horizon),
-        n_expired=a.n_expired + b.n_expired,
-        n_late=a.n_late + b.n_late,
-        n_unrepaired=a.n_unrepaired + b.n_unrepaired,
     )
     if is_full(merged, settings):
         return resparsify(merged, settings, cancelled=cancelled, parallel=parallel)
     return merged
+
+
+def united(states: Collection[SparsifierState]) -> SparsifierState:
+    """Buffers and counters of several relations together, without what belongs to the nodes.
+
+    A single one stays as it is. Numbers of blocks and versions of logs add up, so that they grow
+    whichever of them does.
+    """
+    if len(states) == 1:
+        return next(iter(states))
+    chunks = _Chained(tuple(state.chunks for state in states))
+    return SparsifierState(**_combined(states) | {"chunks": chunks})
+
+
+@dataclass(frozen=True, slots=True)
+class _Chained(Sequence[Records]):
+    """Chunks of several buffers one after the other; each is made when it is read."""
+
+    buffers: tuple[Sequence[Records], ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.buffers))
+
+    @overload
+    def __getitem__(self, index: int) -> Records: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Records]: ...
+    def __getitem__(self, index: int | slice) -> Records | Sequence[Records]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        place = range(len(self))[index]
+        for buffer in self.buffers:
+            if place < len(buffer):
+                return buffer[place]
+            place -= len(buffer)
+        raise IndexError(index)
+
+
+def _combined(states: Collection[SparsifierState]) -> dict[str, Any]:
+    """Counters and bounds of disjoint edge sets together."""
+    combined: dict[str, Any] = {"left_out": sum((state.left_out for state in states), NO_ROWS)}
+    for names, combine, start in _COUNTERS:
+        for name in names:
+            combined[name] = combine(start, *(getattr(state, name) for state in states))
+    return combined
 
 
 def leaf(state: SparsifierState, *, first_block: int) -> SparsifierState:

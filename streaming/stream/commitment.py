@@ -6,7 +6,7 @@ boundary (clean) has it. Within a file, the position says how many of its parts 
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Final
 
@@ -183,7 +183,7 @@ class Commitment:
         enough = _LEAST_INTERVAL * self._save_seconds if before_long_work else math.inf
         return age >= min(self._checkpoint_seconds, enough)
 
-    def save(self, state: SparsifierState, nodes: Nodes) -> None:
+    def save(self, states: Mapping[str, SparsifierState], nodes: Nodes) -> None:
         """Publish the nodes, then a checkpoint that counts them."""
         self._guard()
         self._steps.begin("writing a checkpoint")
@@ -191,7 +191,7 @@ class Commitment:
         nodes.publish()
         self._checkpoints.save(
             Checkpoint(
-                state=state,
+                states=states,
                 n_nodes=nodes.n_nodes,
                 files=self.files,
                 position=self.position,
@@ -205,10 +205,10 @@ class Commitment:
         if self.position is None:
             self.is_dirty = False
 
-    def return_to_clean(self, nodes: Nodes) -> SparsifierState:
-        """Forget all since the clean checkpoint, and the nodes since; returns its state."""
+    def return_to_clean(self, nodes: Nodes) -> Mapping[str, SparsifierState]:
+        """Forget all since the clean checkpoint, and the nodes since; returns its states."""
         self._guard()
         clean = self._checkpoints.return_to_clean()
         nodes.truncate(clean.n_nodes)
         self._adopt(clean)
-        return clean.state
+        return clean.states

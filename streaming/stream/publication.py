@@ -1,15 +1,16 @@
 """Publication: snapshots of the stream, when one is due and what its description says."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from peewit.streaming.edges.time_units import NEVER, SECOND
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, digest_of_files
-from peewit.streaming.snapshots.store import LastRepair, SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.store import LastRepair, RelationMeta, SnapshotMeta, SnapshotStore
 from peewit.streaming.sparsifier.degrees import Damage
+from peewit.streaming.sparsifier.merge_tree import united
 from peewit.streaming.sparsifier.repair import Repair
-from peewit.streaming.sparsifier.settings_and_state import SparsifierState
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon
 from peewit.streaming.sparsifier.strikes import n_split
 from peewit.streaming.steps import Steps
@@ -53,9 +54,9 @@ class Publication:
         self._time = self._clock()
 
     @property
-    def log_version(self) -> int:
-        """Version of the log that the newest snapshot was made of; 0 where nothing was deleted."""
-        return self.newest.log_version if self.newest else 0
+    def log_versions(self) -> dict[str, int]:
+        """Versions of the logs that the newest snapshot was made of, by relation."""
+        return self.newest.log_versions if self.newest else {}
 
     def note_repair(self, repair: Repair, seconds: float) -> None:
         """Record a repair in the next snapshot, if anything was sampled anew."""
@@ -94,16 +95,22 @@ class Publication:
 
     def publish(
         self,
-        state: SparsifierState,
+        states: Mapping[str, SparsifierState],
+        kept_by: Mapping[str, SparsifierSettings],
         *,
         files: Sequence[AbsorbedFile],
         n_removed_files: int,
         damage: Damage | None,
         log_bytes: int | None,
     ) -> None:
-        """Publish a thinned state of some files as the next snapshot."""
+        """Publish the thinned states of the relations of some files as the next snapshot.
+
+        ``kept_by`` has what decided which edges stay, by relation.
+        """
         self._steps.begin("publishing a snapshot")
         settings, window = self._settings.sparsifier, self._settings.window
+        state = united(list(states.values()))
+        epsilons = {name: expected_epsilon(each, kept_by[name]) for name, each in states.items()}
         has_window = window is not None and state.watermark != NEVER
         smallest = state.smallest_constant
         meta = SnapshotMeta(
@@ -116,7 +123,7 @@ class Publication:
             left_out=state.left_out,
             epsilon_asked=settings.epsilon,
             max_edges=settings.max_edges,
-            epsilon_expected=expected_epsilon(state, settings),
+            epsilon_expected=max(epsilons.values()),
             sampling_constant=None if math.isinf(smallest) else smallest,
             max_edges_bound=math.isfinite(state.constant),
             n_resparsifications=state.n_resparsifications,
@@ -127,7 +134,7 @@ class Publication:
             created_at=self._wall_clock(),
             n_deletes=state.n_deletes,
             n_removals=state.n_removals,
-            n_split=n_split(state),
+            n_split=sum(n_split(each) for each in states.values()),
             n_struck=state.n_struck,
             n_live=None if self._settings.deletions == "off" else state.n_live,
             n_unmatched=state.n_unmatched,
@@ -146,11 +153,35 @@ class Publication:
             n_erased=state.n_erased,
             n_removed_files=n_removed_files,
             files_digest=digest_of_files(files),
+            relations=()
+            if list(states) == [""]
+            else tuple(self._relation(name, each, epsilons[name]) for name, each in states.items()),
         )
         self._note(
             self._snapshots.publish_records(
-                meta, state.chunks, guard=self._guard, on_flushed=self._steps.move_on
+                meta,
+                state.chunks,
+                relations=[each.chunks for each in states.values()],
+                guard=self._guard,
+                on_flushed=self._steps.move_on,
             )
+        )
+
+    def _relation(self, name: str, state: SparsifierState, epsilon: float) -> RelationMeta:
+        """Provenance of a relation; edges, nodes and volume are counted while they are written."""
+        smallest = state.smallest_constant
+        return RelationMeta(
+            name=name,
+            edges_seen=state.n_rows_seen,
+            edges_kept=0,
+            n_records=state.n_records,
+            left_out=state.left_out,
+            n_nodes=0,
+            volume=0.0,
+            epsilon_expected=epsilon,
+            sampling_constant=None if math.isinf(smallest) else smallest,
+            n_live=None if self._settings.deletions == "off" else state.n_live,
+            log_version=state.log_version,
         )
 
 

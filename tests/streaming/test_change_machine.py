@@ -33,8 +33,9 @@ from peewit.streaming.graph_stream import Stream
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.live_edges import live_blocks
 from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.checkpoints import living
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from tests.streaming.test_changes import Crash, Row, table_of
 
 N_NODES = 24
@@ -47,8 +48,8 @@ _rows = st.lists(
 )
 
 
-Edge: TypeAlias = tuple[frozenset[str], float, int]
-"""Ends, weight, and the bucket of a window, 0 in graphs without one."""
+Edge: TypeAlias = tuple[frozenset[str], float, int, str]
+"""Ends, weight, the bucket of a window, 0 in graphs without one, and the relation."""
 
 
 class Changes(RuleBasedStateMachine):
@@ -57,6 +58,7 @@ class Changes(RuleBasedStateMachine):
     columns: EdgeColumns = CHANGES
     window: Window | None = None
     buffer_edges = 120
+    relations: tuple[str, ...] = ("",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,28 +136,35 @@ class Changes(RuleBasedStateMachine):
         self.stream = Stream(self.paths, self.settings)
 
     @invariant()
-    def log_holds_what_lives(self) -> None:
-        state, log = self.stream.state, ChangeLog(self.paths.log)
+    def logs_hold_what_lives(self) -> None:
         names = self._names()
         found: Counter[Edge] = Counter()
-        digests = [file.digest for file in self.stream.files if file.lives(state.horizon)]
-        for _, block in live_blocks(log, digests, log.dead(state.log_version)):
-            for near, far, weight in zip(block.u, block.v, block.weight, strict=True):
-                found[frozenset((names[near], names[far])), float(weight), block.bucket] += 1
+        for number, (relation, state) in enumerate(self.stream.states.items()):
+            log = ChangeLog(self.paths.relation_log(number))
+            digests = living(self.stream.files, state.horizon, relation)
+            n_before = found.total()
+            for _, block in live_blocks(log, digests, log.dead(state.log_version)):
+                for near, far, weight in zip(block.u, block.v, block.weight, strict=True):
+                    pair = frozenset((names[near], names[far]))
+                    found[pair, float(weight), block.bucket, relation] += 1
+            assert state.n_live == found.total() - n_before
         assert found == Counter(edge for edges in self.alive.values() for edge in edges)
-        assert state.n_live == found.total()
 
     @invariant()
-    def sparsifier_is_a_part_of_it(self) -> None:
-        state, names = self.stream.state, self._names()
-        alive = {edge for edges in self.alive.values() for edge in edges}
-        records = state.records
+    def sparsifiers_are_parts_of_it(self) -> None:
+        for relation, state in self.stream.states.items():
+            alive = {edge for each in self.alive.values() for edge in each if edge[3] == relation}
+            self._require_part(relation, state, alive)
+
+    def _require_part(self, relation: str, state: SparsifierState, alive: set[Edge]) -> None:
+        names, records = self._names(), state.records
         assert state.runs is not None
         buckets = np.repeat(state.runs.buckets, state.runs.counts).tolist()
         for near, far, weight, bucket in zip(
             records.u, records.v, records.weight, buckets, strict=True
         ):
-            assert (frozenset((names[near], names[far])), float(weight), bucket) in alive
+            pair = frozenset((names[near], names[far]))
+            assert (pair, float(weight), bucket, relation) in alive
         assert state.runs.n_records == state.n_records
         assert set(state.runs.keys) <= {file.digest for file in self.stream.files}
         assert state.torn is None
@@ -187,11 +196,13 @@ class Changes(RuleBasedStateMachine):
         return [*rows, (0, 1, self.n_files, INSERT)]
 
     def _names(self) -> list[str]:
-        nodes = self.stream._absorption.nodes
+        nodes = self.stream._work.nodes
         return [str(each) for each in nodes.external_ids().to_pylist()]
 
     def _write(self, path: Path, rows: list[tuple[int, int, int, int]]) -> None:
         table = table_of(list(named(rows)), "string")
+        if len(self.relations) > 1:
+            table = table.append_column("kind", pa.array(map(self.relation, rows), pa.string()))
         pq.write_table(self.timed(table, rows), path, row_group_size=16)
 
     def timed(self, table: pa.Table, rows: list[tuple[int, int, int, int]]) -> pa.Table:
@@ -218,18 +229,26 @@ class Changes(RuleBasedStateMachine):
     def _play(self, path: Path, rows: list[tuple[int, int, int, int]]) -> None:
         edges: list[Edge] = []
         before, removes = self.alive, False
-        for (src, dst, weight, op), bucket in zip(named(rows), self.buckets(rows), strict=True):
+        for (src, dst, weight, op), bucket, relation in zip(
+            named(rows), self.buckets(rows), map(self.relation, rows), strict=True
+        ):
             pair = frozenset((src, dst))
+
+            def stays(edge: Edge, of: tuple[frozenset[str], str] = (pair, relation)) -> bool:
+                return (edge[0], edge[3]) != of
+
             if op != INSERT or self.parallel == "replace":
-                edges = [edge for edge in edges if edge[0] != pair]
-                before = {
-                    key: [edge for edge in each if edge[0] != pair] for key, each in before.items()
-                }
+                edges = list(filter(stays, edges))
+                before = {key: list(filter(stays, each)) for key, each in before.items()}
                 removes = True
             if op != DELETE and len(pair) == 2:
-                edges.append((pair, weight, bucket))
+                edges.append((pair, weight, bucket, relation))
         self.alive = before | {str(path): edges}
         self.removes[str(path)] = removes
+
+    def relation(self, row: tuple[int, int, int, int]) -> str:
+        """Relation of a row."""
+        return self.relations[(row[0] * row[1] + row[2]) % len(self.relations)]
 
     def buckets(self, rows: list[tuple[int, int, int, int]]) -> list[int]:
         """Buckets of some rows."""
@@ -241,6 +260,14 @@ def named(rows: Iterable[tuple[int, int, int, int]]) -> Iterable[Row]:
         yield f"n{src}", f"n{dst}", weight / 4, op
 
 
+class Relations(Changes):
+    """The same where rows belong to relations, each with a log and a sparsifier of its own."""
+
+    columns = EdgeColumns(op="op", relation_column="kind")
+    relations = ("login", "card", "message")
+    buffer_edges = 200
+
+
 TestChanges = pytest.mark.slow(Changes.TestCase)
 TestChanges.settings = settings(
     derandomize=True,
@@ -250,3 +277,6 @@ TestChanges.settings = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # what fails takes long to shrink
     suppress_health_check=list(HealthCheck),
 )
+
+TestRelations = pytest.mark.slow(Relations.TestCase)
+TestRelations.settings = settings(TestChanges.settings, max_examples=8)

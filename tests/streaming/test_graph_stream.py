@@ -599,7 +599,7 @@ def test_who_is_stopped_while_a_full_buffer_is_thinned_goes_on_from_there(
     changes = {"checkpoint_seconds": 1e9}
 
     def is_thinning() -> bool:
-        return not stream._absorption.is_usable
+        return not stream._relations.is_usable
 
     stream = Stream(paths, settings(**changes), on_event=recorder, should_stop=is_thinning)
     with pytest.raises(Interrupted):

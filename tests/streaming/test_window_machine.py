@@ -73,3 +73,15 @@ class Windows(Changes):
 
 TestWindows = pytest.mark.slow(Windows.TestCase)
 TestWindows.settings = settings(test_change_machine.TestChanges.settings, max_examples=6)
+
+
+class WindowsOfRelations(Windows):
+    """The same with relations, which forget together."""
+
+    columns = EdgeColumns(op="op", time="at", time_unit="ms", relation_column="kind")
+    relations = ("login", "card")
+    buffer_edges = 400
+
+
+TestWindowsOfRelations = pytest.mark.slow(WindowsOfRelations.TestCase)
+TestWindowsOfRelations.settings = settings(test_change_machine.TestChanges.settings, max_examples=5)

@@ -15,8 +15,8 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.operations.graphs import delete_graph, list_graphs
-from peewit.service.wire.graphs import GraphList
+from peewit.service.operations.graphs import delete_graph, list_graphs, list_relations
+from peewit.service.wire.graphs import GraphList, RelationList
 
 app = command_group()
 
@@ -53,6 +53,27 @@ def show_graphs(answer: GraphList, **_: object) -> None:
 
 
 add_command(app, list_graphs, "list", show=show_graphs)
+
+
+def show_relations(answer: RelationList, **_: object) -> None:
+    """A line for each."""
+    print_rows(
+        ("relation", "edges", "edges kept", "nodes", "volume", "epsilon"),
+        (
+            (
+                each.name,
+                each.n_edges,
+                each.edges_kept,
+                each.n_nodes,
+                each.volume,
+                each.epsilon_expected,
+            )
+            for each in answer.relations
+        ),
+    )
+
+
+add_command(app, list_relations, "relations", show=show_relations)
 
 
 @app.command()

@@ -162,13 +162,17 @@ def check_pushes(patient: Patient) -> Iterator[Finding]:
 
 
 def _open_log(paths: GraphPaths) -> None:
-    checkpoint, log = CheckpointStore(paths.checkpoints).clean(), ChangeLog(paths.log)
-    dead = log.dead(checkpoint.state.log_version)
-    digests = living(checkpoint.files, dead.horizon)
-    n_blocks = {digest: log.file(digest, dead).n_batches for digest in digests}
-    for digest, number in dead.bits:
-        if number >= n_blocks.get(digest, 0):
-            raise LogDamaged(f"dead rows must be of its blocks, some are of {number} of {digest}")
+    checkpoint = CheckpointStore(paths.checkpoints).clean()
+    for relation, (name, state) in enumerate(checkpoint.states.items()):
+        log = ChangeLog(paths.relation_log(relation))
+        dead = log.dead(state.log_version)
+        digests = living(checkpoint.files, dead.horizon, name)
+        n_blocks = {digest: log.file(digest, dead).n_batches for digest in digests}
+        for digest, block in dead.bits:
+            if block >= n_blocks.get(digest, 0):
+                raise LogDamaged(
+                    f"dead rows must be of its blocks, some are of {block} of {digest}"
+                )
 
 
 def _read_index(paths: GraphPaths, kind: pa.DataType) -> None:

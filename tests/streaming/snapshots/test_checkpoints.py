@@ -53,34 +53,40 @@ def checkpoint() -> Checkpoint:
     state = replace(state, torn=np.array([[1], [2]], np.int32))
     assert state.surplus is not None
     assert state.lost is not None
-    return Checkpoint(state=state, n_nodes=80, files=(file,))
+    return Checkpoint(states={"": state}, n_nodes=80, files=(file,))
 
 
 def _assert_equal(left: Checkpoint, right: Checkpoint) -> None:
-    assert (left.n_nodes, left.files, left.position) == (
+    assert (left.n_nodes, left.files, left.position, list(left.states)) == (
         right.n_nodes,
         right.files,
         right.position,
+        list(right.states),
     )
+    for name in left.states:
+        _assert_equal_states(left.states[name], right.states[name])
+
+
+def _assert_equal_states(left: SparsifierState, right: SparsifierState) -> None:
     for item in fields(Records):
-        first, second = (getattr(side.state.records, item.name) for side in (left, right))
+        first, second = (getattr(side.records, item.name) for side in (left, right))
         assert first.dtype == second.dtype
         assert np.array_equal(first, second)
-    assert np.array_equal(left.state.cards.array, right.state.cards.array)
-    assert left.state.cards.scale == right.state.cards.scale
+    assert np.array_equal(left.cards.array, right.cards.array)
+    assert left.cards.scale == right.cards.scale
     for name in NODE_ARRAYS:
-        first, second = (getattr(side.state, name) for side in (left, right))
+        first, second = (getattr(side, name) for side in (left, right))
         assert (first is None) == (second is None)
         if first is not None:
             assert first.dtype == second.dtype
             assert np.array_equal(first, second)
     for item in fields(SparsifierState):
         if item.name not in ("chunks", "cards", "runs", *NODE_ARRAYS):
-            first, second = (getattr(side.state, item.name) for side in (left, right))
+            first, second = (getattr(side, item.name) for side in (left, right))
             assert first == second
             assert type(first) is type(second)
 
-    first, second = left.state.runs, right.state.runs
+    first, second = left.runs, right.runs
     assert (first is None) == (second is None)
     if first is not None:
         assert first.keys == second.keys
@@ -130,7 +136,7 @@ def test_a_checkpoint_may_have_each_of_these_or_none(
     tmp_path: Path, checkpoint: Checkpoint, name: str
 ) -> None:
     store = CheckpointStore(tmp_path)
-    bare = replace(checkpoint, state=replace(checkpoint.state, **{name: None}))
+    bare = replace(checkpoint, states={"": replace(checkpoint.state, **{name: None})})
     for saved in (checkpoint, bare, checkpoint):
         store.save(saved)
         _assert_equal(CheckpointStore(tmp_path).newest(), saved)
@@ -189,14 +195,32 @@ def absorbed(*numbers: int) -> tuple[AbsorbedFile, ...]:
 
 def grown(checkpoint: Checkpoint, n_records: int, seed: int = 1) -> Checkpoint:
     """The stream after one more block and file."""
-    state = checkpoint.state
+    *before, name = checkpoint.states
+    state = checkpoint.states[name]
+    after = replace(
+        state, chunks=(*state.chunks, records(n_records, seed)), n_blocks=state.n_blocks + 1
+    )
     return replace(
         checkpoint,
-        state=replace(
-            state, chunks=(*state.chunks, records(n_records, seed)), n_blocks=state.n_blocks + 1
-        ),
+        states={each: checkpoint.states[each] for each in before} | {name: after},
         files=(*checkpoint.files, *absorbed(100 + len(checkpoint.files))),
     )
+
+
+def test_every_relation_has_a_state_of_its_own_and_links_what_it_had(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    card = replace(EMPTY.state, chunks=(records(2_000, 5),), n_nodes=80, n_blocks=1)
+    several = replace(checkpoint, states={"login": checkpoint.state, "card": card})
+    store = CheckpointStore(tmp_path)
+    store.save(several)
+    _assert_equal(CheckpointStore(tmp_path).newest(), several)
+    later = replace(grown(several, 10), position=POSITION)
+    store.save(later)
+    _assert_equal(CheckpointStore(tmp_path).newest(), later)
+    first, second = inodes(tmp_path, "relation-1/00000000000-00000002000.records").values()
+    assert first == second
+    assert len(first) == 1
 
 
 def inodes(store: Path, pattern: str) -> dict[str, set[int]]:
@@ -251,7 +275,7 @@ def test_changed_chunks_are_written_anew(tmp_path: Path, checkpoint: Checkpoint)
     old, young = first.state.chunks[0], first.state.chunks[-1]
     lowered = replace(old, keep_probability=old.keep_probability / 2)
     for chunks in ((lowered, young), (young, old), (young,), ()):
-        changed = replace(first, state=replace(first.state, chunks=chunks))
+        changed = replace(first, states={"": replace(first.state, chunks=chunks)})
         store.save(changed)
         _assert_equal(CheckpointStore(tmp_path).newest(), changed)
 
@@ -271,7 +295,8 @@ def test_many_small_saves_leave_few_segments(tmp_path: Path) -> None:
 def test_chunks_of_every_layout_are_saved(tmp_path: Path) -> None:
     wide = records(40, 3)
     strided = Records(**{item.name: getattr(wide, item.name)[::2] for item in fields(Records)})
-    checkpoint = replace(EMPTY, state=SparsifierState(chunks=(strided, Records.empty(), wide)))
+    state = SparsifierState(chunks=(strided, Records.empty(), wide))
+    checkpoint = replace(EMPTY, states={"": state})
     CheckpointStore(tmp_path).save(checkpoint)
     _assert_equal(CheckpointStore(tmp_path).newest(), checkpoint)
 
@@ -279,7 +304,7 @@ def test_chunks_of_every_layout_are_saved(tmp_path: Path) -> None:
 def test_saved_arrays_are_not_kept_alive(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     chunk = records(10, 0)
-    store.save(replace(EMPTY, state=SparsifierState(chunks=(chunk,))))
+    store.save(replace(EMPTY, states={"": SparsifierState(chunks=(chunk,))}))
     column = weakref.ref(chunk.u)
     del chunk
     gc.collect()

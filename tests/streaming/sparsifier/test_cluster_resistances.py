@@ -177,7 +177,7 @@ def test_a_stream_resumed_from_a_checkpoint_goes_on_as_if_unbroken(tmp_path: Pat
     assert unbroken.cards.n_components >= 15
     half = advance(SparsifierState(), blocks[:7])
     assert half.cards.n_components >= 15
-    CheckpointStore(tmp_path).save(Checkpoint(state=half, n_nodes=edges.n_nodes, files=()))
+    CheckpointStore(tmp_path).save(Checkpoint(states={"": half}, n_nodes=edges.n_nodes, files=()))
     resumed = advance(CheckpointStore(tmp_path).newest().state, blocks[7:])
     for one, other in zip(resumed.records.columns, unbroken.records.columns, strict=True):
         assert np.array_equal(one, other)
