@@ -248,12 +248,18 @@ class Reason(Answer):
     label: LabelValue
     part: float = Field(description="Of all that speaks for this label's class, 0 to 1.")
     way: list[NodeName] | None = Field(description="Nodes on the way to it, both ends included.")
+    relations: list[list[str]] | None = Field(
+        description="Kinds of edges that make each step of the way, where the graph names some."
+    )
 
     @classmethod
     def of(cls, reason: LabelReason) -> Self:
         """The reason that a label is."""
         way = None if reason.way is None else list(reason.way)
-        return cls(node=reason.node, label=reason.label, part=reason.part, way=way)
+        relations = reason.relations and [list(step) for step in reason.relations]
+        return cls(
+            node=reason.node, label=reason.label, part=reason.part, way=way, relations=relations
+        )
 
 
 class Explanation(Answer):

@@ -98,6 +98,8 @@ class PredictionMeta:
         In words, the labels that predictions are judged by, where some labels were suggested.
     answers : tuple of str
         Kinds of nodes that have predictions, in a typed graph; rows of others are blank.
+    relation_weights : mapping
+        Weights of relations, by name, of the graph that was solved on; 1 of others.
     """
 
     graph_id: str
@@ -118,6 +120,7 @@ class PredictionMeta:
     calibration: Mapping[str, Any] | None = None
     judged_by: str | None = None
     answers: tuple[str, ...] = ()
+    relation_weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def label_column(self) -> str:

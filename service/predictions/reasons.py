@@ -1,6 +1,7 @@
 """Reasons of one prediction: the labels that support it, and the way from the node to each."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Final
 
 import numpy as np
@@ -58,6 +59,7 @@ def node_reasons(
     dense = int(reader.nodes.lookup(graph, node_array([node], graph.settings.node_ids))[0])
     solve_labels = _kept_labels(file)
     nodes, classes, shares = solve_labels.nodes, solve_labels.classes, solve_labels.shares
+    snapshots = snapshots.weighed(file.meta.relation_weights)
     rows = walk_rows(snapshots, file.meta.snapshot)
     names, is_whole = file.meta.class_names, True
     if shares is not None:
@@ -72,6 +74,7 @@ def node_reasons(
     is_for = classes[evidence.places] == predicted
     named_reasons = _NamedReasons(
         file=file,
+        snapshots=snapshots,
         ids=reader.nodes.external_ids(graph, file.n_nodes),
         rows=rows,
         node=dense,
@@ -105,6 +108,7 @@ class _NamedReasons:
     """Reasons expressed in external ids."""
 
     file: PredictionFile
+    snapshots: SnapshotStore  # of the relations as the file weighs them
     ids: pa.ChunkedArray  # of all nodes of the file, null for erased ones
     rows: WalkRows
     node: int
@@ -116,8 +120,16 @@ class _NamedReasons:
         """The first ``k`` of each kind whose node is not erased, by one search for all ways."""
         shown = [self._readable(which)[:k] for which in kinds]
         targets = self.nodes[self.evidence.places[np.concatenate(shown)]].tolist()
-        ways = iter(likeliest_ways(self.rows, self.node, targets))
-        return [tuple(self._reason(place, next(ways)) for place in kind) for kind in shown]
+        ways = likeliest_ways(self.rows, self.node, targets)
+        steps = [list(pairwise(way or ())) for way in ways]
+        joining = iter(
+            self.snapshots.relations_of_pairs(
+                self.file.meta.snapshot, [step for way in steps for step in way]
+            )
+        )
+        joined = [tuple(next(joining) for _ in way) for way in steps]
+        told = zip(ways, joined, strict=True)
+        return [tuple(self._reason(place, *next(told)) for place in kind) for kind in shown]
 
     def _readable(self, which: Int64Array) -> Int64Array:
         """Those of some reasons whose node is not erased."""
@@ -125,15 +137,19 @@ class _NamedReasons:
         is_shown: BoolArray = self.ids.take(pa.array(nodes)).is_valid().to_numpy()
         return which[is_shown]
 
-    def _reason(self, place: int, way: list[int] | None) -> LabelReason:
+    def _reason(
+        self, place: int, way: list[int] | None, relations: tuple[tuple[str, ...], ...]
+    ) -> LabelReason:
         label = self.evidence.places[place]
         code = self.classes[label]
         named = None if way is None else self._names(way)
+        is_shown = named is not None and None not in named
         return LabelReason(
             node=self._names([self.nodes[label]])[0],
             label=self.file.meta.class_names[code],
             part=float(self.evidence.added[place] / self.evidence.whole[code]),
-            way=None if named is None or None in named else tuple(named),
+            way=tuple(named) if named is not None and is_shown else None,
+            relations=relations if is_shown and any(relations) else None,
         )
 
     def _names(self, nodes: list[int]) -> list[NodeId]:

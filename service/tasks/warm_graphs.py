@@ -6,7 +6,7 @@ A changed label costs a warm solve only. Answers do not depend on what is warm, 
 
 import gc
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, MutableMapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.graph import Graph
 from peewit.solvers.models.contract.model import Model
+from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.features.store import FeatureStore
@@ -39,9 +40,10 @@ _MOST_VALUES: Final = 8
 class WarmGraph:
     """One snapshot in memory."""
 
-    store: SnapshotStore
+    store: SnapshotStore  # of the weighed sum of relations
     snapshot: Snapshot
     nodes: Nodes
+    weights: Mapping[str, float]  # of relations, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,6 +139,11 @@ class WarmGraphs:
         self.kept = WarmValues()
 
     @property
+    def parallel(self) -> Parallel:
+        """Maps large products over threads."""
+        return self._pool.map
+
+    @property
     def n_graphs(self) -> int:
         """Graphs in memory."""
         return len(self.kept.all(WarmGraph))
@@ -156,19 +163,25 @@ class WarmGraphs:
             self._keep_order()
             self._shrink()
 
-    def load(self, task: LabelsTask) -> WarmGraph:
+    def load(self, task: LabelsTask, weights: Mapping[str, float] | None = None) -> WarmGraph:
         """The snapshot and the node index, from memory if they were the graph's last ones.
 
-        An older snapshot is dropped before the newer one is loaded, so that both are never in
+        ``weights`` are those of relations, by name, 1 of others. What was loaded before is dropped
+        before another snapshot, or other weights, are loaded, so that both are never in
         memory together. Last solutions stay, since a node keeps its dense id.
         """
         known: WarmGraph | None = self.kept.pop((task.graph_id, WarmGraph), None)
-        is_present = known is not None and known.snapshot.meta.number == task.snapshot
+        weights = dict(weights or {})
+        is_present = (
+            known is not None
+            and known.snapshot.meta.number == task.snapshot
+            and known.weights == weights
+        )
         self._drop_prepared(task, is_present=is_present)
         if known is None or not is_present:
             del known
             paths = GraphPaths(root=task.graph_directory)
-            store = SnapshotStore(paths.snapshots)
+            store = SnapshotStore(paths.snapshots, weights=weights)
             snapshot = store.load(task.snapshot)
             nodes = open_nodes(
                 paths.nodes,
@@ -177,7 +190,7 @@ class WarmGraphs:
                 max_nodes=MAX_NODES,
                 writable=False,
             )
-            known = WarmGraph(store=store, snapshot=snapshot, nodes=nodes)
+            known = WarmGraph(store=store, snapshot=snapshot, nodes=nodes, weights=weights)
         self.kept[task.graph_id, WarmGraph] = known
         return known
 

@@ -1,6 +1,6 @@
 """Jobs and estimates of jobs, and how results of solves are put in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from shlex import quote
 from typing import Any, Final, Literal
@@ -97,10 +97,11 @@ def solve_lines(
     label_column: str = "",
     door: Door = "command",
 ) -> list[str]:
-    """What to know first of the result of a solve: at most three lines, the same at every door.
+    """What to know first of the result of a solve: at most four lines, the same at every door.
 
-    They tell how often labels left out are right; what thinning decided, if edges were dropped; and
-    whom the labels speak for, if that is not all nodes. ``graph`` and ``label_column`` stand in the
+    They tell how often labels left out are right; what thinning decided, if edges were dropped; how
+    relations are weighed, if there are several; and whom the labels speak for, if that is not all
+    nodes. ``graph`` and ``label_column`` stand in the
     advice.
     """
     judgement, thinning = result.get("judged"), result.get("thinning")
@@ -111,11 +112,23 @@ def solve_lines(
         )
     if thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
+    if relations := result["stats"].get("relations"):
+        lines.append(_relations_line(relations))
     if judgement is not None and judgement["sample"] != "random" and _says_more(judgement):
         n_others = int(result["n_nodes"]) - int(result["n_labels"])
         if n_others:
             lines.append(_sample_line(judgement, n_others, graph, label_column, door))
     return lines
+
+
+def _relations_line(relations: Sequence[Mapping[str, Any]]) -> str:
+    """How much each relation counts, and who said so."""
+    named = [(each["name"] or "(no name)", each["weight"]) for each in relations]
+    weights = ", ".join(f"{name} {weight:.3g}" for name, weight in named if weight)
+    left_out = ", ".join(name for name, weight in named if not weight)
+    is_asked = all(each["reading"] == "given" for each in relations)
+    line = f"{'as asked' if is_asked else 'by the labels'} relations count {weights}"
+    return f"{line}; left out: {left_out}" if left_out else line
 
 
 _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {

@@ -144,6 +144,10 @@ class LabelReason:
         "How walks from the node most likely come there, both ends included; null where that was "
         "too far to look for, or leads through nodes that were erased."
     )
+    relations: tuple[tuple[str, ...], ...] | None = described(
+        "Relations that join the ends of each step of the way, the weightiest first; null without "
+        "a way, and where the graph names none."
+    )
 
 
 @record

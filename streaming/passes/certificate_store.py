@@ -6,8 +6,9 @@ It is a small file beside its snapshot; `certify` measures one.
 
 import json
 import math
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -26,6 +27,10 @@ MESSAGES: Final[dict[CertificateStatus, str]] = {
     "can be certified",
 }
 """What each status means, and what to try next."""
+
+_WORST_FIRST: Final[tuple[CertificateStatus, ...]] = (
+    *("components-differ", "inexact", "max-passes", "converged"),
+)
 
 _FILE: Final = "certificate.json"
 _FORMAT: Final = 1
@@ -93,6 +98,43 @@ class Certificate:
     def message(self) -> str:
         """What the status means."""
         return MESSAGES[self.status]
+
+
+def joined_certificates(parts: Sequence[Certificate], *, probability: float) -> Certificate:
+    """The certificate that holds for every weighed sum of relations, from one of each.
+
+    Eigenvalues of a sum lie between the least and the largest of its parts.
+    """
+    first, *others = parts
+    if not others:
+        return replace(first, probability=probability)
+    statuses = {each.status for each in parts}
+
+    def largest(name: str) -> float | None:
+        values = [getattr(each, name) for each in parts]
+        return None if None in values else max(values)
+
+    def least(name: str) -> float | None:
+        values = [getattr(each, name) for each in parts]
+        return None if None in values else min(values)
+
+    return replace(
+        first,
+        status=next(status for status in _WORST_FIRST if status in statuses),
+        epsilon_certified=largest("epsilon_certified"),
+        epsilon_least=largest("epsilon_least"),
+        ritz_min=least("ritz_min"),
+        ritz_max=largest("ritz_max"),
+        residual_min=largest("residual_min"),
+        residual_max=largest("residual_max"),
+        outer_min=least("outer_min"),
+        outer_max=largest("outer_max"),
+        probability=probability,
+        n_edges=sum(each.n_edges for each in parts),
+        n_passes=max(each.n_passes for each in parts),
+        seconds=sum(each.seconds for each in parts),
+        created_at=max(each.created_at for each in parts),
+    )
 
 
 class CertificateStore:

@@ -4,14 +4,15 @@ Each step is one pass over the raw edges (`peewit.solvers.laplacian.extreme_eige
 after each pass is on the disk, so a killed run resumes where it was.
 """
 
+import hashlib
 import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ from peewit.streaming.passes.certificate_store import (
     CertificateStore,
     CertifySettings,
     epsilon_between,
+    joined_certificates,
 )
 from peewit.streaming.passes.edge_folds import RawComponents
 from peewit.streaming.passes.edge_passes import EdgePasses, PassStopped
@@ -69,7 +71,9 @@ def certify(
 ) -> Certificate:
     """Measure a snapshot against its raw edges and store the certificate beside it.
 
-    The result does not depend on ``n_threads``, nor on ``scheduler``, a dask scheduler whose
+    Where the graph has several relations each is measured by itself, and the certificate holds for
+    every weighed sum of them at once (B29). The result does not depend on ``n_threads``, nor on
+    ``scheduler``, a dask scheduler whose
     workers compute the passes; linear solves stay here. Without ``keep_raw`` spooled edges are
     removed at the end. ``owner``, part of a directory name, is needed where two equal runs may go
     on at once: it resumes its own run, or takes over one that was stopped.
@@ -88,11 +92,62 @@ def certify(
         A file cannot be read or written.
     """
     settings = CertifySettings() if settings is None else settings
+    names = [each.name for each in SnapshotStore(paths.snapshots).meta(number).relations]
+    several: Sequence[str | None] = [None]
+    of_each = settings
+    if len(names) > 1:  # each may fail with its share of the chance of error
+        several = names
+        failure = (1.0 - settings.probability) / len(names)
+        of_each = replace(settings, probability=1.0 - failure)
+    certificate = joined_certificates(
+        [
+            _measured(
+                paths,
+                number,
+                of_each,
+                relation=relation,
+                weights={name: 0.0 for name in names if relation not in {None, name}},
+                keep_raw=keep_raw,
+                owner=owner,
+                n_threads=n_threads,
+                scheduler=scheduler,
+                progress=progress,
+                cancelled=cancelled,
+                clock=clock,
+                wall_clock=wall_clock,
+            )
+            for relation in several
+        ],
+        probability=settings.probability,
+    )
+    CertificateStore(paths.snapshots).put(certificate)
+    return certificate
+
+
+def _measured(
+    paths: GraphPaths,
+    number: int,
+    settings: CertifySettings,
+    *,
+    relation: str | None,
+    weights: Mapping[str, float],
+    keep_raw: bool,
+    owner: str | None,
+    n_threads: int,
+    scheduler: str | None,
+    progress: Progress | None,
+    cancelled: Callable[[], bool],
+    clock: Callable[[], float],
+    wall_clock: Callable[[], float],
+) -> Certificate:
+    """The certificate of one relation, or of all edges; arguments as of `certify`."""
     began = clock()
-    reporter = _Reporter(progress, settings.passes)
+    reporter = _Reporter(progress, settings.passes, relation)
     reporter("loading", 0, 0.0)
-    snapshot = SnapshotStore(paths.snapshots).load(number)
-    work = _Work(paths.root / "certify", number, settings, owner=owner, now=wall_clock())
+    snapshot = SnapshotStore(paths.snapshots, weights=weights).load(number)
+    work = _Work(
+        paths.root / "certify", number, settings, relation=relation, owner=owner, now=wall_clock()
+    )
     try:
         with snapshot_edges(
             paths,
@@ -101,6 +156,7 @@ def certify(
             staging=work.directory / "staging",
             n_threads=n_threads,
             scheduler=scheduler,
+            weights=weights,
         ) as edges:
             edges.open(on_fraction=reporter.of("reading"), cancelled=cancelled)
             components = edges.components(
@@ -120,7 +176,8 @@ def certify(
         work.forget_edges()
     least, certified = (math.inf, math.inf) if ends is None else _epsilons(ends)
     low, high = (_UNKNOWN, _UNKNOWN) if ends is None else ends
-    certificate = Certificate(
+    work.remove()
+    return Certificate(
         snapshot=number,
         status=status,
         epsilon_certified=_finite(certified),
@@ -139,20 +196,18 @@ def certify(
         seconds=clock() - began,
         created_at=wall_clock(),
     )
-    CertificateStore(paths.snapshots).put(certificate)
-    work.remove()
-    return certificate
 
 
 class _Reporter:
-    def __init__(self, progress: Progress | None, passes: int) -> None:
+    def __init__(self, progress: Progress | None, passes: int, relation: str | None) -> None:
         self._progress = progress
         self._passes = passes
+        self._of = f"{relation}: " if relation else ""
 
     def __call__(self, phase: str, n_passes: int, fraction: float) -> None:
         if self._progress is not None:
             report = ProgressReport(
-                phase=phase, n_iter=n_passes, max_iter=self._passes, fraction=fraction
+                phase=self._of + phase, n_iter=n_passes, max_iter=self._passes, fraction=fraction
             )
             self._progress(report)
 
@@ -237,15 +292,24 @@ class _Run:
 class _Work:
     """The state of a run on the disk, from which a killed run resumes after its last pass.
 
-    One directory per snapshot, block size, seed and owner. The same run writes the same bytes
-    whoever owns it. A stopped run leaves its directory to the next owner, who takes it by renaming,
-    as only one can. What other runs have left untouched for a day is removed.
+    One directory per snapshot, block size, seed, relation and owner. The same run writes the same
+    bytes whoever owns it. A stopped run leaves its directory to the next owner, who takes it by
+    renaming, as only one can. What other runs have left untouched for a day is removed.
     """
 
     def __init__(
-        self, root: Path, number: int, settings: CertifySettings, *, owner: str | None, now: float
+        self,
+        root: Path,
+        number: int,
+        settings: CertifySettings,
+        *,
+        relation: str | None,
+        owner: str | None,
+        now: float,
     ) -> None:
         name = f"{number:08d}-{settings.n_vectors}-{settings.seed}"
+        if relation is not None:
+            name += f"-{hashlib.sha256(relation.encode()).hexdigest()[:16]}"
         self._left = root / name
         self.directory = root / (name if owner is None else f"{name}-{owner}")
         if not self.directory.exists():

@@ -1,7 +1,7 @@
 """Spool of raw edges: a committed file as dense ids, for passes after the first.
 
 One Arrow file of lz4 batches per committed file and relation, named by its content and how that
-was read (`AbsorbedFile.edges_key`). Dense ids never change, so a spooled file is good as long as its
+was read (`AbsorbedFile.edges_key`). Dense ids never change: a spooled file is good as long as its
 graph lives; it is published whole, and equal keys mean equal edges. Random ids and weights take 12
 bytes an edge, equal weights 8.
 """

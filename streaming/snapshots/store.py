@@ -294,6 +294,10 @@ class SnapshotStore:
         self._directory = directory
         self._weights = {name: weight for name, weight in (weights or {}).items() if weight != 1.0}
 
+    def weighed(self, weights: Mapping[str, float]) -> "SnapshotStore":
+        """The same snapshots, with these weights of relations."""
+        return SnapshotStore(self._directory, weights=weights)
+
     def numbers(self) -> list[int]:
         """Numbers of the snapshots kept, oldest first."""
         if not self._directory.exists():
@@ -390,6 +394,32 @@ class SnapshotStore:
             for name, directory in self._relations(meta).items()
         }
 
+    def counts(self, number: int) -> list[tuple[str, int, int]]:
+        """Of all edges and of each relation: words, edges that are there, and that must be."""
+        meta = self.meta(number)
+        counts = [("", self.edges(number).num_rows, meta.edges_kept)]
+        own = self._relations(meta).values()
+        for each, directory in zip(meta.relations, own, strict=False):
+            n_rows = _map_table(directory / _EDGES).num_rows
+            counts.append((f" of the relation {each.name!r}", n_rows, each.edges_kept))
+        return counts
+
+    def relations_of_pairs(
+        self, number: int, pairs: Sequence[tuple[int, int]]
+    ) -> list[tuple[str, ...]]:
+        """Names of the relations that join each pair of nodes, by the weight they have there.
+
+        Those of weight 0 do not count. Of a graph that names none, nothing.
+        """
+        meta = self.meta(number)
+        found: list[list[tuple[float, str]]] = [[] for _ in pairs]
+        for name, directory in self._relations(meta).items() if meta.relations else ():
+            factor = self._weights.get(name, 1.0)
+            weights = _weights_of_pairs(directory / _EDGES, pairs) if factor else {}
+            for place, weight in weights.items():
+                found[place].append((-factor * weight, name))
+        return [tuple(name for _, name in sorted(each)) for each in found]
+
     def _relations(self, meta: SnapshotMeta) -> dict[str, Path]:
         """Directory with the edges of each relation, by name."""
         directory = self.directory(meta.number)
@@ -403,20 +433,19 @@ class SnapshotStore:
         directory = self.directory(number)
         if not self._weights or not directory.exists():
             return directory
+        meta = self.meta(number)
+        relations = self._relations(meta)
+        used = {name: self._weights.get(name, 1.0) for name in relations}
+        used = {name: weight for name, weight in used.items() if weight}
+        if list(used.values()) == [1.0]:  # a relation by itself
+            (name,) = used
+            return relations[name]
         weights = json.dumps(self._weights, sort_keys=True).encode()
         weighed = directory / f"{_WEIGHED}-{hashlib.sha256(weights).hexdigest()[:16]}"
         if not weighed.exists():
-            meta = self.meta(number)
-            chunks = _WeighedRecords(
-                [
-                    (path, self._weights.get(name, 1.0))
-                    for name, path in self._relations(meta).items()
-                ]
-            )
+            chunks = _WeighedRecords([(relations[name], weight) for name, weight in used.items()])
             # erasures remove what no longer tells how far weights may be off
-            tells_variances = all(
-                (path / VARIANCES).exists() for path in self._relations(meta).values()
-            )
+            tells_variances = all((relations[name] / VARIANCES).exists() for name in used)
             is_whole = meta.is_whole or not tells_variances
             try:
                 with publish_directory(weighed) as unfinished:
@@ -499,9 +528,10 @@ class SnapshotStore:
             meta = replace(meta, relations=tuple(relations))
         meta = replace(meta, edges_kept=n_edges, n_erased=max(meta.n_erased, nodes.size))
         publish_json(self.directory(number) / "meta.json", asdict(meta))
-        for made_of in (WALKS, _WEIGHED):
-            for directory in self.directory(number).glob(f"*{made_of}-*"):  # unfinished ones, too
-                shutil.rmtree(directory, ignore_errors=True)
+        for directory in own:
+            for made_of in (WALKS, _WEIGHED):
+                for made in directory.glob(f"*{made_of}-*"):  # unfinished ones, too
+                    shutil.rmtree(made, ignore_errors=True)
 
     def companion(self, number: int, name: str) -> Path:
         """Path of a further file that stays as long as the snapshot does.
@@ -590,8 +620,6 @@ class _WeighedRecords:
 
     def __iter__(self) -> Iterator[_Weighed]:
         for directory, factor in self.relations:
-            if factor == 0.0:
-                continue
             variances = None
             if (path := directory / VARIANCES).exists():
                 variances = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -602,6 +630,21 @@ class _WeighedRecords:
                     probability -= variances[first : first + u.size]
                 first += u.size
                 yield _Weighed(u, v, factor * weight * probability, probability)
+
+
+def _weights_of_pairs(path: Path, pairs: Sequence[tuple[int, int]]) -> dict[int, float]:
+    """Weights of those pairs that a sorted file of edges has, by their places; batch by batch."""
+    wanted = sorted((*sorted(pair), place) for place, pair in enumerate(pairs))
+    found: dict[int, float] = {}
+    for batch in _map_table(path).to_batches():
+        u, v, weight = (column.to_numpy() for column in batch.columns)
+        for near, far, place in wanted:
+            if u.size and u[0] <= near <= u[-1]:
+                first, last = np.searchsorted(u, [near, near + 1])
+                at = first + int(np.searchsorted(v[first:last], far))
+                if at < last and v[at] == far:
+                    found[place] = float(weight[at])
+    return found
 
 
 def _write_graph(

@@ -18,6 +18,8 @@ from peewit.streaming.events import IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.passes.certificate_store import CertifySettings
+from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -162,6 +164,24 @@ def test_the_guarantee_holds_for_every_combination_at_once(
     assert min(low for low, _ in used) - rounding <= least
     assert largest <= max(high for _, high in used) + rounding
     assert max(largest - 1.0, 1.0 - least) < 0.8
+
+
+def test_a_certificate_holds_for_every_combination(
+    tmp_path: Path, tables: dict[str, pa.Table]
+) -> None:
+    paths = GraphPaths(root=tmp_path / "graph")
+    store = ingested(paths.root, written(tmp_path / "data", tables))
+    certificate = certify(paths, 1, CertifySettings(gap=0.02))
+    assert certificate.status == "converged"
+    assert certificate.outer_min is not None
+    assert certificate.outer_max is not None
+    own = [ends(store.load_relations(1)[name], graph_of(tables[name])) for name in tables]
+    # those of the inverse: of all edges by what is kept
+    assert certificate.outer_min <= 1.0 / max(high for _, high in own) * (1 + 1e-4)
+    assert certificate.outer_max >= 1.0 / min(low for low, _ in own) * (1 - 1e-4)
+    assert certificate.epsilon_certified == pytest.approx(
+        max(abs(end - 1.0) for each in own for end in each), abs=0.02
+    )
 
 
 def test_weighed_edges_and_variances_are_sums_over_relations(snapshots: SnapshotStore) -> None:

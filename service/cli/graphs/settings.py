@@ -210,6 +210,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             **_setting_fields(record.settings, meta),
             "nodes": progress.n_nodes,
             "edges": kept_text(record, meta),
+            **_relations_text(meta),
             "rows seen": progress.edges_seen,
             **_rows_text(record, meta, n_bad_rows),
             **({} if meta is None else _deletes(record.settings, meta)),
@@ -229,6 +230,16 @@ def show(name: GraphName, json: AsJson = False) -> None:
     )
     if note:
         say(f"note: {note}")
+
+
+def _relations_text(meta: SnapshotMeta | None) -> dict[str, object]:
+    """Edges of each relation, where a table has named one."""
+    relations = () if meta is None else meta.relations
+    return {
+        f"relation {each.name or '(no name)'}": f"{each.n_edges:,} edges, {each.edges_kept:,} "
+        f"kept, at {each.n_nodes:,} nodes"
+        for each in relations
+    }
 
 
 def _rows_text(

@@ -313,8 +313,12 @@ def _way(each: LabelReason) -> str:
     if each.way is None:
         return "too far to look for"
     if len(each.way) < 3:
-        return "the node itself" if len(each.way) == 1 else "a neighbor"
-    return " > ".join(map(str, each.way[1:-1]))
+        between = "the node itself" if len(each.way) == 1 else "a neighbor"
+    else:
+        between = " > ".join(map(str, each.way[1:-1]))
+    if not each.relations:
+        return between
+    return f"{between} (by {', then '.join(' and '.join(step) for step in each.relations)})"
 
 
 def _print_labels(title: str, labels: Sequence[LabelReason]) -> None:

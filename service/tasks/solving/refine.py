@@ -69,6 +69,7 @@ def refine_on_all_edges(
             staging=directory / "staging",
             n_threads=task.n_threads,
             scheduler=task.scheduler,
+            weights=solving.graph.weights,
         ) as edges,
     ):
         passes = _Passes(edges, max_passes, solving.stages.iteration, watch.is_cancelled)

@@ -34,6 +34,12 @@ from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.refine import refine_answer
 from peewit.service.tasks.solving.refit import refit
+from peewit.service.tasks.solving.relations import (
+    final_choice,
+    first_choice,
+    stats_of,
+    weights_of,
+)
 from peewit.service.tasks.solving.solve_options import SolveOptions, validate_solve
 from peewit.service.tasks.solving.stability import compare_replicas
 from peewit.service.tasks.solving.state import Answered, LeaveOutPlan, Solving, require_whole
@@ -168,7 +174,8 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
     stages, graphs = StageTimer(context.report, context.cancelled), context.graphs
     model, options = validate_solve(task.model, task.parameters)
     with stages.stage("loading"):
-        graph = graphs.load(task)
+        choice = first_choice(graphs, task, options)
+        graph = graphs.load(task, weights_of(choice))
         labels, origins, n_waiting = labels_in_snapshot(
             task, graph.nodes, graph.snapshot.meta.node_kind, options.target
         )
@@ -177,6 +184,10 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
             _require_folds(labels, plan, options)
         if options.sets != "off" and isinstance(labels, Labels):
             require_few_classes("sets", labels.n_classes)
+    if len(graph.snapshot.meta.relations) > 1:
+        with stages.stage("weighing relations"):
+            choice = final_choice(graphs, task, options, graph, labels, choice, stages)
+            graph = graphs.load(task, weights_of(choice))
     with stages.stage("preparing"):
         prepared, is_warm = graphs.prepared(task, graph, model)
     with stages.stage("solving"):
@@ -221,6 +232,7 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         first=answer,
         answer=answer,
     )
+    solving.assessment.figures |= stats_of(choice)
     for stage in _STAGES:
         if stage.applies(solving):
             with stages.stage(stage.name):

@@ -19,6 +19,7 @@ from peewit.solvers.models.contract.model import Model, RegressionModel
 from peewit.solvers.models.contract.refinable_model import Refinable
 from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.solvers.models.harmonic.posterior_variance import GaussianField
+from peewit.solvers.relations.weight_texts import named_weights
 
 DEFAULT_FOLDS: Final = 5
 """Folds of options that leave labels out, unless cross_validate is set."""
@@ -56,6 +57,14 @@ class SolveOptions:
         "",
         Rule(
             doc="Predict the labels of this column, instead of those without a column's name.",
+            kind=str,
+        ),
+    )
+    relations: str = option(
+        "",
+        Rule(
+            doc="Weights of the relations, as card=3,message=0; of others 1. Labels choose them "
+            "where this is empty.",
             kind=str,
         ),
     )
@@ -165,6 +174,8 @@ class SolveOptions:
             rule_of(each).check(each.name, getattr(self, each.name))
         if self.label_column and not is_column_name(self.label_column):
             raise BadArgument("label_column", f"{COLUMN_NAME_RULE}, got {self.label_column!r}")
+        if self.relations:
+            named_weights(self.relations)
         if self.target == "real" and self.of_classes:
             name = self.of_classes[0]
             raise BadArgument(

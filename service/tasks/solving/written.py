@@ -126,6 +126,7 @@ def _write(
         calibration=None if assessment.calibration is None else assessment.calibration.stored,
         judged_by=answer.leave_out_plan.warning,
         answers=tuple(task.answer_kinds) if made_of.node_kind == "typed" else (),
+        relation_weights=solving.graph.weights,
     )
     paths = GraphPaths(root=task.graph_directory)
     file = paths.predictions / meta.file_name

@@ -89,7 +89,7 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
             try:
                 if number == present:
                     store.load(number)
-                n_rows, n_edges = store.edges(number).num_rows, store.meta(number).edges_kept
+                counts = store.counts(number)
             except SnapshotNotFound as error:
                 if _names(patient, graph, store_of, number):
                     text = f"{error}, though rows name it; restore a backup"
@@ -104,9 +104,10 @@ def check_snapshots(patient: Patient) -> Iterator[Finding]:
                     text = f"snapshot {number} cannot be read ({error}); restore a backup"
                     yield _fault(graph, text)
             else:
-                if n_rows != n_edges:
-                    text = f"snapshot {number} must have {n_edges} edges, it has {n_rows}"
-                    yield _fault(graph, text)
+                for of, n_rows, n_edges in counts:
+                    if n_rows != n_edges:
+                        text = f"snapshot {number} must have {n_edges} edges{of}, it has {n_rows}"
+                        yield _fault(graph, text)
 
 
 def check_predictions(patient: Patient) -> Iterator[Finding]:

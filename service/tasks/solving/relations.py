@@ -1,0 +1,91 @@
+"""Weighing relations: the weighed sum of a graph's relations that a solve runs on."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from peewit.service.tasks.labels_task import LabelsTask
+from peewit.service.tasks.progress import StageTimer
+from peewit.service.tasks.solving.solve_options import SolveOptions
+from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs
+from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.relations.choice import RelationChoice, choose
+from peewit.solvers.relations.relation_graphs import RelationGraphs
+from peewit.solvers.relations.weight_texts import parsed_weights, weights_text
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.store import SnapshotStore
+
+
+def first_choice(
+    graphs: WarmGraphs, task: LabelsTask, options: SolveOptions
+) -> RelationChoice | None:
+    """What was asked for, or else chosen by earlier labels; None where labels are to choose.
+
+    Raises `BadArgument` for weights of relations that the snapshot lacks.
+    """
+    store = SnapshotStore(GraphPaths(root=task.graph_directory).snapshots)
+    names = tuple(each.name for each in store.meta(task.snapshot).relations)
+    if options.relations:
+        return RelationChoice.given(parsed_weights(options.relations, names), names)
+    known: RelationChoice | None = graphs.kept.get(_key(task, options))
+    return known if known is not None and _names(known) == names else None
+
+
+def final_choice(
+    graphs: WarmGraphs,
+    task: LabelsTask,
+    options: SolveOptions,
+    graph: WarmGraph,
+    labels: Targets,
+    first: RelationChoice | None,
+    stages: StageTimer,
+) -> RelationChoice | None:
+    """What labels choose, unless weights were asked for; None where there is nothing to weigh."""
+    relations = graph.snapshot.meta.relations
+    if options.relations or len(relations) < 2 or not isinstance(labels, Labels):
+        return first
+    if first is not None and first.is_near(labels):
+        return first
+    parts = RelationGraphs.of(graph.store.load_relations(task.snapshot))
+    choice = choose(parts, labels, previous=first, parallel=graphs.parallel, watch=stages.watch)
+    graphs.kept[_key(task, options)] = choice
+    return choice
+
+
+def weights_of(choice: RelationChoice | None) -> Mapping[str, float]:
+    """Weights of relations by name; none where all are as they come."""
+    if choice is None:
+        return {}
+    return dict(zip(_names(choice), choice.best.weights, strict=True))
+
+
+def stats_of(choice: RelationChoice | None) -> dict[str, Any]:
+    """Figures of each relation for the job's stats, and the weights as they can be asked for."""
+    if choice is None:
+        return {}
+    figures = [
+        {
+            "name": each.name,
+            "weight": each.weight,
+            "reading": each.reading,
+            "loss_alone": _told(each.loss_alone),
+            "loss_without": _told(each.loss_without),
+            "overlap": _told(each.overlap),
+        }
+        for each in choice.relations
+    ]
+    text = weights_text(choice.best.weights, _names(choice))
+    return {"relations": figures, "relation_weights": text}
+
+
+def _names(choice: RelationChoice) -> tuple[str, ...]:
+    return tuple(each.name for each in choice.relations)
+
+
+def _told(value: float) -> float | None:
+    """A figure for JSON, which has no NaN."""
+    return round(value, 4) if isfinite(value) else None
+
+
+def _key(task: LabelsTask, options: SolveOptions) -> tuple[str, tuple[str, str]]:
+    return task.graph_id, ("relations", options.label_column)
