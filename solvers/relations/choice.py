@@ -47,6 +47,10 @@ _DAMPED: Final = 0.1
 _DIGITS: Final = 3
 """Digits of chosen weights, all of which are told: what is told can be asked for."""
 
+_CLEARLY: Final = 3.0
+"""Change of loss over all labels, a factor of 20 of belief, that says where a relation belongs: all
+of it or none."""
+
 _BOOTSTRAPS: Final = 1_000
 
 _LEAST_BELIEF: Final = 0.05
@@ -70,7 +74,7 @@ class Combination:
     weights: Weights
     loss: float = float("nan")  # mean log loss of left-out labels; nan where none can be left out
     precision: float = float("nan")  # average precision of rare classes; nan where none is rare
-    belief: float = 1.0  # 0 of those that clearly lost on a part of the labels
+    belief: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +229,7 @@ class _Trial:
                 weights=weights,
                 loss=judgement.loss,
                 precision=judgement.precision,
-                belief=beliefs.get(weights, 0.0),
+                belief=beliefs[weights],
             )
             for weights, judgement in self.judgements.items()
         )
@@ -252,9 +256,8 @@ class _Trial:
     def _try(self, reading: str, weights: Weights) -> None:
         if weights in self.judgements:
             return
-        best = self.judgements[self.best] if self.judgements else None
-        judgement = judged(self.left_out, self._graph(weights), best, self.watch, self.parallel)
-        self.judgements[weights] = judgement
+        graph = self._graph(weights)
+        self.judgements[weights] = judged(self.left_out, graph, self.watch, self.parallel)
         places = np.flatnonzero(weights)
         is_alone = places.size == 1
         self.readings[weights] = f"{self.relations.names[places[0]]} alone" if is_alone else reading
@@ -269,7 +272,7 @@ class _Trial:
         return graph
 
     def _neighbors(self, weights: Weights) -> Iterator[tuple[str, Weights]]:
-        """Combinations with one relation less, or with one damped that is no clear loss."""
+        """Combinations with one relation less, or with one damped of which labels say little."""
         places = self._largest_first(weights)
         if len(places) < 2:
             return
@@ -277,7 +280,9 @@ class _Trial:
             yield f"without {self.relations.names[place]}", self._scaled(weights, place, 0.0)
         for place in places:
             without = self.judgements.get(self._scaled(weights, place, 0.0))
-            if without is not None and without.is_whole and weights[place] >= self.scaling[place]:
+            if without is None or weights[place] < self.scaling[place]:
+                continue  # damped before
+            if abs(without.total - self.judgements[weights].total) <= _CLEARLY:
                 reading = f"damped {self.relations.names[place]}"
                 yield reading, self._scaled(weights, place, _DAMPED)
 
@@ -301,13 +306,11 @@ class _Trial:
         return bool((degree[self.left_out.labels.nodes] > 0).any())
 
     def _masses(self) -> dict[Weights, float]:
-        """Prior mass of every candidate that was judged on all labels."""
+        """Prior mass of every candidate."""
         scalings = {self.ones, equal_volumes(self.relations)}
         n_others = max(len(self.judgements.keys() - scalings), 1)
         masses = {
-            weights: 1.0 if weights in scalings else 1.0 / n_others
-            for weights, judgement in self.judgements.items()
-            if judgement.is_whole
+            weights: 1.0 if weights in scalings else 1.0 / n_others for weights in self.judgements
         }
         if self.kept is not None and self.kept.weights in masses:
             masses[self.kept.weights] = _KEPT_MASS
@@ -316,8 +319,7 @@ class _Trial:
     def _beliefs(self) -> dict[Weights, float]:
         """Mean of the posterior over Bayesian bootstraps of the left-out labels."""
         masses = self._masses()
-        used = self.left_out.used
-        losses = np.stack([self.judgements[weights].losses[used] for weights in masses])
+        losses = np.stack([self.judgements[weights].losses for weights in masses])
         n_labels = losses.shape[1]
         rng = np.random.default_rng(0)
         drawn = n_labels * rng.dirichlet(np.ones(n_labels), _BOOTSTRAPS)
@@ -336,7 +338,7 @@ class _Trial:
         losses = [float("nan") if each is None else each.loss for each in (alone, without)]
         overlap = float("nan")
         if alone is not None and without is not None:
-            overlap = agreement(alone.values, without.values)
+            overlap = agreement(alone, without)
         return RelationReport(
             name=name,
             weight=weight,

@@ -31,15 +31,6 @@ _EVERYWHERE: Final = 0.3
 _RARE: Final = 0.5
 """A class is rare whose share of the labels is below this part of an even share."""
 
-_FIRST_LABELS: Final = 12
-"""Fewest labels of the first folds, on which a combination may lose; then others are not asked."""
-
-_CLEARLY: Final = 2.0
-"""Standard errors that are allowed for when it loses."""
-
-_LOSS_OF_BELIEF: Final = 3.0
-"""Loss over all labels that leaves a combination a twentieth of the belief of the best."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeftOutLabels:
@@ -66,35 +57,25 @@ class LeftOutLabels:
         """Places of the labels that are left out once each."""
         return np.flatnonzero(self.fold >= 0)
 
-    def stages(self) -> list[list[int]]:
-        """Folds that are judged together: few that tell clear losers, then the others."""
-        sizes = np.bincount(self.fold[self.used], minlength=self.n_folds)
-        first = int(np.searchsorted(np.cumsum(sizes), _FIRST_LABELS)) + 1
-        stages = [list(range(min(first, self.n_folds))), list(range(first, self.n_folds))]
-        return [folds for folds in stages if folds]
-
-    def log_odds(
-        self, pagerank: PersonalizedPageRank, folds: list[int], watch: Watch
-    ) -> FloatArray:
-        """(n_labeled, n_classes) log odds of the labels of some folds; others are nan."""
+    def log_odds(self, pagerank: PersonalizedPageRank, watch: Watch) -> FloatArray:
+        """(n_labeled, n_classes) log odds of left-out labels; others are nan."""
         labels, n_classes = self.labels, self.labels.n_classes
         root = pagerank.inverse_root / np.median(pagerank.inverse_root)
-        block = np.zeros((pagerank.n_nodes, len(folds) * n_classes), np.float32)
-        counts = np.empty((len(folds), n_classes))
-        for place, fold in enumerate(folds):
+        block = np.zeros((pagerank.n_nodes, self.n_folds * n_classes), np.float32)
+        counts = np.empty((self.n_folds, n_classes))
+        for fold in range(self.n_folds):
             others = np.flatnonzero(self.fold != fold)
             nodes, classes = labels.nodes[others], labels.classes[others]
-            block[nodes, place * n_classes + classes] = root[nodes]
-            counts[place] = np.bincount(classes, minlength=n_classes)
+            block[nodes, fold * n_classes + classes] = root[nodes]
+            counts[fold] = np.bincount(classes, minlength=n_classes)
         filtered = pagerank.filtered(block, TELEPORT, rtol=_RTOL, watch=watch)
         values = np.full((labels.n_labeled, n_classes), np.nan)
+        own = self.used
+        nodes, fold_of = labels.nodes[own], self.fold[own]
+        columns = fold_of[:, None] * n_classes + np.arange(n_classes)
         volume = float((1.0 / np.square(root)).sum())
-        for place, fold in enumerate(folds):
-            own = np.flatnonzero(self.fold == fold)
-            nodes = labels.nodes[own]
-            columns = slice(place * n_classes, (place + 1) * n_classes)
-            densities = volume * root[nodes, None] * filtered[nodes, columns] / counts[place]
-            values[own] = log_odds(densities, _EVERYWHERE)
+        densities = volume * root[nodes, None] * filtered[nodes[:, None], columns]
+        values[own] = log_odds(densities / counts[fold_of], _EVERYWHERE)
         return values
 
     def rare_classes(self) -> Int64Array:
@@ -106,53 +87,30 @@ class LeftOutLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judgement:
-    """What left-out labels say of one graph."""
+    """What left-out labels, in their order, say of one graph."""
 
-    values: FloatArray  # (n_labeled, n_classes) log odds; nan of labels that were not predicted
-    log_losses: FloatArray  # (n_labeled,) after a fit; nan of the same
+    values: FloatArray  # (n_used, n_classes) log odds
+    log_losses: FloatArray  # (n_used,) after a fit
     losses: FloatArray  # and of labels of rare classes minus the log precision at their rank
     precision: float  # mean of these precisions; nan without rare classes
-    is_whole: bool  # whether all labels were predicted: it did not clearly lose on some
 
     @property
     def loss(self) -> float:
         """Mean log loss."""
-        return float(np.nanmean(self.log_losses))
+        return float(self.log_losses.mean())
 
     @property
     def total(self) -> float:
-        """Sum of the losses; infinite unless all labels were predicted."""
-        return float(np.nansum(self.losses)) if self.is_whole else np.inf
+        """Sum of the losses."""
+        return float(self.losses.sum())
 
 
 def judged(
-    left_out: LeftOutLabels,
-    graph: Graph,
-    best: Judgement | None,
-    watch: Watch,
-    parallel: Parallel = map,
+    left_out: LeftOutLabels, graph: Graph, watch: Watch, parallel: Parallel = map
 ) -> Judgement:
-    """The judgement of a graph, cut short where it clearly loses to ``best``.
-
-    Raises `RunStopped`.
-    """
-    pagerank = PersonalizedPageRank.of_graph(graph, parallel)
-    values = np.full((left_out.labels.n_labeled, left_out.labels.n_classes), np.nan)
-    stages = left_out.stages()
-    for place, folds in enumerate(stages):
-        own = np.isin(left_out.fold, folds)
-        values[own] = left_out.log_odds(pagerank, folds, watch)[own]
-        is_last = place == len(stages) - 1
-        judgement = _fitted(left_out, values, is_whole=is_last)
-        if best is not None and _clearly_loses(judgement.losses, best.losses):
-            break
-    return judgement
-
-
-def _fitted(left_out: LeftOutLabels, values: FloatArray, *, is_whole: bool) -> Judgement:
-    """Losses of the labels that were predicted, with one weight and intercepts fitted to them."""
-    labels = left_out.labels
-    used = np.flatnonzero(np.isfinite(values).all(axis=1))
+    """Losses of log odds with one weight and intercepts fitted to them; raises `RunStopped`."""
+    values = left_out.log_odds(PersonalizedPageRank.of_graph(graph, parallel), watch)
+    labels, used = left_out.labels, left_out.used
     classes = labels.classes[used]
     probabilities = fitted_stack(
         {"density": StackedArm(values=values, left_out=values)},
@@ -163,21 +121,14 @@ def _fitted(left_out: LeftOutLabels, values: FloatArray, *, is_whole: bool) -> J
         None,
         covariate_mass=0.0,
     ).left_out
-    log_losses = np.full(labels.n_labeled, np.nan)
-    log_losses[used] = -np.log(probabilities[np.arange(used.size), classes])
+    log_losses = -np.log(probabilities[np.arange(used.size), classes])
     losses, precisions = log_losses.copy(), []
     for rare in left_out.rare_classes():
         is_rare = classes == rare
-        if is_rare.any():
-            precisions.append(precisions_of(probabilities[:, rare], is_rare))
-            losses[used[is_rare]] -= np.log(precisions[-1])
-    return Judgement(
-        values=values.copy(),
-        log_losses=log_losses,
-        losses=losses,
-        precision=float(np.mean([each.mean() for each in precisions])) if precisions else np.nan,
-        is_whole=is_whole,
-    )
+        precisions.append(precisions_of(probabilities[:, rare], is_rare))
+        losses[is_rare] -= np.log(precisions[-1])
+    precision = float(np.mean([each.mean() for each in precisions])) if precisions else np.nan
+    return Judgement(values=values[used], log_losses=log_losses, losses=losses, precision=precision)
 
 
 def precisions_of(scores: FloatArray, is_of_class: BoolArray) -> FloatArray:
@@ -188,19 +139,7 @@ def precisions_of(scores: FloatArray, is_of_class: BoolArray) -> FloatArray:
     return np.asarray(n_own / n_all)
 
 
-def _clearly_loses(losses: FloatArray, best: FloatArray) -> bool:
-    """Whether over all labels the losses would exceed those of the best by enough, very likely."""
-    gaps = losses - best
-    n_labels = np.count_nonzero(np.isfinite(best))
-    gaps = gaps[np.isfinite(gaps)]
-    if gaps.size < 2:
-        return False
-    least = gaps.mean() - _CLEARLY * gaps.std(ddof=1) / np.sqrt(gaps.size)
-    return bool(n_labels * least > _LOSS_OF_BELIEF)
-
-
-def agreement(left: FloatArray, right: FloatArray) -> float:
-    """Cosine of log odds of the labels that both predict; nan where one says nothing."""
-    both = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
-    norm = np.linalg.norm(left[both]) * np.linalg.norm(right[both])
-    return float(np.sum(left[both] * right[both]) / norm) if norm > 0 else float("nan")
+def agreement(left: Judgement, right: Judgement) -> float:
+    """Cosine of two sets of log odds; nan where one says nothing."""
+    norm = float(np.linalg.norm(left.values) * np.linalg.norm(right.values))
+    return float(np.sum(left.values * right.values)) / norm if norm > 0 else float("nan")

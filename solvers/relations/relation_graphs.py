@@ -8,7 +8,6 @@ import numpy as np
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray
-from peewit.solvers.edge_merging import WeightedEdges
 from peewit.solvers.graph import Graph
 from peewit.solvers.relations.weight_texts import check_weights
 
@@ -68,11 +67,9 @@ class RelationGraphs:
         sums of parallel edges may be rounded differently. `BadArgument` as `check_weights`.
         """
         check_weights("weights", weights, self.names)
-        used = [pair for pair in zip(self.graphs, weights, strict=True) if pair[1] > 0]
-        if len(used) == 1 and used[0][1] == 1.0:
-            return used[0][0]
-        records = []
-        for graph, factor in used:
-            u, v, weight = graph.edges()
-            records.append(WeightedEdges(u=u, v=v, weight=np.multiply(weight, factor)))
-        return Graph.from_records(records, n_nodes=self.n_nodes)
+        used = [place for place, weight in enumerate(weights) if weight > 0]
+        if len(used) == 1 and weights[used[0]] == 1.0:
+            return self.graphs[used[0]]
+        return Graph.weighted_sum(
+            [self.graphs[place] for place in used], [weights[place] for place in used]
+        )
