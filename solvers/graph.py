@@ -5,7 +5,7 @@ dropped (they do not enter the Laplacian), isolated nodes stay. Components are f
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -217,6 +217,14 @@ class Graph(EdgeTable):
         upper = sp.triu(adjacency, k=1, format="csr")
         upper.eliminate_zeros()
         return cls._of_matrix(sp.csr_array(upper + upper.T.tocsr()))
+
+    @classmethod
+    def weighted_sum(cls, graphs: "Sequence[Graph]", factors: Sequence[float]) -> "Graph":
+        """Graph of the sum of factor > 0 times adjacency matrix, in float64, in order."""
+        total = np.float64(factors[0]) * graphs[0].adjacency
+        for graph, factor in zip(graphs[1:], factors[1:], strict=True):
+            total = total + np.float64(factor) * graph.adjacency
+        return cls._of_matrix(total.tocsr())
 
     @classmethod
     def _of_matrix(cls, matrix: Any) -> "Graph":

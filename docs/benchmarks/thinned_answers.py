@@ -20,12 +20,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from docs.benchmarks.default_model import SETS, Made, drawn, unit_graph
-from docs.benchmarks.frame import CONSOLE, Figures, cpu_of, folder, options, share_right
+from docs.benchmarks.frame import CONSOLE, Figures, cpu_of, options, share_right
+from docs.benchmarks.relations import collapsed
 from docs.benchmarks.streams import ingested, store_of, write_graph
 from peewit.service.tasks.solving.thinning import CORRECTED_RTOL, MOST_PASSES, share_of_thinning
 from peewit.solvers.arrays import Int64Array
@@ -58,30 +56,6 @@ def weak_blocks(seed: int) -> Made:
     u, v = rng.integers(0, n_nodes, (2, n_edges))
     v = np.where(inside, v // n_classes * n_classes + classes[u], v)
     return unit_graph(u, v, n_nodes), classes
-
-
-def dblp() -> Made:
-    """Authors, papers, terms and conferences; classes of authors, -1 of all others."""
-    edges = pq.read_table(folder() / "dblp_typed_edges.parquet")
-    labels = pq.read_table(folder() / "dblp_typed_labels.parquet")
-    ends = [
-        pc.binary_join_element_wise(
-            pc.cast(edges[kind], pa.string()), pc.cast(edges[side], pa.string()), ":"
-        ).combine_chunks()
-        for kind, side in (("src_kind", "src"), ("dst_kind", "dst"))
-    ]
-    names = pc.unique(pa.concat_arrays(ends))
-    u, v = (pc.index_in(side, value_set=names).to_numpy() for side in ends)
-    kinds = labels["kind"] if "kind" in labels.schema.names else pa.array(["author"] * len(labels))
-    own = pc.binary_join_element_wise(
-        pc.cast(kinds, pa.string()), pc.cast(labels["node"], pa.string()), ":"
-    )
-    place = pc.index_in(own, value_set=names).to_numpy(zero_copy_only=False)
-    classes = np.full(len(names), -1)
-    known = ~np.isnan(place.astype(float))
-    coded = pc.dictionary_encode(labels["label"].combine_chunks()).indices.to_numpy()
-    classes[place[known].astype(np.int64)] = coded[known]
-    return Graph.from_edges(u, v, np.ones(u.size), n_nodes=len(names)), classes
 
 
 def with_edges_last(made: Made) -> Made:
@@ -175,7 +149,7 @@ def budget(n_draws: int, names: list[str]) -> None:
     title = f"thinned to a budget, {n_draws} draws, percent"
     table = Figures(title, columns + "cost {:.3f}", left=3)
     for name in names:
-        graph, classes = with_edges_last(dblp() if name == "dblp" else SETS[name]())
+        graph, classes = with_edges_last(collapsed("dblp") if name == "dblp" else SETS[name]())
         n_classes = int(classes.max()) + 1
         draws = [drawn(graph, classes, "random", 10, seed) for seed in range(n_draws)]
         sets = [

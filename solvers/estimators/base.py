@@ -17,10 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.doubtful_columns import DoubtfulColumns
 from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.graph_of_features import Neighborhood
+from peewit.solvers.estimators.named_relations import NamedRelations
 from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
 from peewit.solvers.estimators.targets import (
     ClassTargets,
@@ -35,6 +37,9 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
 from peewit.solvers.late_modules import LateModule
 from peewit.solvers.models.contract.model import Model, of_column
+from peewit.solvers.relations.relation_graphs import RelationGraphs
+from peewit.solvers.relations.solving import RelationModel, RelationSolution
+from peewit.solvers.relations.weight_texts import BY_LABELS, parsed_weights
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 
@@ -44,7 +49,7 @@ sp = LateModule("scipy.sparse")
 _AFFINITIES = ("precomputed", "knn")
 
 _STACKED = ("reachable_", "transduction_")
-_LISTED = ("classes_", "label_distributions_", "decision_", "status_", "stats_")
+_LISTED = ("classes_", "label_distributions_", "decision_", "status_", "stats_", "relations_")
 """Attributes of several columns of ``y``: arrays side by side, or one entry for each."""
 
 _OF_FIT = 5  # who called `fit`, which led here by `_solve` and `_learn`
@@ -234,6 +239,8 @@ class ModelEstimator(BaseEstimator):
 
     def _finish(self, solution: Solution) -> None:
         """Keep the figures of a solve, and warn of what is short of perfect."""
+        if isinstance(solution, RelationSolution):
+            self.relations_ = solution.choice
         self.reachable_ = solution.reachable
         self.status_ = solution.status
         self.stats_ = dict(solution.stats)
@@ -308,6 +315,8 @@ class GraphEstimator(ModelEstimator):
     ----------
     n_features_in_ : int
         Columns of what was fitted: nodes of the graph, or features.
+    relations_ : peewit.solvers.relations.choice.RelationChoice
+        Of several relations: their weights, and what left-out labels say of each.
     """
 
     affinity: Literal["precomputed", "knn"] = field(
@@ -317,14 +326,41 @@ class GraphEstimator(ModelEstimator):
     n_neighbors: int = hyperparameter(
         10, Rule(doc="Neighbors of each sample, with affinity 'knn'.", kind=int, minimum=1)
     )
+    relations: str = field(
+        default=BY_LABELS,
+        metadata={
+            "doc": "Weights of the relations of a mapping, such as 'card=3,message=0'; those that "
+            "are not mentioned are 1. 'auto' lets labels choose."
+        },
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = tags.input_tags.positive_only = self.affinity == "precomputed"
         return tags
 
-    def _graph_and_target(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, AnyArray]:
-        """The graph that ``X`` is or leads to, and ``y`` with one entry or row per node.
+    def _model_of(self, graph: Graph | RelationGraphs) -> Model:
+        """The model, on relations where there are some.
+
+        `BadArgument` for weights of relations that are unknown, or of a single graph.
+        """
+        self.__dict__.pop("relations_", None)  # of a fit before
+        model = self._model(**self._hyperparameters())
+        if isinstance(graph, RelationGraphs):
+            chosen = self.relations == BY_LABELS
+            weights = None if chosen else parsed_weights(self.relations, graph.names)
+            return RelationModel(model=model, weights=weights)
+        if self.relations != BY_LABELS:
+            raise BadArgument(
+                "relations",
+                f"must be {BY_LABELS!r} unless X is a mapping of graphs, got {self.relations!r}",
+            )
+        return model
+
+    def _graph_and_target(
+        self, X: Any, y: Any, **checks: Any
+    ) -> tuple[Graph | RelationGraphs, AnyArray]:
+        """The graph or relations that ``X`` is or leads to, and ``y`` with a row per node.
 
         Raises
         ------
@@ -336,10 +372,11 @@ class GraphEstimator(ModelEstimator):
         """
         if self.affinity not in _AFFINITIES:
             raise ValueError(f"affinity must be one of {_AFFINITIES}, got {self.affinity!r}")
-        y = self._by_node(X, y)
+        X, y = self._by_node(X, y)
         if (graph := graph_of(X)) is not None:
             self._node_names = getattr(X, "external_ids", None)
-            return self._check_graph(graph, y, checks)
+            graph, y = self._check_graph(graph, y, checks)
+            return getattr(X, "relations", graph), y
         self._node_names = None
         if hasattr(X, "adj") and hasattr(X, "is_directed"):
             raise TypeError(
@@ -361,28 +398,39 @@ class GraphEstimator(ModelEstimator):
         self._neighborhood = Neighborhood.of_points(X, self._check("n_neighbors"))
         return self._neighborhood.graph(), y
 
-    def _by_node(self, X: Any, y: Any) -> Any:
-        """One entry per node of a mapping or a Series of named nodes; another ``y`` as it is.
+    def _by_node(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """A mapping of relations joined, and one entry per node of a ``y`` by node.
+
+        That is a mapping or a Series of named nodes; another ``y`` stays as it is.
 
         Raises
         ------
         ValueError
-            It names a node that is none.
+            ``y`` names a node that is none, or names none where relations differ in their nodes.
         """
+        if isinstance(X, Mapping):
+            X = NamedRelations.of(X)
+            if not (X.is_one_order or is_by_node(y)):
+                raise BadArgument(
+                    "y",
+                    "must name its nodes, as a mapping or a Series, where relations have nodes in "
+                    f"orders of their own, got {type(y).__name__}",
+                )
         if not is_by_node(y):
-            return y
+            return X, y
         graph, names = graph_of(X), getattr(X, "external_ids", None)
         n_nodes = X.shape[0] if graph is None else graph.n_nodes
         if not isinstance(y, Mapping):
             if names is None:  # rows of an array or a frame go by place, as everywhere
-                return y
+                return X, y
             y = dict(zip(y.index, y, strict=True))
         elif self.affinity == "precomputed" and hasattr(X, "columns"):
             names = pa.array(list(X.columns))
         entries = np.full(n_nodes, self._no_label(), object)
         for place, value in zip(places_of(list(y), names, n_nodes), y.values(), strict=True):
             entries[place] = plain(value)
-        return entries if any(isinstance(each, str) for each in entries) else entries.tolist()
+        has_text = any(isinstance(each, str) for each in entries)
+        return X, entries if has_text else entries.tolist()
 
     def _no_label(self) -> Any:
         """What stands in ``y`` where there is no label."""

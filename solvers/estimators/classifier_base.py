@@ -31,7 +31,8 @@ class GraphClassifier(Classifier, GraphEstimator):
         ----------
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
             With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
-            >= 0, diagonal ignored. With affinity 'knn' features.
+            >= 0, diagonal ignored; or a mapping of names to such graphs, the relations of the
+            nodes, which are joined by name where they have names. With affinity 'knn' features.
         y : (n_nodes,) or (n_nodes, n_columns) array-like, or mapping
             Class of each node: strings or whole numbers; ``unlabeled`` where it is not known. Or
             classes by node, as a mapping or a Series whose index has nodes: by name where ``X`` has
@@ -61,7 +62,7 @@ class GraphClassifier(Classifier, GraphEstimator):
     def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
         """The model, what it prepared, and ``y``; features for a model that takes them."""
         graph, target = self._graph_and_target(X, y)
-        model = self._model(**self._hyperparameters())
+        model: Any = self._model_of(graph)  # takes what there is, a graph or relations
         return model, model.prepare(graph, features), target
 
     def predict(self, X: Any = None, *, nodes: Any = None) -> AnyArray:

@@ -32,7 +32,8 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         ----------
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
             With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
-            >= 0, diagonal ignored. With affinity 'knn' features.
+            >= 0, diagonal ignored; or a mapping of names to such graphs, the relations of the
+            nodes, which are joined by name where they have names. With affinity 'knn' features.
         y : (n_nodes,) or (n_nodes, n_columns) array-like, or mapping
             Number of each node; nan where it is not known. Here -1 is a number like others. Or
             numbers by node, as a mapping or a Series whose index has nodes. Columns share the
@@ -52,9 +53,10 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
             The solve ended before the residual asked for was reached.
         """
         self._refuse(further)
-        numbers, known = _numbers(self._by_node(X, y))
+        X, y = self._by_node(X, y)
+        numbers, known = _numbers(y)
         graph, values = self._graph_and_target(X, numbers, y_numeric=True)
-        model = self._model(**self._hyperparameters())
+        model: Any = self._model_of(graph)  # takes what there is, a graph or relations
         if not known.all():
             values = np.where(known.reshape(values.shape), values, np.nan)
         return self._solve(model, model.prepare(graph), values)

@@ -1,0 +1,175 @@
+"""Do labels choose well how much each relation of a graph counts?
+
+Typed sets of the folder that ``PEEWIT_DATA`` names: authors of DBLP and movies of Freebase, three
+relations each, no features, equally many labels a class. Printed is the accuracy of `auto` where
+all edges count alike, where relations have equal volumes, and with weights chosen by the labels, on
+the same draws; what the choice loses to the better of the two means, with its standard error; and
+processor time, relative to that of a first solve where all edges count alike: of a first solve with
+the choice, of the choice alone, and of a solve with one more label relative to the same there.
+
+``scalings`` are these sets, ``noise`` adds to each a relation of random edges, as many as the
+largest has: the last column is what these cost beside the choice without them.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from docs.benchmarks.default_model import Made
+from docs.benchmarks.frame import CONSOLE, cpu_of, folder, options, share_right, show
+from peewit.solvers.arrays import Int64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.labels import Labels
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.relations.choice import EQUAL_VOLUME, choose, equal_volumes
+from peewit.solvers.relations.relation_graphs import RelationGraphs
+from peewit.solvers.relations.solving import RelationModel
+from peewit.solvers.solution import Solution
+from tests.data_sets import draw_per_class
+
+SETS = ("dblp", "freebase")
+COLLAPSED, CHOSEN = "collapsed", "chosen"
+
+
+@cache
+def typed(name: str) -> tuple[RelationGraphs, Int64Array]:
+    """Relations of a typed set, whose kinds are part of nodes' names, and classes; -1 of others."""
+    edges = pq.read_table(folder() / f"{name}_typed_edges.parquet")
+    labels = pq.read_table(folder() / f"{name}_typed_labels.parquet")
+    ends = [
+        pc.binary_join_element_wise(
+            pc.cast(edges[kind], pa.string()), pc.cast(edges[side], pa.string()), ":"
+        ).combine_chunks()
+        for kind, side in (("src_kind", "src"), ("dst_kind", "dst"))
+    ]
+    names = pc.unique(pa.concat_arrays(ends))
+    u, v = (pc.index_in(side, value_set=names).to_numpy() for side in ends)
+    own = pc.binary_join_element_wise(
+        pc.cast(labels["kind"], pa.string()), pc.cast(labels["node"], pa.string()), ":"
+    )
+    place = pc.index_in(own, value_set=names).to_numpy(zero_copy_only=False)
+    known = np.isfinite(place.astype(float))
+    classes = np.full(len(names), -1)
+    coded = pc.dictionary_encode(labels["label"].combine_chunks()).indices.to_numpy()
+    classes[place[known].astype(np.int64)] = coded[known]
+    relation = edges["relation"].to_numpy(zero_copy_only=False).astype(str)
+    graphs = {}
+    for each in np.unique(relation):
+        rows = np.flatnonzero(relation == each)
+        graphs[str(each)] = Graph.from_edges(
+            u[rows], v[rows], np.ones(rows.size), n_nodes=len(names)
+        )
+    return RelationGraphs.of(graphs), classes
+
+
+def collapsed(name: str) -> Made:
+    """The graph of all edges of a typed set, and the classes."""
+    relations, classes = typed(name)
+    return relations.combined((1.0,) * len(relations)), classes
+
+
+def with_noise(relations: RelationGraphs) -> RelationGraphs:
+    """With a relation of random edges, as many as the largest has."""
+    n_edges = max(graph.n_edges for graph in relations.graphs)
+    u, v = np.random.default_rng(0).integers(0, relations.n_nodes, (2, n_edges))
+    different = u != v
+    ones = np.ones(np.count_nonzero(different))
+    random = Graph.from_edges(u[different], v[different], ones, n_nodes=relations.n_nodes)
+    return RelationGraphs.of(
+        {**dict(zip(relations.names, relations.graphs, strict=True)), "random": random}
+    )
+
+
+def labels_at(nodes: Int64Array, classes: Int64Array) -> Labels:
+    """Labels of these nodes; those of known class are asked about."""
+    return replace(Labels.from_pairs(nodes, classes[nodes].tolist()), among=classes >= 0)
+
+
+def solved(model: Model, prepared: object, labels: Labels) -> Solution:
+    return model.solve(prepared, labels)
+
+
+def looked_at(
+    relations: RelationGraphs, classes: Int64Array, per_class: int, seed: int
+) -> dict[str, tuple[float, float, float]]:
+    """Accuracy, and CPU seconds of a first and of the next solve, of every way to weigh.
+
+    Of the choice itself the seconds stand in place of the accuracy.
+    """
+    nodes = draw_per_class(classes, per_class, seed=seed)
+    labels = labels_at(nodes, classes)
+    free = np.setdiff1d(np.flatnonzero(classes >= 0), nodes)
+    one_more = labels_at(
+        np.sort(np.append(nodes, np.random.default_rng(seed).choice(free))), classes
+    )
+    ways = {
+        COLLAPSED: (1.0,) * len(relations),
+        EQUAL_VOLUME: equal_volumes(relations),
+        CHOSEN: None,
+    }
+    found = {}
+    for name, weights in ways.items():
+        model = RelationModel(model=Auto(), weights=weights)
+        prepared, preparing = cpu_of(model.prepare, relations)
+        solution, first = cpu_of(solved, model, prepared, labels)
+        _, again = cpu_of(solved, model, prepared, one_more)
+        right = share_right(solution.scores.argmax(axis=1), classes, nodes)
+        found[name] = right, preparing + first, again
+    _, choosing = cpu_of(choose, relations, labels)
+    found["choice"] = choosing, choosing, choosing
+    return found
+
+
+def measure(relations: RelationGraphs, classes: Int64Array, per_class: int, n_draws: int) -> list:
+    """Means of the accuracies, the loss and its error, and the relative seconds."""
+    draws = defaultdict(list)
+    for seed in range(n_draws):
+        for name, figures in looked_at(relations, classes, per_class, seed).items():
+            draws[name].append(figures)
+    all_of = {name: np.array(figures) for name, figures in draws.items()}
+    right = {name: 100 * all_of[name][:, 0] for name in (COLLAPSED, EQUAL_VOLUME, CHOSEN)}
+    better = max((COLLAPSED, EQUAL_VOLUME), key=lambda name: right[name].mean())
+    loss = right[better] - right[CHOSEN]
+    error = loss.std(ddof=1) / np.sqrt(loss.size) if loss.size > 1 else np.nan
+    alike = all_of[COLLAPSED].mean(axis=0)
+    chosen, choosing = all_of[CHOSEN].mean(axis=0), all_of["choice"].mean(axis=0)
+    seconds = chosen[1] / alike[1], choosing[1] / alike[1], chosen[2] / alike[2]
+    return [*(each.mean() for each in right.values()), loss.mean(), error, *seconds]
+
+
+def main() -> None:
+    asked = options(
+        __doc__,
+        cases=("scalings", "noise"),
+        quick={"sets": ["dblp"], "draws": 1, "labels": [20]},
+        sets=(list(SETS), SETS),
+        labels=([5, 20, 40, 60], "per class"),
+        draws=10,
+    )
+    columns = (
+        "set|labels a class|all alike {:.1f}|equal volume {:.1f}|chosen {:.1f}|loses {:.1f}|"
+        "+- {:.1f}|first solve {:.1f}|choice {:.1f}|next solve {:.1f}"
+    )
+    table, without = [], {}
+    for case in asked.cases:
+        for name in asked.sets:
+            relations, classes = typed(name)
+            for per_class in asked.labels:
+                own = with_noise(relations) if case == "noise" else relations
+                row = measure(own, classes, per_class, asked.draws)
+                what = f"{name}, noise" if case == "noise" else name
+                costs = without.get((name, per_class), np.nan) - row[2] if case == "noise" else None
+                without.setdefault((name, per_class), row[2])
+                table.append([what, str(per_class), *row, costs])
+                CONSOLE.print(what, per_class, *(f"{each:.1f}" for each in row))
+    show("weights of relations", columns + "|noise costs {:.1f}", table, left=2)
+
+
+if __name__ == "__main__":
+    main()
