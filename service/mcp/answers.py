@@ -256,7 +256,9 @@ class Reason(Answer):
     def of(cls, reason: LabelReason) -> Self:
         """The reason that a label is."""
         way = None if reason.way is None else list(reason.way)
-        relations = reason.relations and [list(step) for step in reason.relations]
+        relations = None
+        if reason.relations is not None:
+            relations = [list(step) for step in reason.relations]
         return cls(
             node=reason.node, label=reason.label, part=reason.part, way=way, relations=relations
         )

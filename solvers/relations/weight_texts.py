@@ -18,10 +18,7 @@ def check_weights(argument: str, weights: Sequence[float], names: Sequence[str])
             f"must hold one number for each of {', '.join(names)}, got {len(weights)} numbers",
         )
     for name, weight in zip(names, weights, strict=True):
-        if not (math.isfinite(weight) and weight >= 0):
-            raise BadArgument(
-                argument, f"must be finite and >= 0, got {weight:g} for the relation {name!r}"
-            )
+        _check_weight(argument, name, weight)
     if not any(weights):
         raise BadArgument(
             argument,
@@ -30,22 +27,26 @@ def check_weights(argument: str, weights: Sequence[float], names: Sequence[str])
         )
 
 
-def parsed_weights(text: str, names: Sequence[str]) -> tuple[float, ...]:
-    """Weights of the named relations in their order; those that are not mentioned are 1.
+def _check_weight(argument: str, name: str, weight: float) -> None:
+    if not (math.isfinite(weight) and weight >= 0):
+        raise BadArgument(
+            argument, f"must be finite and >= 0, got {weight:g} for the relation {name!r}"
+        )
 
-    `BadArgument` for what is not ``name=number``, a relation that is unknown or mentioned twice,
-    and weights as in `check_weights`.
+
+def named_weights(text: str) -> dict[str, float]:
+    """Weights by the names of their relations.
+
+    `BadArgument` for what is not ``name=number``, a relation that is mentioned twice, and weights
+    that are not finite and >= 0.
     """
-    known = f"; the relations are {', '.join(names)}"
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = (each.strip() for each in part.partition("="))
         if not equals:
             raise BadArgument(
-                "relations", f"must read name=weight,name=weight, got {part.strip()!r}{known}"
+                "relations", f"must read name=weight,name=weight, got {part.strip()!r}"
             )
-        if name not in names:
-            raise BadArgument("relations", f"must name relations of the graph, got {name!r}{known}")
         if name in weights:
             raise BadArgument("relations", f"must name each relation once, got {name!r} twice")
         try:
@@ -55,6 +56,23 @@ def parsed_weights(text: str, names: Sequence[str]) -> tuple[float, ...]:
                 "relations",
                 f"must give numbers, got {number!r} for {name!r}; write such as {name}=0.5",
             ) from None
+        _check_weight("relations", name, weights[name])
+    return weights
+
+
+def parsed_weights(text: str, names: Sequence[str]) -> tuple[float, ...]:
+    """Weights of the named relations in their order; those that are not mentioned are 1.
+
+    `BadArgument` as `named_weights` and `check_weights`, and for a relation that is unknown.
+    """
+    weights = named_weights(text)
+    for name in weights:
+        if name not in names:
+            raise BadArgument(
+                "relations",
+                f"must name relations of the graph, got {name!r}; the relations are "
+                f"{', '.join(names) or 'none'}",
+            )
     ordered = tuple(weights.get(name, 1.0) for name in names)
     check_weights("relations", ordered, names)
     return ordered

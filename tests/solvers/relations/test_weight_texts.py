@@ -23,7 +23,7 @@ def test_a_text_is_read_as_it_was_written(weights: tuple[float, ...]) -> None:
     ("text", "told"),
     [
         ("phone=3", "must name relations of the graph, got 'phone'; .* login, card, message"),
-        ("card", "must read name=weight,name=weight, got 'card'; .* login, card, message"),
+        ("card", "must read name=weight,name=weight, got 'card'"),
         ("", "must read name=weight,name=weight, got ''"),
         ("card=many", "must give numbers, got 'many' for 'card'; write such as card=0.5"),
         ("card=-1", "must be finite and >= 0, got -1 for the relation 'card'"),
