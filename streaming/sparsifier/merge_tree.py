@@ -80,7 +80,11 @@ def merge(
     embedded = b if b.cards.total_degree > a.cards.total_degree else a
     merged = replace(
         embedded,
-        **_combined([a, b]),
+        **_combined([a, b])
+        | {
+            name: max(getattr(a, name), getattr(b, name))
+            for name in ("n_blocks", "n_kept_last", "log_version", "n_resolved_files")
+        },
         chunks=(*a.chunks, *b.chunks),
         degree=_merged_degree(a, b),
         runs=None if a.runs is None or b.runs is None else a.runs.joined(b.runs),
@@ -88,13 +92,8 @@ def merge(
         lost=_sum(a.lost, b.lost),
         peak=_sum(a.peak, b.peak),
         torn=_concatenate(a.torn, b.torn),
-        n_blocks=max(a.n_blocks, b.n_blocks),
-        n_kept_last=max(a.n_kept_last, b.n_kept_last),
         n_leaning=0 if _is_uneven(a) or _is_uneven(b) else embedded.n_leaning,
-        n_erased=embedded.n_erased,
         n_struck_since_cards=a.n_struck_since_cards + b.n_struck_since_cards,
-        log_version=max(a.log_version, b.log_version),
-        n_resolved_files=max(a.n_resolved_files, b.n_resolved_files),
     )
     if is_full(merged, settings):
         return resparsify(merged, settings, cancelled=cancelled, parallel=parallel)
