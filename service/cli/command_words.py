@@ -12,10 +12,10 @@ WORDS: Final = {
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
     "ingest": (
-        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --time-unit=s,ms,us,ns "
-        "--time-format= --quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace "
-        "--no-replace --again --once --dry-run --threads= --memory-limit= --metrics-port= "
-        "--scheduler= --json"
+        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --relation= "
+        "--relation-column= --entity= --via= --time-unit=s,ms,us,ns --time-format= "
+        "--quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace --no-replace "
+        "--again --once --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --json",
     "erase": "GRAPH --node= --nodes= --column= --wait --json",
@@ -43,9 +43,9 @@ WORDS: Final = {
     ),
     "source add": (
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
-        "--op= --time= --time-unit=s,ms,us,ns --time-format= --quote=double,none "
-        "--missing-ids=refuse,keep --node= --label= --label-column= --skip-bad-rows= --replace "
-        "--no-replace --again --once --json"
+        "--op= --time= --relation= --relation-column= --entity= --via= --time-unit=s,ms,us,ns "
+        "--time-format= --quote=double,none --missing-ids=refuse,keep --node= --label= "
+        "--label-column= --skip-bad-rows= --replace --no-replace --again --once --json"
     ),
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 _ARGUMENT: Final = re.compile(
-    r"(?P<and>, )?\b(?P<name>src|dst|weight|op|node|label|unknown|node_ids|deletions|quote|"
+    r"(?P<and>, )?\b(?P<name>src|dst|weight|op|via|node|label|unknown|node_ids|deletions|quote|"
     r"missing_ids|time_unit|time_format|keep_word|no_label|contradictions)=(?P<value>'[^']*'|[^\s,;:)]+)"
 )
 """Arguments in errors: ``src='from'`` is a keyword of Python and a parameter of HTTP."""

@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 
 from peewit.service.home import Home
 from peewit.streaming.edges.reading_options import READING_OPTIONS
+from peewit.streaming.edges.relations import RELATION_NAMES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +66,7 @@ def keep_columns(home: Home, graph: "GraphRecord", named: Mapping[str, str]) -> 
     new = {
         name: each
         for name, each in named.items()
-        if each and name not in graph.settings.columns and name not in READING_OPTIONS
+        if each and name not in (*graph.settings.columns, *READING_OPTIONS, *RELATION_NAMES)
     }
     if not new:
         return

@@ -49,6 +49,9 @@ class EdgeChoice:
     weight: Name = ""
     op: Name = ""
     time: Name = ""
+    relation: Name = ""  # of all rows
+    relation_column: Name = ""
+    via: Name = ""  # columns of events, with commas between, which src is joined with
     max_bad_rows: Annotated[int, Query(ge=0, le=MAX_BAD_ROWS)] = 0  # may be left out
     quote: Quoting = None
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
@@ -56,19 +59,26 @@ class EdgeChoice:
     @property
     def named(self) -> dict[str, str]:
         """The chosen columns by argument, as sources and calls take them."""
-        return {name: value for name in COLUMN_NAMES if (value := getattr(self, name))}
+        names = *COLUMN_NAMES, "relation_column"
+        return {name: value for name in names if (value := getattr(self, name))}
 
     @property
     def reading(self) -> dict[str, str]:
         """The chosen columns, and how text is read, as sources and calls take both."""
         ends = {"src": self.src_kind, "dst": self.dst_kind}
-        said = {name: named_column(ends.get(name, ""), each) for name, each in self.named.items()}
-        return said if self.quote is None else {**said, "quote": self.quote}
+        said = {
+            name: named_column(ends[name], each) if name in ends else each
+            for name, each in self.named.items()
+        }
+        if self.via and self.src:
+            said = {"entity": said.pop("src"), "via": self.via, **said}
+        more = {"relation": self.relation or None, "quote": self.quote}
+        return said | {name: each for name, each in more.items() if each is not None}
 
     @property
     def is_complete(self) -> bool:
-        """Whether both ends are chosen."""
-        return bool(self.src and self.dst)
+        """Whether both ends are chosen, or the entity of events and their columns."""
+        return bool(self.src and (self.dst or self.via))
 
     @property
     def given(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, at_their_places
 from peewit.service.dashboard.uploads import Upload
 from peewit.service.graphs.table_notes import columns_before, table_note
+from peewit.service.inbox.block_rows import relations_of
 from peewit.service.inbox.confinement import SourceRules, require_within
 from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
@@ -206,12 +207,13 @@ def take(
             content,
             Format.PARQUET,
             body_digest=key,
-            columns=staged.columns,
+            columns=columns if relations_of(columns) else staged.columns,
             idempotency_key=key,
             owner=owner,
             file_digest=digest,
             n_bad_rows=len(staged.bad_rows),
             limits=home.upload_limits,
+            staged=staged if relations_of(columns) else None,
         )
     upload.remove()
     return push

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
@@ -14,6 +15,7 @@ from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns, obvious_ends
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.relations import via_columns
 
 LOOKED_AT: Final = 20
 """Files of one call that are looked at."""
@@ -32,7 +34,8 @@ _WEIGHTS: Final = frozenset(
 def columns_before(graph: GraphRecord, sources: Collection[SourceRecord]) -> set[str]:
     """Names of the columns of nodes that tables of a graph had so far."""
     named = [graph.settings.columns, *(each.columns or {} for each in sources)]
-    return {each[end] for each in named for end in ("src", "dst") if end in each}
+    ends = {each[end] for each in named for end in ("src", "dst", "entity") if end in each}
+    return ends.union(*(via_columns(each["via"]) for each in named if "via" in each))
 
 
 def local_file(path: str, columns: EdgeColumns) -> EdgeFile:
@@ -101,12 +104,13 @@ def _shared_ids(
     Columns that are obviously the two ends of one kind, as from and to, share their nodes.
     """
     columns = file.columns.nodes
-    is_pair = columns[0].startswith("#") or obvious_ends(columns) is not None
-    if not is_pair:
-        common = block.src.filter(pc.is_in(block.src, value_set=block.dst))
-        if len(common):
-            return _shared_note(common[0].as_py(), columns[0], f"in {columns[1]!r}")
-    for name, ids in zip(columns, (block.src, block.dst), strict=True):
+    ids_of = block.src, *(block.cells or (block.dst,))
+    is_pair = columns[0].startswith("#") or obvious_ends(columns[:2]) is not None
+    for name, ids in zip(columns[1:], ids_of[1:], strict=True):
+        common = block.src.filter(pc.is_in(block.src, value_set=ids.drop_null()))
+        if len(common) and not is_pair:
+            return _shared_note(common[0].as_py(), columns[0], f"in {name!r}")
+    for name, ids in zip(columns, map(pa.Array.drop_null, ids_of), strict=True):
         others = sorted(set(before) - {name})
         if others and name not in before and graph.progress.n_nodes:
             present = ids.filter(nodes.lookup(graph, ids) >= 0)

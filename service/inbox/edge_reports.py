@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.file_times import FileTimes
@@ -37,6 +38,7 @@ class FileReport:
     digest: str | None = None  # of a file that could be read
     n_late: int | None = None  # rows older than the window; None without a column of times
     note: str | None = None  # to be known before it is taken
+    relations: Mapping[str, int] = field(default_factory=dict)  # named ones with their edges
 
 
 def file_report(
@@ -78,17 +80,25 @@ def _look(
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     first: list[tuple[object, object, float, str]] = []
     counts = np.zeros(len(OPERATIONS), np.int64)
-    is_read_whole = staged.columns.op or times is not None
+    relations = dict.fromkeys(staged.relations, 0)
+    for part in staged.parts:
+        relations[part.relation] += part.n_rows
+    is_read_whole = staged.columns.op or staged.columns.via or times is not None
     for part in staged.parts[: None if is_read_whole else 1]:
         block = read_part(staged, part, node_kind=kind, max_nodes=max_nodes)
         if times is not None:
             times.look(block)
         op = np.zeros(block.n_rows, np.uint8) if block.op is None else block.op
         counts += np.bincount(op, minlength=counts.size)
+        relations[part.relation] -= block.n_empty
         if not first:
-            ends = (column[:_FIRST_ROWS].to_pylist() for column in (block.src, block.dst))
-            weights = block.weight[:_FIRST_ROWS].tolist()
-            done = [OPERATIONS[code] for code in op[:_FIRST_ROWS]]
+            rows = np.arange(block.n_rows)
+            if block.cells:
+                rows = rows[np.array(block.cells[0].is_valid())]
+            rows = rows[:_FIRST_ROWS]
+            ends = (column.take(pa.array(rows)).to_pylist() for column in (block.src, block.dst))
+            weights = block.weight[rows].tolist()
+            done = [OPERATIONS[code] for code in op[rows]]
             first = list(zip(*ends, weights, done, strict=True))
     changes = dict(zip(OPERATIONS, counts.tolist(), strict=True))
     del changes[OPERATIONS[INSERT]]
@@ -107,5 +117,6 @@ def _look(
         bad_rows=staged.bad_rows,
         refusal=refusal,
         digest=staged.digest,
+        relations={name: count for name, count in relations.items() if name},
         n_late=None if times is None or refusal is not None else times.end(),
     )

@@ -16,18 +16,23 @@ import pyarrow.parquet
 from sqlalchemy import Connection
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.block_rows import RELATED, relations_of
 from peewit.service.inbox.file_outcomes import insert_files
 from peewit.service.inbox.inbox_records import ListedFile, SourceRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.pushes import ROWS_PER_GROUP
-from peewit.service.inbox.source_columns import source_kinds
 from peewit.service.inbox.source_store import require_path
-from peewit.service.live_sources.chunk_rows import as_ids
+from peewit.service.live_sources.chunk_rows import as_ids, as_text
 from peewit.service.live_sources.contract import Refused
 from peewit.service.settings import Settings
+from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import id_type
 from peewit.streaming.durable_files import make_durable_directory, publish_file
+from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.columns import empty_cells
 from peewit.streaming.edges.node_ids import in_kind
+from peewit.streaming.edges.parts import columns_of_copy
+from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.graph_paths import GraphPaths
 
 
@@ -82,9 +87,9 @@ class EdgeIntake:
         directory = GraphPaths(root=self._settings.graphs_directory / graph.id).pushes
         make_durable_directory(directory)
         name = f"{source.id}-{uuid4().hex[:8]}"
-        path = directory / f"{label}-{name}.parquet"
-        kinds = source_kinds(graph.settings, source)
-        edges = _with_ids(table, id_type(graph.settings.node_ids), kinds)
+        columns = edge_columns(graph.settings.columns_of_edges, source.columns)
+        path = directory / f"{label}-{name}{RELATED if relations_of(columns) else '.parquet'}"
+        edges = _edges(table, id_type(graph.settings.node_ids), columns)
         edges = edges.replace_schema_metadata({b"peewit.source": name.encode()})
         # a dictionary of numbers takes four times as long to write
         repeated = [field.name for field in edges.schema if not pa.types.is_primitive(field.type)]
@@ -102,6 +107,27 @@ class EdgeIntake:
             return ()
 
         return Taken(store=store, path=path)
+
+
+def _edges(table: pa.Table, kind: pa.DataType, columns: EdgeColumns) -> pa.Table:
+    """The edges of a chunk, of events one for each cell that is not empty."""
+    relations = relations_of(columns)
+    if not columns.via:
+        if relations and columns.relation_column is None:
+            table = table.append_column("relation", pa.repeat(relations[0], table.num_rows))
+        if columns.relation_column is not None:
+            place = table.schema.get_field_index("relation_column")
+            table = table.set_column(place, "relation", as_text(table.column(place)))
+        return _with_ids(table, kind, columns.kinds)
+    places = columns_of_copy(columns)[1:]
+    edges = []
+    for place, relation, of_kind in zip(places, relations, columns.kinds[1:], strict=True):
+        cells = plain_column(table.column(place)).combine_chunks()
+        is_empty = empty_cells(cells, keeps_missing=columns.missing_ids == "keep")
+        arm = table.drop_columns(places).append_column("dst", cells).filter(pa.array(~is_empty))
+        arm = arm.append_column("relation", pa.repeat(relation, arm.num_rows))
+        edges.append(_with_ids(arm, kind, (columns.kinds[0], of_kind)))
+    return pa.concat_tables(edges, promote_options="permissive")
 
 
 def _with_ids(table: pa.Table, kind: pa.DataType, of_kinds: Sequence[str]) -> pa.Table:

@@ -14,8 +14,9 @@ import pyarrow.parquet
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.database.leases import Lease
+from peewit.service.inbox.block_rows import RELATED
 from peewit.service.inbox.push_log import PushLog, UngatheredPush
-from peewit.service.inbox.pushes import block_schema, write_block
+from peewit.service.inbox.pushes import RelationsNamed, block_schema, write_block
 
 GATHER_ROWS: Final = 1 << 22
 GATHER_BYTES: Final = 1 << 26
@@ -72,7 +73,12 @@ def _gather(
         name = uuid4().hex
         path = directory / f"{name}.parquet"
         directory.mkdir(parents=True, exist_ok=True)
-        write_block(path, _tables(log, group), block_schema(graph, name))
+        try:
+            write_block(path, _tables(log, group), block_schema(graph, name))
+        except RelationsNamed:
+            path = directory / f"{name}{RELATED}"
+            schema = block_schema(graph, name, has_relations=True)
+            write_block(path, _tables(log, group), schema)
     log.gather(
         graph.id,
         group,

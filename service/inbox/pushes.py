@@ -9,7 +9,7 @@ would wait for the disk.
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,18 +23,21 @@ import pyarrow.parquet
 from sqlalchemy.exc import DBAPIError
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.block_rows import RELATED, block_rows, relations_of
 from peewit.service.inbox.inbox_records import BacklogFull, NewPush, PushLimits, PushRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_log import PushLog, backlog_full
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
 from peewit.streaming.durable_files import make_durable_directory, publish_file
-from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.conversion import too_many
 from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
 from peewit.streaming.edges.parts import EdgeFile, StagedFile
 from peewit.streaming.edges.passing import require_past
+from peewit.streaming.edges.reader import read_part
+from peewit.streaming.edges.relations import UNNAMED
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.edges.time_units import SECOND
@@ -112,12 +115,14 @@ class PushStore:
         max_bad_rows: int = 0,
         n_bad_rows: int = 0,
         limits: UploadLimits | None = None,
+        staged: StagedFile | None = None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
         ``file`` is the body, seekable; ``body_digest`` is of the body and its format; ``owner`` is
         a prefix of the sender's key; ``file_digest`` is of the file that the edges came as, if it
         was one, of which ``n_bad_rows`` are left out already; ``limits`` are on the decoded edges.
+        Of a body that is ``staged`` the parts are read instead.
         If the ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
         Raises BadUpload or BadEdges where more than ``max_bad_rows`` break the data contract, with
@@ -131,23 +136,25 @@ class PushStore:
                 return earlier
         start = file.tell()
         try:
-            push = self._checked(
-                *(graph, file, table_format, columns), body_digest, idempotency_key, limits
+            checked = _Checked(graph, self._latest(graph), relations_of(columns))
+            batches = (
+                checked.body(file, table_format, columns, limits)
+                if staged is None
+                else checked.parts(staged)
             )
+            push = self._written(checked, batches, body_digest, idempotency_key)
         except (BadEdges, BadUpload) as fault:
             if fault.row is None:
                 raise
             file.seek(start)
-            with (
-                self._without_bad_rows(graph, file, table_format, columns, max_bad_rows) as staged,
-                Path(staged.local_path).open("rb") as copy,
-            ):
-                if not staged.bad_rows:  # it breaks a rule of the graph
+            with self._without_bad_rows(
+                graph, file, table_format, columns, max_bad_rows
+            ) as without:
+                if not without.bad_rows:  # it breaks a rule of the graph
                     raise
-                push = self._checked(
-                    *(graph, copy, Format.PARQUET, staged.columns), body_digest, idempotency_key
-                )
-                n_bad_rows = len(staged.bad_rows)
+                batches = checked.parts(without)
+                push = self._written(checked, batches, body_digest, idempotency_key)
+                n_bad_rows = len(without.bad_rows)
         push = replace(push, owner=owner, file_digest=file_digest, n_bad_rows=n_bad_rows)
         try:
             record = self._store(graph.id, push)
@@ -195,20 +202,14 @@ class PushStore:
             except BadEdges as error:
                 raise _of_body(error, path) from error
 
-    def _checked(
+    def _written(
         self,
-        graph: GraphRecord,
-        file: BinaryIO,
-        table_format: Format,
-        columns: EdgeColumns,
+        checked: "_Checked",
+        batches: Iterator[pa.RecordBatch],
         body_digest: str,
         idempotency_key: str | None,
-        limits: UploadLimits | None = None,
     ) -> NewPush:
         """The block of a table that keeps the rules, on disk where it is large."""
-        batches = _check_batches(
-            graph, file, table_format, columns, limits, latest=self._latest(graph)
-        )
         head, n_bytes = [], 0
         for batch in batches:
             head.append(pa.Table.from_batches([batch]))
@@ -216,8 +217,8 @@ class PushStore:
             if n_bytes > SMALL_BYTES:
                 break
         if n_bytes > SMALL_BYTES:
-            return self._on_disk(graph, head, batches, body_digest, idempotency_key)
-        return _in_row(graph, head, body_digest, idempotency_key)
+            return self._on_disk(checked, head, batches, body_digest, idempotency_key)
+        return _in_row(checked, head, body_digest, idempotency_key)
 
     def _latest(self, graph: GraphRecord) -> int:
         """The latest known time: now, or of an edge of the newest snapshot."""
@@ -231,23 +232,23 @@ class PushStore:
 
     def _on_disk(
         self,
-        graph: GraphRecord,
+        checked: "_Checked",
         head: list[pa.Table],
         batches: Iterator[pa.RecordBatch],
         body_digest: str,
         idempotency_key: str | None,
     ) -> NewPush:
         name = uuid4().hex
-        directory = GraphPaths(root=self._graphs_directory / graph.id).pushes
+        directory = GraphPaths(root=self._graphs_directory / checked.graph.id).pushes
         make_durable_directory(directory)
-        path = directory / f"{name}.parquet"
+        path = directory / f"{name}{RELATED if checked.relations else '.parquet'}"
 
         def tables() -> Iterator[pa.Table]:
             yield from head
             for batch in batches:
                 yield pa.Table.from_batches([batch])
 
-        write_block(path, tables(), block_schema(graph, name))
+        write_block(path, tables(), checked.schema(name))
         return NewPush(
             body_digest=body_digest,
             n_rows=pa.parquet.read_metadata(path).num_rows,
@@ -297,9 +298,9 @@ def _of_body(error: BadEdges, path: Path) -> BadEdges:
 
 
 def _in_row(
-    graph: GraphRecord, head: list[pa.Table], body_digest: str, idempotency_key: str | None
+    checked: "_Checked", head: list[pa.Table], body_digest: str, idempotency_key: str | None
 ) -> NewPush:
-    schema = block_schema(graph)
+    schema = checked.schema()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for table in head:
@@ -314,7 +315,9 @@ def _in_row(
     )
 
 
-def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
+def block_schema(
+    graph: GraphRecord, name: str | None = None, *, has_relations: bool = False
+) -> pa.Schema:
     """Columns of a pushed block, with its name if it is in a file.
 
     Equal edges that are pushed twice count twice, so their files must differ.
@@ -325,6 +328,8 @@ def block_schema(graph: GraphRecord, name: str | None = None) -> pa.Schema:
         columns.append(("op", pa.string()))
     if has_times(graph):
         columns.append(("time", pa.timestamp("us")))
+    if has_relations:
+        columns.append(("relation", pa.string()))
     return pa.schema(columns, metadata=None if name is None else {b"peewit.push": name.encode()})
 
 
@@ -334,8 +339,15 @@ def has_times(graph: GraphRecord) -> bool:
     return window is not None and window.by == "time"
 
 
+class RelationsNamed(Exception):
+    """Rows name their relations, and the file that they go to does not."""
+
+
 def write_block(path: Path, tables: Iterator[pa.Table], schema: pa.Schema) -> None:
-    """Publish a block of edges as a Parquet file in a directory that exists."""
+    """Publish a block of edges as a Parquet file in a directory that exists.
+
+    Raises `RelationsNamed` where the schema has no column of relations and rows name some.
+    """
 
     def write(temporary: Path) -> None:
         with pa.parquet.ParquetWriter(temporary, schema) as writer:
@@ -357,44 +369,70 @@ def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
             table = table.set_column(table.schema.get_field_index("op"), "op", filled)
     if "time" in schema.names and "time" not in table.schema.names:  # rows that delete need none
         table = table.append_column("time", pa.nulls(table.num_rows, pa.timestamp("us")))
+    if "relation" in schema.names:
+        if "relation" not in table.schema.names:
+            table = table.append_column("relation", pa.repeat(UNNAMED, table.num_rows))
+        named = pc.fill_null(table.column("relation"), UNNAMED)
+        table = table.set_column(table.schema.get_field_index("relation"), "relation", named)
+    elif "relation" in table.schema.names:
+        raise RelationsNamed
     return table.select(schema.names).cast(schema)
 
 
-def _check_batches(
-    graph: GraphRecord,
-    file: BinaryIO,
-    table_format: Format,
-    columns: EdgeColumns,
-    limits: UploadLimits | None,
-    *,
-    latest: int,
-) -> Iterator[pa.RecordBatch]:
-    settings = graph.settings
-    first_row = 0
-    for batch in edge_batches(
-        file, table_format, settings.node_ids, columns=columns, limits=limits
-    ):
-        block = read_columns(
-            batch,
-            node_kind=settings.node_ids,
-            max_nodes=settings.max_nodes,
-            columns=columns,
-            first_row=first_row,
-        )
-        first_row += block.n_rows
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """Rows of a push that keep the rules of their graph; each pass raises where one does not."""
+
+    graph: GraphRecord
+    latest: int  # time that is known
+    relations: Sequence[str]  # as `block_rows` has them
+
+    def schema(self, name: str | None = None) -> pa.Schema:
+        """Columns of the rows, with the name of the block if it is in a file."""
+        return block_schema(self.graph, name, has_relations=bool(self.relations))
+
+    def body(
+        self,
+        file: BinaryIO,
+        table_format: Format,
+        columns: EdgeColumns,
+        limits: UploadLimits | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a body as it was sent."""
+        settings = self.graph.settings
+        first_row = 0
+        for batch in edge_batches(
+            file, table_format, settings.node_ids, columns=columns, limits=limits
+        ):
+            block = read_columns(
+                batch,
+                node_kind=settings.node_ids,
+                max_nodes=settings.max_nodes,
+                columns=columns,
+                first_row=first_row,
+            )
+            first_row += block.n_rows
+            yield from self._rows(block, self.relations)
+        if first_row == 0:
+            raise BadUpload("the body must hold at least one edge")
+
+    def parts(self, staged: StagedFile) -> Iterator[pa.RecordBatch]:
+        """Rows of a body that is staged."""
+        settings = self.graph.settings
+        for part in staged.parts:
+            block = read_part(
+                staged, part, node_kind=settings.node_ids, max_nodes=settings.max_nodes
+            )
+            yield from self._rows(block, (part.relation,) if self.relations else ())
+
+    def _rows(self, block: RawBlock, relations: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        settings = self.graph.settings
         if settings.window is not None:
-            require_past(block, latest, settings.window)
-        taken = {"src": block.src, "dst": block.dst, "weight": block.weight}
-        if block.op is not None:
-            if settings.deletions == "off":
-                row = block.first_row + int((block.op != INSERT).argmax())
-                raise BadEdges(DELETIONS_OFF, argument="op", row=row)
-            taken["op"] = pa.array(OPERATIONS).take(pa.array(block.op))
-        if block.time is not None:
-            taken["time"] = pa.array(block.time).cast(pa.timestamp("us"))
-        yield pa.record_batch(taken)
-    if first_row == 0:
-        raise BadUpload("the body must hold at least one edge")
+            require_past(block, self.latest, settings.window)
+        if block.op is not None and settings.deletions == "off":
+            row = block.first_row + int((block.op != INSERT).argmax())
+            raise BadEdges(DELETIONS_OFF, argument="op", row=row)
+        yield from block_rows(block, relations)
 
 
 def _join_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

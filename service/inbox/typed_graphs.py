@@ -10,8 +10,9 @@ from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.node_kinds import split_column
+from peewit.streaming.edges.relations import via_columns
 
-_OF_NODES = ("src", "dst", "node")
+_OF_NODES = ("src", "dst", "entity", "node")
 
 
 def typed_graph(database: Database, graph: GraphRecord, kinds: Iterable[str]) -> GraphRecord:
@@ -56,4 +57,5 @@ def make_typed(connection: Connection, graph_id: str, kinds: Iterable[str]) -> N
 
 def kinds_named(columns: Mapping[str, str]) -> list[str]:
     """Kinds that names of columns say, by what the columns are for."""
-    return [split_column(columns[name])[0] for name in _OF_NODES if columns.get(name)]
+    named = [columns[name] for name in _OF_NODES if columns.get(name)]
+    return [split_column(each)[0] for each in (*named, *via_columns(columns.get("via", "")))]

@@ -20,6 +20,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.database.lease_keeper import LeaseKeeper
 from peewit.service.database.leases import Lease
 from peewit.service.home import Home
+from peewit.service.inbox.block_rows import columns_of_own
 from peewit.service.inbox.confinement import is_within
 from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.inbox_records import FileRecord
@@ -645,6 +646,8 @@ def _edge_file(
 ) -> EdgeFile:
     """The file with its source's columns; pushes have the usual ones, with operations if any."""
     columns, reading = (readings or {}).get(file.source_id or "", (of_pushes, _USUAL))
+    if file.source_id is None or reading.is_live:
+        columns = columns_of_own(file.path, columns)
     return EdgeFile(
         path=file.path,
         size=file.size,

@@ -66,7 +66,8 @@ class Chunk:
 
     Rows of ``table`` take effect in order; it is None without rows. Its columns are named by
     argument of `Access.columns`: of edges ``src``, ``dst`` and, where known, ``weight``, ``op`` and
-    ``time``. Rows of nodes may have `PLACE`, and JSON where a column holds values of several types.
+    ``time``; of events ``via1``, ``via2`` and so on for ``dst``. Rows of nodes may have `PLACE`,
+    and JSON where a column holds values of several types.
     Whoever takes the rows checks them by the data contract.
     """
 

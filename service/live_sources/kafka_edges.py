@@ -21,6 +21,7 @@ def edge_table(
 ) -> pa.Table:
     """Columns ``src``, ``dst``, ``weight`` and, where the graph asks for them, ``op`` and ``time``.
 
+    Those of events and of relations are as `EdgeColumns.by_place` has them.
     ``rows``, at least one, map column names to values; ``sent`` is when the message of each was
     written, in milliseconds since 1970. Raises `peewit.streaming.edges.bad_table.BadTable` where a
     row breaks the contract.
@@ -32,13 +33,14 @@ def edge_table(
         times = _times(sent, table.column(place), columns)
         table = table.set_column(place, columns.time, times)
     read_columns(table, node_kind=kind, max_nodes=access.max_nodes, columns=columns)
-    named = {name: argument for argument, name in columns.by_argument}
+    named = {name: place for place, name in columns.by_place}
     table = table.rename_columns([named[name] for name in table.column_names])
     usual = {"weight": 1.0} if columns.op is None else {"weight": 1.0, "op": "insert"}
     for name, value in usual.items():
         if name not in table.column_names:
             table = table.append_column(name, pa.repeat(value, len(rows)))
-    return table.select([name for name in COLUMN_NAMES if name in table.column_names])
+    known = *(place for place, _ in columns.by_place), *COLUMN_NAMES
+    return table.select([name for name in dict.fromkeys(known) if name in table.column_names])
 
 
 def _times(sent: Sequence[int | None], values: pa.ChunkedArray, columns: EdgeColumns) -> pa.Array:

@@ -303,11 +303,9 @@ def _rows(
     table: pa.Table, piece: Piece, access: Access, names: Sequence[str], version: str
 ) -> pa.Table:
     """Rows of the table as rows of a chunk."""
-    columns = {
-        argument: table.column(name)
-        for argument, name in access.columns.by_argument
-        if name in names
-    }
+    named = access.columns
+    places = named.by_argument if isinstance(named, NodeColumns) else named.by_place
+    columns = {place: table.column(name) for place, name in places if name in names}
     if "op" not in columns and access.takes_changes:
         operation = _OPERATIONS[piece.effect]
         columns["op"] = pa.chunked_array([pa.repeat(operation, table.num_rows)])

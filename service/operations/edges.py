@@ -45,6 +45,19 @@ class EdgeColumnNames(Group):
     time: Annotated[str | None, Query("Column of the time, in graphs with a window by time.")] = (
         None
     )
+    relation: Annotated[str | None, Query("Kind of edges that all rows are of.")] = None
+    relation_column: Annotated[str | None, Query("Column of the kind of edges of each row.")] = None
+    entity: Annotated[str | None, Query("Column that `via` joins with others, as KIND:COLUMN.")] = (
+        None
+    )
+    via: Annotated[
+        str | None,
+        Query(
+            "Columns of events, with commas between, instead of `src` and `dst`: `entity` is "
+            "joined with each by a kind of edges of its name. An empty cell is no edge.",
+            examples=["device:device_id,ip"],
+        ),
+    ] = None
     time_unit: Annotated[
         TimeUnit | None,
         Query(

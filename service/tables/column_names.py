@@ -11,6 +11,7 @@ from peewit.streaming.edges.column_mapping import (
     EdgeColumns,
 )
 from peewit.streaming.edges.reading_options import READING_OPTIONS
+from peewit.streaming.edges.relations import RELATION_NAMES, via_columns
 
 
 def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = None) -> EdgeColumns:
@@ -19,15 +20,18 @@ def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = No
     A weight column named by the call must exist. One named by the graph may be missing and counts
     as 1 then, unless the table has a column of the usual name. The same holds for the column of
     operations, without which every row inserts; text whose columns are places has none that only
-    the graph names.
+    the graph names. Relations are the call's alone. Where it names columns of events, as via, their
+    entity is the one end, and ends of the graph do not count.
     """
-    known = *COLUMN_NAMES, *READING_OPTIONS
+    known = *COLUMN_NAMES, *RELATION_NAMES, *READING_OPTIONS
     for name in chosen or ():
         if name not in known:
             raise BadArgument("columns", f"must name {', '.join(known)} alone, got {name!r}")
     if "time" in (chosen or {}) and "time" not in graph:
         raise BadArgument("columns.time", "must be left out of a graph without a window by time")
-    named = {**graph, **(chosen or {})}
+    named = {**graph, **_relations(chosen or {})}
+    if "via" in named:
+        named |= {"src": named["entity"], "dst": "dst"}
     are_places = named.get("src", "").startswith("#")
     if are_places and "op" not in (chosen or {}) and not named.get("op", "#").startswith("#"):
         del named["op"]
@@ -39,8 +43,28 @@ def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = No
         op=NO_COLUMN if named.get("op") == "" else named.get("op"),
         needs_op=bool((chosen or {}).get("op")),
         time=named.get("time"),
+        relation=named.get("relation"),
+        relation_column=named.get("relation_column"),
+        via=via_columns(named["via"]) if "via" in named else (),
         **{name: cast("Any", named[name]) for name in READING_OPTIONS if name in named},
     )
+
+
+def _relations(chosen: Mapping[str, str]) -> Mapping[str, str]:
+    """What is chosen; raises BadArgument unless via and entity stand together, without ends."""
+    if ("via" in chosen) != ("entity" in chosen):
+        without, other = ("entity", "via") if "via" in chosen else ("via", "entity")
+        what = "the column that is joined with" if "via" in chosen else "the columns joined with"
+        rule = f"must name {what} {other} {chosen[other]!r}, as KIND:COLUMN or COLUMN, got none"
+        raise BadArgument(without, rule)
+    for end in ("src", "dst"):
+        if "via" in chosen and end in chosen:
+            raise BadArgument(
+                end,
+                "must be left out where via joins the entity with each of its columns; name it in "
+                f"via, got {chosen[end]!r}",
+            )
+    return chosen
 
 
 def label_columns(

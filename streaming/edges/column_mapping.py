@@ -1,5 +1,6 @@
 """Column mapping: which columns of a table are the ends, the weight and so on of its edges."""
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -92,7 +93,6 @@ class EdgeColumns:
             if any(self.kinds) and not kind:
                 rule = f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
                 raise BadArgument(argument, rule)
-        self._check_relations()
         if self.needs_weight is None:
             object.__setattr__(self, "needs_weight", self.weight != "weight")
         for argument, name in self.by_argument:
@@ -100,6 +100,7 @@ class EdgeColumns:
                 raise BadArgument(argument, "must name a column, got ''")
             if list(self).count(name) > 1:
                 raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
+        self._check_relations()
         for name, known in _VALUES.items():
             value = getattr(self, name)
             if value is not None and value not in get_args(known):
@@ -163,6 +164,15 @@ class EdgeColumns:
         names = self.weight, self.op, self.time, self.relation_column
         named = zip((*COLUMN_NAMES[2:], "relation_column"), names, strict=True)
         return [*self._ends, *((argument, name) for argument, name in named if name is not None)]
+
+    @property
+    def by_place(self) -> list[tuple[str, str]]:
+        """As `by_argument`, with columns of events numbered: via1, via2 and so on."""
+        numbers = itertools.count(1)
+        return [
+            (f"via{next(numbers)}" if argument == "via" else argument, name)
+            for argument, name in self.by_argument
+        ]
 
     def __iter__(self) -> Iterator[str]:
         return (name for _, name in self.by_argument)

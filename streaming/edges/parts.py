@@ -253,8 +253,7 @@ def content_faults(what: str) -> Iterator[None]:
 
 def columns_of_copy(columns: EdgeColumns) -> tuple[str, ...]:
     """Names of the columns of nodes in a copy that `conversion.convert` writes."""
-    others = tuple(f"via{number}" for number, _ in enumerate(columns.via, 1))
-    return "src", *(others or ("dst",))
+    return tuple(place for place, _ in columns.by_place[: len(columns.nodes)])
 
 
 def _groups_of_relations(

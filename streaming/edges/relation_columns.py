@@ -7,7 +7,12 @@ import pyarrow.compute as pc
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import MISSING_WORDS
-from peewit.streaming.edges.relations import MOST_RELATIONS, NAME_RULE, is_relation_name
+from peewit.streaming.edges.relations import (
+    MOST_RELATIONS,
+    NAME_RULE,
+    UNNAMED,
+    is_relation_name,
+)
 
 
 def read_relations(
@@ -15,8 +20,9 @@ def read_relations(
 ) -> pa.DictionaryArray:
     """(n_rows,) strings, the relation of each row.
 
-    Raises `BadEdges` where the column holds no text or whole numbers, a row names no relation, or
-    there are too many different ones.
+    Where words for nothing are kept, an empty one is the unnamed relation. Raises `BadEdges` where
+    the column holds no text or whole numbers, a row names no relation, or there are too many
+    different ones.
     """
     column = plain_column(column)
     kind = column.type
@@ -34,7 +40,9 @@ def read_relations(
     if len(values) > MOST_RELATIONS:
         raise too_many_relations(name)
     is_name = [
-        is_relation_name(value) and (keeps_missing or value.lower() not in MISSING_WORDS)
+        value == UNNAMED or is_relation_name(value)
+        if keeps_missing
+        else is_relation_name(value) and value.lower() not in MISSING_WORDS
         for value in values
     ]
     if encoded.null_count or not all(is_name):

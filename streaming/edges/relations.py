@@ -14,6 +14,9 @@ MOST_RELATIONS: Final = 64
 UNNAMED: Final = ""
 """The relation of edges of which nobody says one."""
 
+RELATION_NAMES: Final = ("relation", "relation_column", "entity", "via")
+"""What doors call that which says the relations of a table; an entity is ``src`` of events."""
+
 _MARKS: Final = r"\x00-\x1f\x7f-\x9f\ud800-\udfff,="
 _NAME: Final = re.compile(rf"(?!\s)[^{_MARKS}]{{1,64}}(?<!\s)")
 
@@ -21,6 +24,11 @@ NAME_RULE: Final = (
     "must have 1 to 64 characters, no comma, = or control character, and no blank at either end"
 )
 """Of the name of a relation, as weights are written card=3,message=0."""
+
+
+def via_columns(text: str) -> tuple[str, ...]:
+    """Columns of events that are named with commas between, which no relation's name has."""
+    return tuple(each.strip() for each in text.split(","))
 
 
 def is_relation_name(name: str) -> bool:

@@ -103,6 +103,14 @@ def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: Gr
             for each in reports
         ),
     )
+    relations = [
+        (report.path if not k else "", name, count)
+        for report in reports
+        for k, (name, count) in enumerate(report.relations.items())
+    ]
+    if relations:
+        echo()
+        print_rows(("relations of", "relation", "edges"), relations)
     for report in reports:
         if report.first_rows:
             echo()

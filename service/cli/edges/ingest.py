@@ -16,14 +16,18 @@ from peewit.service.cli.labels.table_files import (
     AgainOption,
     BadRowsOption,
     DstOption,
+    EntityOption,
     MissingIdsOption,
     OpOption,
     QuoteOption,
+    RelationColumnOption,
+    RelationOption,
     ReplaceOption,
     SrcOption,
     TimeFormatOption,
     TimeOption,
     TimeUnitOption,
+    ViaOption,
     WeightOption,
 )
 from peewit.service.cli.machine.first_run_kernels import INGEST
@@ -103,6 +107,10 @@ def ingest(
     weight: WeightOption = None,
     op: OpOption = None,
     time: TimeOption = None,
+    relation: RelationOption = None,
+    relation_column: RelationColumnOption = None,
+    entity: EntityOption = None,
+    via: ViaOption = None,
     time_unit: TimeUnitOption = None,
     time_format: TimeFormatOption = None,
     quote: QuoteOption = None,
@@ -168,12 +176,14 @@ def ingest(
         named |= given(
             time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
         )
+        named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
         of_sources = given(max_bad_rows=skip_bad_rows, replaces=replace, again=again)
         has_options = named or dry or of_sources
         if not locations and has_options:
             raise typer.BadParameter(
-                "--src, --dst, --weight, --op, --time, --time-unit, --time-format, --quote, "
-                "--missing-ids, --skip-bad-rows, --replace, --again and --dry-run need a PATH"
+                "--src, --dst, --weight, --op, --time, --relation, --relation-column, --entity, "
+                "--via, --time-unit, --time-format, --quote, --missing-ids, --skip-bad-rows, "
+                "--replace, --again and --dry-run need a PATH"
             )
         columns = edge_columns(graph.settings.columns_of_edges, named)
         if dry:

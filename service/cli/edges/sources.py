@@ -12,17 +12,21 @@ from peewit.service.cli.labels.table_files import (
     AgainOption,
     BadRowsOption,
     DstOption,
+    EntityOption,
     LabelColumnOption,
     LabelOption,
     MissingIdsOption,
     NodeOption,
     OpOption,
     QuoteOption,
+    RelationColumnOption,
+    RelationOption,
     ReplaceOption,
     SrcOption,
     TimeFormatOption,
     TimeOption,
     TimeUnitOption,
+    ViaOption,
     WeightOption,
 )
 from peewit.service.cli.operation_commands import here_of
@@ -93,6 +97,10 @@ def add(
     weight: WeightOption = None,
     op: OpOption = None,
     time: TimeOption = None,
+    relation: RelationOption = None,
+    relation_column: RelationColumnOption = None,
+    entity: EntityOption = None,
+    via: ViaOption = None,
     time_unit: TimeUnitOption = None,
     time_format: TimeFormatOption = None,
     quote: QuoteOption = None,
@@ -119,6 +127,7 @@ def add(
         named |= given(
             time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
         )
+        named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
         source = add_source(
             here_of(home),
             graph,

@@ -98,6 +98,31 @@ KeepWordOption = Annotated[
     list[str] | None,
     typer.Option("--keep-word", metavar="WORD", help="Take such a word for a label."),
 ]
+RelationOption = Annotated[
+    str | None,
+    typer.Option("--relation", metavar="NAME", help="Kind of edges that all rows are of."),
+]
+RelationColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--relation-column", metavar="COLUMN", help="Column of the kind of edges of each row."
+    ),
+]
+EntityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--entity", metavar="COLUMN", help="Column that --via joins with others, as KIND:COLUMN."
+    ),
+]
+ViaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--via",
+        metavar="COLUMN,...",
+        help="Columns of events, instead of --src and --dst: --entity is joined with each by a "
+        "kind of edges of its name.",
+    ),
+]
 WeightOption = Annotated[
     str | None, typer.Option("--weight", metavar="COLUMN", help="Column of the weight.")
 ]

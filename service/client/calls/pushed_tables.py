@@ -1,7 +1,7 @@
 """Edges and features that are sent."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -40,6 +40,10 @@ def push_edges(
     weight: str | None = None,
     op: str | None = None,
     time: str | None = None,
+    relation: str | None = None,
+    relation_column: str | None = None,
+    entity: str | None = None,
+    via: str | Sequence[str] | None = None,
     max_bad_rows: int = 0,
 ) -> Call[Push]:
     """Push a block of edges; it is checked whole, and on the server's disk before this returns.
@@ -66,6 +70,15 @@ def push_edges(
         left out, else every row inserts.
     time : str, optional
         Column of the time, in graphs with a window by time; as the graph says when left out.
+    relation : str, optional
+        Kind of edges that all rows are of.
+    relation_column : str, optional
+        Column of the kind of edges of each row.
+    entity : str, optional
+        Column of events that is joined with each of ``via``.
+    via : str or sequence of str, optional
+        Columns of events, instead of ``src`` and ``dst``, with commas between in a string; each
+        gives a kind of edges of its name, and an empty cell is no edge.
     max_bad_rows : int
         Most rows that may be left out because they break a rule; ``n_bad_rows`` of the push says
         how many are.
@@ -91,10 +104,17 @@ def push_edges(
         The same content was pushed before from a file, and does not count again.
     """
     body = table_body(edges)
+    relations = {
+        "relation": relation,
+        "relation_column": relation_column,
+        "entity": entity,
+        "via": via if via is None or isinstance(via, str) else ",".join(via),
+    }
+    related = (f"{name}={each}" for name, each in relations.items() if each)
     is_file = key is None and isinstance(edges, str | Path)
     if is_file:
         key = yield from _content_key(
-            body, src, dst, weight, *(each for each in (op, time) if each)
+            body, src, dst, weight, *(each for each in (op, time) if each), *related
         )
     request = Request(
         method="POST",
@@ -105,6 +125,7 @@ def push_edges(
             "weight": weight,
             "op": op,
             "time": time,
+            **relations,
             "max_bad_rows": max_bad_rows or None,
         },
         headers={"Idempotency-Key": key or uuid4().hex},

@@ -37,7 +37,9 @@ from peewit.service.operations.sources_and_files import add_source
 from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import decoding_bytes
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.column_mapping import COLUMN_NAMES
 from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.edges.relations import RELATION_NAMES
 from peewit.streaming.edges.table_formats import Format
 
 router = page_router()
@@ -209,9 +211,7 @@ async def add_place(
     """Have ingest read a place, as ``POST /v1/graphs/{g}/sources`` does."""
     form = await form_of(request)
     columns = {
-        name: form[name]
-        for name in ("src", "dst", "weight", "op", "time", "quote")
-        if form.get(name)
+        name: form[name] for name in (*COLUMN_NAMES, *RELATION_NAMES, "quote") if form.get(name)
     }
     bad_rows = form.get("max_bad_rows", "")
     if bad_rows and not bad_rows.isdecimal():

@@ -11,13 +11,16 @@ from urllib.parse import urlencode
 
 import httpx
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from peewit.service.dashboard.api_with_dashboard import create_app
 from peewit.service.dashboard.model_guide import Answers, advice
 from peewit.service.dashboard.uploads import KEPT_SECONDS, Uploads
+from peewit.service.inbox.block_rows import RELATED
 from peewit.service.jobs.ingest_steps import IngestSteps, StepNow
 from peewit.service.settings import Settings
+from peewit.streaming.graph_paths import GraphPaths
 from tests.service.api.conftest import CSV, Api, as_arrow, as_parquet, bring_communities, serving
 from tests.service.dashboard.forms import PIECE, look, send
 from tests.service.live_sources.tables import make_table
@@ -216,7 +219,8 @@ def test_every_row_is_accounted_for_at_every_door(pages: Api, tmp_path: Path) ->
         pages.ingest()
         shown = pages.call("GET", "/graphs/g", 200).json()
         left_out = shown["left_out"]
-        assert left_out == {"self_loops": number + 1, "zero_weights": 2 * (number + 1)}
+        loops = number + 1
+        assert left_out == {"self_loops": loops, "zero_weights": 2 * loops, "empty_cells": 0}
         assert shown["edges_seen"] == rows
         assert shown["edges_kept"] == len(kept)
         assert shown["edges_kept"] + shown["n_merged"] + sum(left_out.values()) == rows
@@ -642,3 +646,33 @@ def test_advice_follows_the_page_on_models() -> None:
     calibrated = advice(Answers(labels="arriving", needs_probabilities=True))
     assert calibrated.parameters == {"probabilities": "true"}
     assert advice(Answers(needs_probabilities=True)).parameters == {}
+
+
+def test_kinds_of_edges_are_named_on_the_page(pages: Api) -> None:
+    pages.create_graph("g")
+    events = b"account_id,device,ip,kind\n1,x,7,a\n2,,7,b\n1,NA,8,a\n"
+    address = upload(pages, "edges", "events.csv", events)
+    assert 'name="via" value=""' in look(pages, address)
+    chosen = urlencode({"src": "account_id", "src_kind": "account", "via": "device:device,ip:ip"})
+    report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
+    assert "<code>device</code> 1, <code>ip</code> 3" in report
+    send(pages, f"{address}?{chosen}")
+    second = upload(pages, "edges", "more.csv", events + b"3,,9,b\n")
+    ends = {"src": "account_id", "src_kind": "account", "dst": "ip", "dst_kind": "ip"}
+    chosen = urlencode(ends | {"relation_column": "kind"})
+    report = look(pages, f"{second}/look?{chosen}", headers=PIECE)
+    assert "<code>a</code> 2, <code>b</code> 2" in report
+    send(pages, f"{second}?{chosen}")
+    third = upload(pages, "edges", "third.csv", events + b"4,,9,b\n")
+    send(pages, f"{third}?{urlencode(ends | {'relation': 'seen'})}")
+    pages.ingest()
+    record = pages.home.catalog.get("g")
+    assert record.progress.edges_seen == 4 + 4 + 4
+    pushes = GraphPaths(root=pages.home.settings.graphs_directory / record.id).pushes
+    (path,) = pushes.glob(f"*{RELATED}")
+    relations = pq.read_table(path)["relation"].to_pylist()
+    assert sorted(relations) == sorted([*"aabb", "device", *["ip"] * 3, *["seen"] * 4])
+    wrong = urlencode(ends | {"via": "device:device"})
+    fourth = upload(pages, "edges", "fourth.csv", events)
+    problem = pages.client.get(f"{fourth}/look?{wrong}", headers=PIECE)
+    assert "dst must be left out where via" in problem.json()["detail"]

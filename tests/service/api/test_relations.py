@@ -1,0 +1,107 @@
+"""Kinds of edges in pushes and sources: of all rows, of each row, of each column of events."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from peewit.service.inbox.block_rows import RELATED
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from tests.service.api.conftest import CSV, Api
+
+EVENTS = b"who,device,ip,kind\n1,x,7,login\n2,,7,card\n3,x,8,login\n1,NULL,8,card\n"
+AS_CSV = {"Content-Type": CSV}
+VIA = "entity=account:who&via=device:device,ip:ip"
+
+
+def paths_of(api: Api, name: str = "h") -> GraphPaths:
+    graph = api.home.catalog.get(name)
+    return GraphPaths(root=api.home.settings.graphs_directory / graph.id)
+
+
+def pushed_rows(api: Api) -> list[tuple[str, str, str]]:
+    """Rows of the one file of pushes that name relations: relation, src, dst."""
+    (path,) = paths_of(api).pushes.glob(f"*{RELATED}")
+    table = pq.read_table(path)
+    columns = (table[name].to_pylist() for name in ("relation", "src", "dst"))
+    return list(zip(*columns, strict=True))
+
+
+def test_pushes_of_any_relation_share_a_file(api: Api) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h"})
+    path = "/graphs/h/edges"
+    api.call("POST", f"{path}?{VIA}", 202, content=EVENTS, headers=AS_CSV)
+    ends = "src=account:who&dst=ip:ip"
+    api.call("POST", f"{path}?{ends}&relation_column=kind", 202, content=EVENTS, headers=AS_CSV)
+    api.call("POST", f"{path}?{ends}&relation=seen", 202, content=EVENTS, headers=AS_CSV)
+    api.call("POST", f"{path}?{ends}", 202, content=EVENTS, headers=AS_CSV)
+    api.ingest("h")
+    assert api.call("GET", "/graphs/h", 200).json()["edges_seen"] == 6 + 3 * 4
+    rows = pushed_rows(api)
+    assert rows[:2] == [
+        ("device", "account:1", "device:x"),
+        ("device", "account:3", "device:x"),
+    ]
+    relations = [relation for relation, _, _ in rows]
+    assert relations[2:6] == ["ip"] * 4
+    assert relations[6:10] == ["login", "card", "login", "card"]
+    assert relations[10:] == ["seen"] * 4 + [""] * 4
+    (file,) = CheckpointStore(paths_of(api).checkpoints).newest().files
+    assert file.columns.relation_column == "relation"
+    assert file.left_out.total == 0
+
+
+@pytest.mark.parametrize("query", [VIA, "src=account:who&dst=ip:ip&relation_column=kind"])
+def test_bad_rows_of_a_push_are_left_out_of_all_relations(api: Api, query: str) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h"})
+    body = EVENTS + b",x,7,login\n"
+    problem = api.problem("POST", f"/graphs/h/edges?{query}", 422, content=body, headers=AS_CSV)
+    assert "1 row is bad" in problem["detail"]
+    push = api.call(
+        "POST", f"/graphs/h/edges?{query}&max_bad_rows=1", 202, content=body, headers=AS_CSV
+    ).json()
+    assert push["n_bad_rows"] == 1
+    api.ingest("h")
+    relations = sorted({relation for relation, _, _ in pushed_rows(api)})
+    assert relations == (["device", "ip"] if "via" in query else ["card", "login"])
+
+
+def test_a_large_push_names_its_relations_on_disk(api: Api) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h"})
+    rows = b"".join(b"%d,d%d,%d\n" % (k, k % 50, k % 7) for k in range(9_000))
+    body = b"who,device,ip\n" + rows
+    api.call("POST", f"/graphs/h/edges?{VIA}", 202, content=body, headers=AS_CSV)
+    api.ingest("h")
+    assert api.call("GET", "/graphs/h", 200).json()["edges_seen"] == 18_000
+    assert {relation for relation, _, _ in pushed_rows(api)} == {"device", "ip"}
+
+
+def test_a_source_says_its_relations(api: Api, tmp_path: Path) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h"})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "e.csv").write_bytes(EVENTS)
+    columns = {"entity": "account:who", "via": "device:device,ip:ip"}
+    api.home.manifest.sources.add(
+        api.home.catalog.get("h").id, str(tmp_path / "in"), columns=columns
+    )
+    assert api.call("GET", "/graphs/h", 200).json()["settings"]["node_ids"] == "typed"
+    api.ingest("h")
+    assert api.call("GET", "/graphs/h", 200).json()["edges_seen"] == 8
+    (file,) = CheckpointStore(paths_of(api).checkpoints).newest().files
+    assert file.columns.via == ("device:device", "ip:ip")
+    assert file.left_out.empty_cells == 2
+
+
+def test_what_makes_no_sense_is_refused_by_name(api: Api) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "h"})
+    for query, argument in {
+        "via=ip": "entity",
+        "entity=who": "via",
+        "entity=who&via=ip&src=who": "src",
+        "src=who&dst=ip&relation=a%3Db": "relation",
+    }.items():
+        problem = api.problem(
+            "POST", f"/graphs/h/edges?{query}", 422, content=EVENTS, headers=AS_CSV
+        )
+        assert problem["argument"] == argument

@@ -1,0 +1,69 @@
+"""Kinds of edges from the command line: of all rows, of each row, or of each column of events."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.conftest import Peewit
+
+EVENTS = "who,device,ip,kind\n1,x,7,login\n2,,7,card\n3,x,8,login\n1,NULL,8,card\n"
+
+
+@pytest.fixture
+def events(tmp_path: Path, peewit: Peewit) -> Path:
+    path = tmp_path / "events.csv"
+    path.write_text(EVENTS)
+    peewit("graph", "create", "g", "--expected-nodes", "20")
+    return path
+
+
+def test_events_are_ingested_as_stars(events: Path, peewit: Peewit) -> None:
+    options = ("--entity", "account:who", "--via", "device:device,ip:ip")
+    dry = peewit("ingest", "g", events, *options, "--dry-run")
+    assert dry.exit_code == 0, dry.err
+    lines = [line.split() for line in dry.out.splitlines()]
+    assert ["device", "2"] in [line[-2:] for line in lines]
+    assert ["ip", "4"] in [line[-2:] for line in lines]
+    told = peewit("ingest", "g", events, *options, "--dry-run", "--json").json
+    assert told["files"][0]["relations"] == {"device": 2, "ip": 4}
+    read = peewit("ingest", "g", events, *options)
+    assert read.exit_code == 0, read.err
+    shown = peewit("graph", "show", "g").out.splitlines()
+    assert ["empty", "cells", "of", "via", "columns", "dropped", "2"] in map(str.split, shown)
+    assert peewit("graph", "show", "g", "--json").json["settings"]["columns"] == {}
+    named = "--entity", "account:who", "--via", "device:device"
+    added = peewit("source", "add", "g", events.parent, *named, "--follow", "--json").json
+    assert added["columns"] == {"entity": "account:who", "via": "device:device"}
+
+
+def test_relations_of_rows_and_files_are_told(events: Path, peewit: Peewit) -> None:
+    ends = ("--src", "who", "--dst", "ip")
+    column = ("--relation-column", "kind")
+    told = peewit("ingest", "g", events, *ends, *column, "--dry-run", "--json").json
+    assert told["files"][0]["relations"] == {"login": 2, "card": 2}
+    one = ("--relation", "login")
+    told = peewit("ingest", "g", events, *ends, *one, "--dry-run", "--json").json
+    assert told["files"][0]["relations"] == {"login": 4}
+    read = peewit("ingest", "g", events, *ends, *column)
+    assert read.exit_code == 0, read.err
+    assert peewit("graph", "show", "g", "--json").json["edges_seen"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--via", "device"), "entity must name the column that is joined with via 'device'"),
+        (("--entity", "who"), "via must name the columns joined with entity 'who'"),
+        (("--entity", "who", "--via", "ip", "--dst", "ip"), "dst must be left out where via"),
+        (("--entity", "who", "--via", "ip", "--src", "ip"), "src must be left out where via"),
+        (("--entity", "who", "--via", ""), "via must name a column"),
+        (("--entity", "who", "--via", "ip", "--relation", "a"), "relation must stand alone"),
+        (("--relation", "a,b"), "relation must have 1 to 64 characters"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    events: Path, peewit: Peewit, options: tuple[str, ...], reason: str
+) -> None:
+    refused = peewit("ingest", "g", events, *options)
+    assert refused.exit_code == 1
+    assert reason in refused.err

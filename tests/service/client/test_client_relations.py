@@ -1,0 +1,27 @@
+"""Kinds of edges in pushes of the client."""
+
+from pathlib import Path
+
+import pytest
+
+from peewit.service.client import Client, InvalidArgument
+from tests.service.api.conftest import Api
+
+EVENTS = "who,device,ip,kind\n1,x,7,login\n2,,7,card\n"
+
+
+def test_a_file_counts_once_for_each_way_of_reading_its_relations(
+    api: Api, client: Client, tmp_path: Path
+) -> None:
+    api.create_graph("g", node_ids="string")
+    path = tmp_path / "events.csv"
+    path.write_text(EVENTS)
+    stars = client.push_edges("g", path, entity="who", via=["device", "ip"])
+    with pytest.warns(UserWarning, match="was pushed to g before"):
+        assert client.push_edges("g", path, entity="who", via="device,ip").id == stars.id
+    rows = client.push_edges("g", path, src="who", dst="ip", relation_column="kind")
+    one = client.push_edges("g", path, src="who", dst="ip", relation="login")
+    assert [stars.n_rows, rows.n_rows, one.n_rows] == [3, 2, 2]
+    assert len({stars.id, rows.id, one.id}) == 3
+    with pytest.raises(InvalidArgument, match="entity must name the column"):
+        client.push_edges("g", path, via="ip")
