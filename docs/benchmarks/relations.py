@@ -157,6 +157,7 @@ def main() -> None:
         "+- {:.1f}|first solve {:.1f}|choice {:.1f}|next solve {:.1f}"
     )
     table, without = [], {}
+    looked_at(*typed(asked.sets[0]), 5, 0)  # compile what is compiled
     for case in asked.cases:
         for name in asked.sets:
             relations, classes = typed(name)

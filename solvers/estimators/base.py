@@ -408,7 +408,7 @@ class GraphEstimator(ModelEstimator):
         ValueError
             ``y`` names a node that is none, or names none where relations differ in their nodes.
         """
-        if isinstance(X, Mapping):
+        if isinstance(X, Mapping) and not sp.issparse(X):  # scipy has matrices that are both
             X = NamedRelations.of(X)
             if not (X.is_one_order or is_by_node(y)):
                 raise BadArgument(

@@ -39,9 +39,15 @@ class RelationSolution(Solution):
 class _Pair:
     """Answers of the best two combinations to the same labels."""
 
+    choice: RelationChoice
     labels: Labels
     first: Solution
     second: Solution
+
+    def is_of(self, choice: RelationChoice, labels: Labels) -> bool:
+        """Whether these combinations answered to nearly these labels."""
+        is_same = self.choice is choice and self.labels.class_names == labels.class_names
+        return is_same and is_few(changed_part(self.labels, labels))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -162,23 +168,36 @@ class RelationModel(Model):
             return _stopped(prepared.relations.n_nodes, labels)
         prepared.choice = choice
         prepared.keep(choice)
-        calls = {"progress": watch.progress, "cancelled": watch.cancelled}
-        first = self.model.solve(
-            prepared.of(self.model, choice.best.weights), labels, start=start, **calls
-        )
+        first = self._solved(prepared, choice.best, labels, start, watch)
         used = self._used(choice)
         if len(used) == 1 or not isinstance(labels, Labels) or first.status is Status.CANCELLED:
             prepared.pair = None
             return _of_choice(first, choice)
         pair = prepared.pair
-        if pair is not None and self._keeps and is_few(changed_part(pair.labels, labels)):
+        if pair is not None and pair.is_of(choice, labels) and self._keeps:
             second = _carried(pair, first, labels)
             return _of_choice(_mixed((first, second), used), choice)
-        second = self.model.solve(prepared.of(self.model, used[1].weights), labels, **calls)
+        second = self._solved(prepared, used[1], labels, None, watch)
         prepared.pair = None
         if second.status is not Status.CANCELLED:
-            prepared.pair = _Pair(labels=labels, first=first, second=second)
+            prepared.pair = _Pair(choice=choice, labels=labels, first=first, second=second)
         return _of_choice(_mixed((first, second), used), choice)
+
+    def _solved(
+        self,
+        prepared: PreparedRelations,
+        combination: Combination,
+        labels: Targets,
+        start: Solution | None,
+        watch: Watch,
+    ) -> Solution:
+        return self.model.solve(
+            prepared.of(self.model, combination.weights),
+            labels,
+            start=start,
+            progress=watch.progress,
+            cancelled=watch.cancelled,
+        )
 
     def solve_without(
         self,

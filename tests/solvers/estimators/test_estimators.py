@@ -152,7 +152,9 @@ def test_parameters_are_those_of_the_model(estimator) -> None:
         for parameter in fields(estimator._model)
         if parameter.name not in left_out
     }
-    own = {"affinity": "precomputed", "n_neighbors": 10} if of_graph else {"max_bytes": 4 << 30}
+    own: dict[str, object] = {"max_bytes": 4 << 30}
+    if of_graph:
+        own = {"affinity": "precomputed", "n_neighbors": 10, "relations": "auto"}
     own |= {"unlabeled": -1} if of_classes else {}
     own |= {"probabilities": False} if issubclass(estimator, CalibratedScores) else {}
     takes_edges = "graph_penalty" in model or estimator is FilteredRidge
