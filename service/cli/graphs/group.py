@@ -11,6 +11,7 @@ _MEMBERS: Final = {
     "set": "graphs.settings",
     "list": "graphs.lists",
     "show": "graphs.settings",
+    "relations": "graphs.lists",
     "delete": "graphs.lists",
     "export": "graphs.export",
     "filter-features": "graphs.filter_features",
@@ -19,7 +20,7 @@ _MEMBERS: Final = {
 
 
 class _GraphCommands(LazyGroup):
-    """Only ``list`` and ``delete`` start fast: the others load what they work with."""
+    """Only ``list``, ``relations`` and ``delete`` start fast: the others load what they work with."""
 
     members = _MEMBERS
     prefix = "graph "

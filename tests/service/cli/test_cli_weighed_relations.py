@@ -92,15 +92,6 @@ def test_weights_that_are_asked_for_are_kept_to(peewit: Peewit, graph: str) -> N
     assert peewit("solve", graph, "--set", "relations=card=-1").exit_code == 2
 
 
-@pytest.mark.usefixtures("processes")
-def test_a_changed_label_keeps_the_weights(peewit: Peewit, graph: str) -> None:
-    first = peewit("solve", graph, "--json").json["result"]["stats"]["relation_weights"]
-    changed = peewit("labels", "put", graph, "account:61=b")
-    assert changed.exit_code == 0, changed.err
-    second = peewit("solve", graph, "--json").json["result"]["stats"]["relation_weights"]
-    assert first == second
-
-
 def test_an_erased_account_leaves_every_relation(peewit: Peewit, graph: str) -> None:
     before = peewit("graph", "relations", graph, "--json").json["relations"]
     erased = peewit("erase", graph, "account:7", "--yes")
