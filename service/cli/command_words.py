@@ -35,6 +35,7 @@ WORDS: Final = {
     ),
     "graph list": "--json",
     "graph show": "GRAPH --json",
+    "graph relations": "GRAPH --json",
     "graph delete": "GRAPH --yes --json",
     "graph export": "GRAPH -o= --output= --snapshot= --json",
     "graph filter-features": "GRAPH -o= --output= --teleport= --json",
@@ -135,6 +136,9 @@ HELP: Final = {
     "graph set": "Change settings of a graph; they hold from the next block on.",
     "graph list": "All graphs, by name.",
     "graph show": "Show one graph: settings, what came in, what was kept, what waits.",
+    "graph relations": (
+        "The relations (kinds of edges) of the newest snapshot, each with its spectral error."
+    ),
     "graph delete": (
         "Delete a graph with its labels and predictions; its files go after a time of grace."
     ),

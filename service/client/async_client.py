@@ -164,6 +164,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     update_graph = _method(settings_calls.update_graph)
     delete_graph = _method(graphs_calls.delete_graph)
     snapshots = _method(graphs_calls.snapshots)
+    relations = _method(graphs_calls.relations)
     expire = _method(leaving_calls.expire)
     repair = _method(leaving_calls.repair)
     horizon = _method(leaving_calls.horizon)

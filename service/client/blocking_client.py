@@ -158,6 +158,7 @@ class Client(Connected[httpx.BaseTransport]):
     update_graph = _method(settings_calls.update_graph)
     delete_graph = _method(graphs_calls.delete_graph)
     snapshots = _method(graphs_calls.snapshots)
+    relations = _method(graphs_calls.relations)
     expire = _method(leaving_calls.expire)
     repair = _method(leaving_calls.repair)
     horizon = _method(leaving_calls.horizon)

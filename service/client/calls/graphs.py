@@ -5,7 +5,14 @@ Written from `peewit.service.operations.graphs`; `make generate` writes it anew.
 
 from peewit.service.client.call_steps import Call, Request, answered
 from peewit.service.client.calls.common import get, path, read
-from peewit.service.wire.graphs import Graph, GraphDetails, GraphList, Snapshot, SnapshotList
+from peewit.service.wire.graphs import (
+    Graph,
+    GraphDetails,
+    GraphList,
+    RelationList,
+    Snapshot,
+    SnapshotList,
+)
 
 
 def graphs() -> Call[list[Graph]]:
@@ -37,3 +44,8 @@ def delete_graph(name: str) -> Call[None]:
 def snapshots(graph: str) -> Call[list[Snapshot]]:
     """The snapshots that are kept, newest first, with the spectral error of each."""
     return (yield from read(SnapshotList, get("graphs", graph, "snapshots"))).snapshots
+
+
+def relations(graph: str) -> Call[RelationList]:
+    """The relations (kinds of edges) of the newest snapshot, each with its spectral error."""
+    return (yield from read(RelationList, get("graphs", graph, "relations")))

@@ -94,7 +94,7 @@ def test_weights_that_are_asked_for_are_kept_to(peewit: Peewit, graph: str) -> N
 
 def test_an_erased_account_leaves_every_relation(peewit: Peewit, graph: str) -> None:
     before = peewit("graph", "relations", graph, "--json").json["relations"]
-    erased = peewit("erase", graph, "account:7", "--yes")
+    erased = peewit("erase", graph, "--node", "account:7", "--wait")
     assert erased.exit_code == 0, erased.err
     after = peewit("graph", "relations", graph, "--json").json["relations"]
     fewer = {
