@@ -109,19 +109,22 @@ def _shared_ids(
     for name, ids in zip(columns[1:], ids_of[1:], strict=True):
         common = block.src.filter(pc.is_in(block.src, value_set=ids.drop_null()))
         if len(common) and not is_pair:
-            return _shared_note(common[0].as_py(), columns[0], f"in {name!r}")
+            return _shared_note(common[0].as_py(), file.columns, columns[0], f"in {name!r}")
     for name, ids in zip(columns, map(pa.Array.drop_null, ids_of), strict=True):
         others = sorted(set(before) - {name})
         if others and name not in before and graph.progress.n_nodes:
             present = ids.filter(nodes.lookup(graph, ids) >= 0)
             if len(present):
                 where = f"in the graph already, which has {', '.join(map(repr, others))}"
-                return _shared_note(present[0].as_py(), name, where)
+                return _shared_note(present[0].as_py(), file.columns, name, where)
     return None
 
 
-def _shared_note(node: object, column: str, where: str) -> str:
+def _shared_note(node: object, columns: EdgeColumns, column: str, where: str) -> str:
+    option = "--src"
+    if columns.via:
+        option = "--entity" if column == columns.src else "--via"
     return (
         f"{node} is in {column!r} and {where}: one node. Where these are things of different "
-        f"kinds, name the kinds in a new graph, as --src KIND:{column}"
+        f"kinds, name the kinds in a new graph, as {option} KIND:{column}"
     )

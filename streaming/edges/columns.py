@@ -40,7 +40,7 @@ from peewit.streaming.edges.operations import (
 )
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import MISSING_WORDS
-from peewit.streaming.edges.relation_columns import read_relations
+from peewit.streaming.edges.relations.columns import read_relations
 from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 

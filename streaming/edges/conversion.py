@@ -21,11 +21,11 @@ from peewit.streaming.edges.bad_table import BadTable, excerpt
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.edges.copies import edge_copy
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
+from peewit.streaming.edges.relations.copies import edge_copy
 from peewit.streaming.edges.table_formats import (
     ROWS_PER_BATCH,
     Format,

@@ -12,6 +12,7 @@ import pytest
 
 import peewit.streaming.stream.commitment
 from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import Committed, Duplicate, IngestEvent, Progress, Quarantined
@@ -630,3 +631,26 @@ def test_every_step_of_a_stream_is_told_before_it_begins_and_as_it_moves_on(
     assert set(within) == {"writing a checkpoint"}
     for step in ("reading", "adding edges", "thinning", "writing a checkpoint"):
         assert told.n_moves[step] > 0, step
+
+
+@pytest.mark.parametrize("columns", [{"via": ("dst", "at")}, {"relation_column": "at"}])
+def test_death_within_a_relation_leads_to_equal_edges(
+    tmp_path: Path, columns: dict[str, object]
+) -> None:
+    path = tmp_path / "events.parquet"
+    write_edges(path, 1, n_rows=3_000)
+    places = pa.array([None if row % 5 == 0 else f"at {row % 7}" for row in range(3_000)])
+    if "relation_column" in columns:
+        places = places.fill_null("nowhere")
+    table = pq.read_table(path).append_column("at", places)
+    pq.write_table(table, path, row_group_size=1_000)
+    named = EdgeColumns(**columns)  # type: ignore[arg-type]
+    files = EdgeFiles(str(path), columns=named).list()
+    stream_settings, whole = settings(max_part_rows=700, group_blocks=1), Recorder()
+    expected = edges_of(ingest(tmp_path / "unbroken", files, stream_settings, whole))
+    assert len(whole.events) > 8
+    for dies_at in range(0, len(whole.events), 3):
+        root = tmp_path / f"dies at {dies_at}"
+        with pytest.raises(Crash):
+            ingest(root, files, stream_settings, Recorder(dies_at=dies_at))
+        assert edges_of(ingest(root, files, stream_settings, Recorder())) == expected, dies_at

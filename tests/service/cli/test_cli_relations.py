@@ -36,6 +36,15 @@ def test_events_are_ingested_as_stars(events: Path, peewit: Peewit) -> None:
     assert added["columns"] == {"entity": "account:who", "via": "device:device"}
 
 
+def test_an_entity_that_is_in_another_column_is_told(tmp_path: Path, peewit: Peewit) -> None:
+    peewit("graph", "create", "g", "--node-ids", "int64")
+    (tmp_path / "e.csv").write_text("who,device,ip\n1,,7\n2,1,\n")
+    read = peewit("ingest", "g", tmp_path / "e.csv", "--entity", "who", "--via", "ip,device")
+    assert read.exit_code == 0, read.err
+    assert "1 is in 'who' and in 'device': one node" in read.err
+    assert "as --entity KIND:who" in read.err
+
+
 def test_relations_of_rows_and_files_are_told(events: Path, peewit: Peewit) -> None:
     ends = ("--src", "who", "--dst", "ip")
     column = ("--relation-column", "kind")

@@ -16,10 +16,10 @@ import pytest
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns, suggestion
-from peewit.streaming.edges.copies import ROWS_PER_GROUP
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import BadRow
 from peewit.streaming.edges.reader import read_part
+from peewit.streaming.edges.relations.copies import ROWS_PER_GROUP
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 

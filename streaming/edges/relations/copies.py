@@ -16,8 +16,8 @@ from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.operations import OPERATIONS
 from peewit.streaming.edges.parts import RELATIONS_KEY, columns_of_copy
-from peewit.streaming.edges.relation_columns import too_many_relations
 from peewit.streaming.edges.relations import MOST_RELATIONS, UNNAMED
+from peewit.streaming.edges.relations.columns import too_many_relations
 
 ROWS_PER_GROUP: Final = 1 << 18
 """Rows of a row group of a copy."""
