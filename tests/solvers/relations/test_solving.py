@@ -144,3 +144,20 @@ def test_a_cancelled_choice_is_told_as_a_cancelled_solve() -> None:
     found = model.solve(model.prepare(relations), labels, cancelled=lambda: True)
     assert found.status is Status.CANCELLED
     assert found.scores.shape == (600, 3)
+
+
+def test_columns_of_nearly_the_same_labels_choose_and_answer_for_themselves() -> None:
+    relations, _ = made({"a": 0.8, "b": 0.5})
+    nodes = np.sort(np.random.default_rng(0).choice(600, 60, replace=False))
+    columns = []
+    for shift in (0, 1):
+        flags = np.where(np.arange(60) % 20 == shift, 1, 0)
+        columns.append(Labels.from_pairs(nodes, flags))
+    model = RelationModel(model=Auto())
+    together = model.solve_many(model.prepare(relations), columns)
+    for labels, found in zip(columns, together, strict=True):
+        alone = solved(Auto(), relations, labels)
+        assert isinstance(found, RelationSolution)
+        assert isinstance(alone, RelationSolution)
+        assert found.choice.labels is labels
+        assert found.choice.candidates[0].loss == alone.choice.candidates[0].loss
