@@ -52,7 +52,10 @@ _CLEARLY: Final = 3.0
 """Change of loss over all labels, a factor of 20 of belief, that says where a relation belongs: all
 of it or none."""
 
-_BOOTSTRAPS: Final = 1_000
+_MOST_BOOTSTRAPS: Final = 1_000
+_LEAST_BOOTSTRAPS: Final = 50
+_BOOTSTRAP_ENTRIES: Final = 2_000_000
+"""Of thousands of labels bootstraps are much alike, and fewer do."""
 
 _WORTH_A_SOLVE: Final = 0.2
 """Mean loss beyond that of the best up to which a second combination is worth a solve: densities
@@ -159,7 +162,8 @@ def bootstrapped_beliefs(losses: FloatArray, masses: FloatArray) -> FloatArray:
     ``losses``, (n_candidates, n_labels), are log losses of left-out labels, ``masses`` prior.
     """
     n_labels = losses.shape[1]
-    drawn = n_labels * np.random.default_rng(0).dirichlet(np.ones(n_labels), _BOOTSTRAPS)
+    n_drawn = int(np.clip(_BOOTSTRAP_ENTRIES // n_labels, _LEAST_BOOTSTRAPS, _MOST_BOOTSTRAPS))
+    drawn = n_labels * np.random.default_rng(0).dirichlet(np.ones(n_labels), n_drawn)
     beliefs: FloatArray = softmax(np.log(masses) - drawn @ losses.T, axis=1).mean(axis=0)
     return beliefs
 
