@@ -4,7 +4,8 @@ Candidates are two scalings, all relations as they come or of equal volume; each
 from the best so far one relation left out or damped, greedily. A candidate's belief is that of
 Bayesian bootstraps of the left-out labels, so that few labels tell little; all candidates that
 differ from a scaling by relations have together the prior mass of one scaling, so that many of them
-do not win by chance.
+do not win by chance. Densities stand for whole models here: these run on the best two, and say by
+the labels that they leave out themselves how much each of both counts.
 
 References
 ----------
@@ -51,10 +52,14 @@ _CLEARLY: Final = 3.0
 """Change of loss over all labels, a factor of 20 of belief, that says where a relation belongs: all
 of it or none."""
 
-_BOOTSTRAPS: Final = 1_000
+_MOST_BOOTSTRAPS: Final = 1_000
+_LEAST_BOOTSTRAPS: Final = 50
+_BOOTSTRAP_ENTRIES: Final = 2_000_000
+"""Of thousands of labels bootstraps are much alike, and fewer do."""
 
-_LEAST_BELIEF: Final = 0.05
-"""Belief from which the second combination is worth a solve."""
+_WORTH_A_SOLVE: Final = 0.2
+"""Mean loss beyond that of the best up to which a second combination is worth a solve: densities
+are one arm of several, and tell the losses of whole models no nearer, by however many labels."""
 
 _FEW_CHANGED: Final = 0.1
 """Part of the labels up to which changed ones leave a choice as it is."""
@@ -94,7 +99,7 @@ class RelationChoice:
     """Combinations of relations that models run on, and how they were chosen."""
 
     relations: tuple[RelationReport, ...]
-    used: tuple[Combination, ...]  # one or two, the best first; beliefs sum to 1
+    used: tuple[Combination, ...]  # one or two; beliefs sum to 1, after a solve by whole models
     candidates: tuple[Combination, ...]  # as tried, with beliefs among all; none of given weights
     labels: Labels | None  # that chose
 
@@ -110,7 +115,7 @@ class RelationChoice:
 
     @property
     def best(self) -> Combination:
-        """The combination of greatest belief."""
+        """The combination that densities predict best by."""
         return self.used[0]
 
     @property
@@ -140,7 +145,7 @@ def changed_part(before: Labels, labels: Labels) -> float:
         set(zip(each.nodes.tolist(), each.classes.tolist(), strict=True))
         for each in (before, labels)
     )
-    return len(old ^ new) / max(len(old), len(new), 1)
+    return max(len(old - new), len(new - old)) / max(len(old), len(new), 1)
 
 
 def equal_volumes(relations: RelationGraphs) -> Weights:
@@ -149,6 +154,18 @@ def equal_volumes(relations: RelationGraphs) -> Weights:
     mean = volumes.sum() / max(np.count_nonzero(volumes), 1)
     scaled = np.divide(mean, volumes, out=np.ones_like(volumes), where=volumes > 0)
     return tuple(_rounded(weight) for weight in scaled)
+
+
+def bootstrapped_beliefs(losses: FloatArray, masses: FloatArray) -> FloatArray:
+    """(n_candidates,) mean of the posterior over Bayesian bootstraps of the labels.
+
+    ``losses``, (n_candidates, n_labels), are log losses of left-out labels, ``masses`` prior.
+    """
+    n_labels = losses.shape[1]
+    n_drawn = int(np.clip(_BOOTSTRAP_ENTRIES // n_labels, _LEAST_BOOTSTRAPS, _MOST_BOOTSTRAPS))
+    drawn = n_labels * np.random.default_rng(0).dirichlet(np.ones(n_labels), n_drawn)
+    beliefs: FloatArray = softmax(np.log(masses) - drawn @ losses.T, axis=1).mean(axis=0)
+    return beliefs
 
 
 def is_few(part: float) -> bool:
@@ -233,7 +250,7 @@ class _Trial:
             )
             for weights, judgement in self.judgements.items()
         )
-        used = _best_of_families(candidates)
+        used = _best_two(candidates)
         reports = tuple(self._report(place, used[0]) for place in range(len(self.relations)))
         return RelationChoice(
             relations=reports, used=used, candidates=candidates, labels=self.left_out.labels
@@ -264,11 +281,12 @@ class _Trial:
 
     def _graph(self, weights: Weights) -> Graph:
         graph = self.relations.combined(weights)
-        if graph.n_nodes >= LEAST_ORDERED and graph.known_order is None:
-            if self.order is not None:
-                graph.keep_near(self.order)
-            elif graph.near_in_memory is not None:
-                self.order = graph.known_order
+        if graph.n_nodes < LEAST_ORDERED or any(graph is own for own in self.relations.graphs):
+            return graph  # those of the caller find an order of their own
+        if self.order is not None:
+            graph.keep_near(self.order)
+        elif graph.near_in_memory is not None:
+            self.order = graph.known_order
         return graph
 
     def _neighbors(self, weights: Weights) -> Iterator[tuple[str, Weights]]:
@@ -317,14 +335,10 @@ class _Trial:
         return masses
 
     def _beliefs(self) -> dict[Weights, float]:
-        """Mean of the posterior over Bayesian bootstraps of the left-out labels."""
         masses = self._masses()
         losses = np.stack([self.judgements[weights].losses for weights in masses])
-        n_labels = losses.shape[1]
-        rng = np.random.default_rng(0)
-        drawn = n_labels * rng.dirichlet(np.ones(n_labels), _BOOTSTRAPS)
-        logits: FloatArray = np.log(list(masses.values())) - drawn @ losses.T
-        return dict(zip(masses, softmax(logits, axis=1).mean(axis=0).tolist(), strict=True))
+        beliefs = bootstrapped_beliefs(losses, np.array(list(masses.values())))
+        return dict(zip(masses, beliefs.tolist(), strict=True))
 
     def _report(self, place: int, used: Combination) -> RelationReport:
         name, weight = self.relations.names[place], used.weights[place]
@@ -349,23 +363,25 @@ class _Trial:
         )
 
 
-def _best_of_families(candidates: tuple[Combination, ...]) -> tuple[Combination, ...]:
-    """The best of the two likeliest families, with the beliefs of these; one if it is likely.
+def _best_two(candidates: tuple[Combination, ...]) -> tuple[Combination, ...]:
+    """The likeliest, and the likeliest of another sort if it is worth a solve.
 
-    A family is a scaling with all that differ from it by relations, or a relation alone: members
-    answer much alike, and two of them tell hardly more than one.
+    Sorts are either scaling, what differs from one by relations, and relations alone: answers of
+    one sort are much alike, and two of them tell hardly more than one.
     """
-    families: dict[str, list[Combination]] = {}
-    for each in candidates:
-        families.setdefault(each.reading.partition(",")[0], []).append(each)
-    beliefs = {name: sum(each.belief for each in own) for name, own in families.items()}
-    first, *others = sorted(families, key=lambda name: -beliefs[name])[:2]
-    likely = [first, *(name for name in others if beliefs[name] >= _LEAST_BELIEF * beliefs[first])]
-    whole = sum(beliefs[name] for name in likely)
-    return tuple(
-        replace(max(families[name], key=lambda each: each.belief), belief=beliefs[name] / whole)
-        for name in likely
-    )
+    first = max(candidates, key=lambda each: each.belief)
+    others = [each for each in candidates if _sort(each) != _sort(first)]
+    second = max(others, key=lambda each: each.belief, default=first)
+    if second is first or second.loss > first.loss + _WORTH_A_SOLVE:
+        return (replace(first, belief=1.0),)
+    both = first.belief + second.belief
+    return tuple(replace(each, belief=each.belief / both) for each in (first, second))
+
+
+def _sort(candidate: Combination) -> str:
+    if candidate.reading in {AS_THEY_COME, EQUAL_VOLUME}:
+        return candidate.reading
+    return "alone" if np.count_nonzero(candidate.weights) == 1 else "changed"
 
 
 def _rounded(weight: float) -> float:

@@ -15,14 +15,15 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.auto.auto import BELIEFS
+from peewit.solvers.models.auto.preparation import indicators, width_of
 from peewit.solvers.models.auto.stacked_arm import StackedArm, log_odds
 from peewit.solvers.models.auto.stacking import SharePrior, fitted_stack
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.row_ranges import Parallel
 
-TELEPORT: Final = 0.05
-"""Teleport probability, that of the density arm of `auto`: ten steps there and back where edges
-join two kinds of nodes."""
+TELEPORT: Final = 0.1
+"""Teleport probability: longer walks predict left-out labels less well, also where edges join two
+kinds of nodes, and take more steps."""
 
 _RTOL: Final = 1e-2
 _EVERYWHERE: Final = 0.3
@@ -61,22 +62,25 @@ class LeftOutLabels:
         """(n_labeled, n_classes) log odds of left-out labels; others are nan."""
         labels, n_classes = self.labels, self.labels.n_classes
         root = pagerank.inverse_root / np.median(pagerank.inverse_root)
-        block = np.zeros((pagerank.n_nodes, self.n_folds * n_classes), np.float32)
-        counts = np.empty((self.n_folds, n_classes))
-        for fold in range(self.n_folds):
-            others = np.flatnonzero(self.fold != fold)
-            nodes, classes = labels.nodes[others], labels.classes[others]
-            block[nodes, fold * n_classes + classes] = root[nodes]
-            counts[fold] = np.bincount(classes, minlength=n_classes)
-        filtered = pagerank.filtered(block, TELEPORT, rtol=_RTOL, watch=watch)
-        values = np.full((labels.n_labeled, n_classes), np.nan)
-        own = self.used
-        nodes, fold_of = labels.nodes[own], self.fold[own]
-        columns = fold_of[:, None] * n_classes + np.arange(n_classes)
         volume = float((1.0 / np.square(root)).sum())
-        densities = volume * root[nodes, None] * filtered[nodes[:, None], columns]
-        values[own] = log_odds(densities / counts[fold_of], _EVERYWHERE)
-        return values
+        densities = np.full((labels.n_labeled, n_classes), np.nan)
+        pairs = [divmod(column, n_classes) for column in range(self.n_folds * n_classes)]
+        width = width_of(pagerank.n_nodes)
+        for first in range(0, len(pairs), width):
+            some = pairs[first : first + width]
+            sources = [
+                labels.nodes[(self.fold != fold) & (labels.classes == each)] for fold, each in some
+            ]
+            block = indicators(sources, pagerank.n_nodes, np.float32)
+            block *= root[:, None]
+            filtered = pagerank.filtered(block, TELEPORT, rtol=_RTOL, watch=watch)
+            for place, (fold, each) in enumerate(some):
+                own = np.flatnonzero(self.fold == fold)
+                nodes = labels.nodes[own]
+                # (K6): vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j)
+                mass = volume * root[nodes] * filtered[nodes, place]
+                densities[own, each] = mass / sources[place].size
+        return np.asarray(log_odds(densities, _EVERYWHERE))
 
     def rare_classes(self) -> Int64Array:
         """Classes that few labels have."""

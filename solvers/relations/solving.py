@@ -1,5 +1,6 @@
 """Models on several relations: those of one graph, run on combinations that labels chose."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -9,11 +10,12 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
-from peewit.solvers.models.contract.model import KEPT_BYTES, Model, ScoreKind
+from peewit.solvers.models.contract.model import KEPT_BYTES, Model, ScoreKind, of_column
 from peewit.solvers.relations.choice import (
     Combination,
     RelationChoice,
     Weights,
+    bootstrapped_beliefs,
     changed_part,
     choose,
     is_few,
@@ -40,6 +42,7 @@ class _Pair:
     """Answers of the best two combinations to the same labels."""
 
     choice: RelationChoice
+    used: tuple[Combination, ...]  # with beliefs of whole models
     labels: Labels
     first: Solution
     second: Solution
@@ -92,7 +95,8 @@ class RelationModel(Model):
     """A model of one graph on several relations.
 
     Labels choose the weights, unless these are given. A model whose scores are calibrated
-    probabilities runs on the best two combinations, and its probabilities are averaged by belief;
+    probabilities runs on the best two combinations, and its probabilities are averaged by how well
+    they predict labels that it leaves out;
     others run on the best alone, and numbers on relations as they come. While few labels change
     the choice stays; the second combination then is not solved anew: its log probabilities change
     as those of the first do. One relation is solved as a graph.
@@ -176,12 +180,14 @@ class RelationModel(Model):
         pair = prepared.pair
         if pair is not None and pair.is_of(choice, labels) and self._keeps:
             second = _carried(pair, first, labels)
-            return _of_choice(_mixed((first, second), used), choice)
+            return _of_choice(_mixed((first, second), pair.used), replace(choice, used=pair.used))
         second = self._solved(prepared, used[1], labels, None, watch)
-        prepared.pair = None
+        prepared.pair, used = None, _believed((first, second), used, labels)
         if second.status is not Status.CANCELLED:
-            prepared.pair = _Pair(choice=choice, labels=labels, first=first, second=second)
-        return _of_choice(_mixed((first, second), used), choice)
+            prepared.pair = _Pair(
+                choice=choice, used=used, labels=labels, first=first, second=second
+            )
+        return _of_choice(_mixed((first, second), used), replace(choice, used=used))
 
     def _solved(
         self,
@@ -198,6 +204,26 @@ class RelationModel(Model):
             progress=watch.progress,
             cancelled=watch.cancelled,
         )
+
+    def solve_many(
+        self,
+        prepared: PreparedRelations,
+        columns: Sequence[Targets],
+        *,
+        progress: Progress | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> list[Solution]:
+        """Each column chooses for itself; see `Model.solve_many`."""
+        solutions: list[Solution] = []
+        for place, labels in enumerate(columns):
+            if cancelled is not None and solutions and cancelled():
+                break
+            prepared.choice = prepared.pair = None
+            with of_column(place):
+                solutions.append(
+                    self.solve(prepared, labels, progress=progress, cancelled=cancelled)
+                )
+        return solutions
 
     def solve_without(
         self,
@@ -232,7 +258,9 @@ class RelationModel(Model):
             )
             for each in used
         )
-        return _of_choice(_mixed(solutions, used), choice)
+        if isinstance(others, Labels):
+            used = _believed(solutions, used, others)
+        return _of_choice(_mixed(solutions, used), replace(choice, used=used))
 
     def work_ahead(self, prepared: PreparedRelations, *, cancelled: Cancelled) -> bool:
         """That of the model on every combination in use."""
@@ -293,6 +321,26 @@ def _mixed(solutions: tuple[Solution, ...], used: tuple[Combination, ...]) -> So
         reachable=first.reachable | second.reachable,
         status=first_failure(first.status, second.status),
         left_out=left_out,
+    )
+
+
+def _believed(
+    solutions: tuple[Solution, ...], used: tuple[Combination, ...], labels: Labels
+) -> tuple[Combination, ...]:
+    """The combinations with beliefs by labels that models left out; even ones without any."""
+    left_out = [solution.left_out for solution in solutions]
+    if len(used) == 1:
+        return used
+    losses = [
+        -np.log(each.scores[np.arange(each.places.size), labels.classes[each.places]].clip(_LEAST))
+        for each in left_out
+        if each is not None and each.places.size
+    ]
+    beliefs = np.full(len(used), 1.0 / len(used))
+    if len(losses) == len(used):
+        beliefs = bootstrapped_beliefs(np.stack(losses), beliefs)
+    return tuple(
+        replace(each, belief=belief) for each, belief in zip(used, beliefs.tolist(), strict=True)
     )
 
 

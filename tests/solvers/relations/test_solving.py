@@ -70,6 +70,33 @@ def test_auto_averages_the_best_two_and_others_take_the_best() -> None:
     assert np.array_equal(best.scores, own.scores)
 
 
+def test_whole_models_say_how_much_each_combination_counts() -> None:
+    rng = np.random.default_rng(2)
+    classes = np.arange(600) % 3
+    kinds = {"large": (1_800, 0.5), "small": (600, 0.6)}
+    relations = RelationGraphs.of(
+        {name: graph_of(*edges_of(classes, *kind, rng), 600) for name, kind in kinds.items()}
+    )
+    labels = labels_of(classes, 6)
+    found = solved(Auto(), relations, labels)
+    assert isinstance(found, RelationSolution)
+    used = found.choice.used
+    parts = [
+        Auto().solve(Auto().prepare(relations.combined(each.weights)), labels) for each in used
+    ]
+    losses = []
+    for part in parts:
+        assert part.left_out is not None
+        at_labels = part.left_out.scores[np.arange(18), labels.classes[part.left_out.places]]
+        losses.append(-np.log(at_labels))
+    assert len(losses) == 2
+    is_first_better = losses[0].sum() < losses[1].sum()
+    assert (used[0].belief > used[1].belief) == is_first_better
+    both = parts[0].reachable & parts[1].reachable
+    whole = sum(each.belief * part.scores for each, part in zip(used, parts, strict=True))
+    np.testing.assert_allclose(found.scores[both], whole[both], atol=1e-6)
+
+
 def test_a_node_that_one_combination_reaches_is_predicted_by_it() -> None:
     rng = np.random.default_rng(1)
     classes = np.arange(300) % 3
@@ -144,3 +171,20 @@ def test_a_cancelled_choice_is_told_as_a_cancelled_solve() -> None:
     found = model.solve(model.prepare(relations), labels, cancelled=lambda: True)
     assert found.status is Status.CANCELLED
     assert found.scores.shape == (600, 3)
+
+
+def test_columns_of_nearly_the_same_labels_choose_and_answer_for_themselves() -> None:
+    relations, _ = made({"a": 0.8, "b": 0.5})
+    nodes = np.sort(np.random.default_rng(0).choice(600, 60, replace=False))
+    columns = []
+    for shift in (0, 1):
+        flags = np.where(np.arange(60) % 20 == shift, 1, 0)
+        columns.append(Labels.from_pairs(nodes, flags))
+    model = RelationModel(model=Auto())
+    together = model.solve_many(model.prepare(relations), columns)
+    for labels, found in zip(columns, together, strict=True):
+        alone = solved(Auto(), relations, labels)
+        assert isinstance(found, RelationSolution)
+        assert isinstance(alone, RelationSolution)
+        assert found.choice.labels is labels
+        assert found.choice.candidates[0].loss == alone.choice.candidates[0].loss
