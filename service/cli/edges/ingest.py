@@ -195,6 +195,9 @@ def ingest(
         sources, paths = _add_sources(
             home, graph_id, locations or (), columns=named or None, **of_sources
         )
+        for source in sources:
+            if otherwise := _read_otherwise(home, source, sources_before):
+                say(f"note: {otherwise}")
         before = columns_before(graph, sources_before)
         shared = [
             note
@@ -288,6 +291,20 @@ def _add_sources(
                 f"there: {shown_url(url)!r}; `peewit source add --follow` waits for them"
             )
     return [home.manifest.sources.add(graph_id, url, **reading) for url in urls], paths
+
+
+def _read_otherwise(home: Home, source: SourceRecord, before: Sequence[SourceRecord]) -> str | None:
+    """That files of a place are in the graph by other columns than are asked for now."""
+    earlier = next((each for each in before if each.id == source.id), source)
+    n_files = home.manifest.counts(source.graph_id, source_id=source.id)["committed"]
+    if earlier.columns == source.columns or not n_files:
+        return None
+    said = ", ".join(f"{name}={value}" for name, value in (earlier.columns or {}).items())
+    return (
+        f"{n_files:,} files of {shown_url(source.url)} were read with "
+        f"{said or 'the columns of the graph'} and are not read again with others; --via names "
+        "several columns at once, and a copy under another name counts with --again"
+    )
 
 
 def _remove_spent(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> None:

@@ -20,7 +20,7 @@ _MEMBERS: Final = {
 
 
 class _GraphCommands(LazyGroup):
-    """Only ``list``, ``relations`` and ``delete`` start fast: the others load what they work with."""
+    """``list``, ``relations`` and ``delete`` start fast: others load what they work with."""
 
     members = _MEMBERS
     prefix = "graph "

@@ -76,3 +76,13 @@ def test_what_makes_no_sense_is_refused(
     refused = peewit("ingest", "g", events, *options)
     assert refused.exit_code == 1
     assert reason in refused.err
+
+
+def test_other_columns_of_a_file_that_was_read_are_told_not_to_be_read(
+    events: Path, peewit: Peewit
+) -> None:
+    for column, told in (("device", False), ("device", False), ("ip", True)):
+        ends = ("--src", "account:who", "--dst", f"{column}:{column}", "--relation", column)
+        read = peewit("ingest", "g", events, *ends, "--skip-bad-rows", 9)
+        assert read.exit_code == 0, read.err
+        assert ("are not read again with others; --via names several" in read.err) == told
