@@ -19,7 +19,6 @@ from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.solving.solve_memory import kept_bytes, refusal
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
-from peewit.solvers.graph import Graph
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -216,10 +215,11 @@ class WarmGraphs:
         )
         return value, False
 
-    def prepared_alone(
-        self, task: LabelsTask, instead: Graph, model: Model, graph: WarmGraph
-    ) -> Any:
-        """What the model prepares on another graph of the same nodes, which is not kept."""
+    def prepared_alone(self, task: LabelsTask, instead: Any, model: Model, graph: WarmGraph) -> Any:
+        """What the model prepares on another graph of the same nodes, which is not kept.
+
+        ``instead`` is a graph, or whatever the model takes in place of one.
+        """
         return model.prepare(
             instead,
             _features(task, model, graph.snapshot),

@@ -1,6 +1,7 @@
 """Weighing relations: the weighed sum of a graph's relations that a solve runs on."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -9,8 +10,10 @@ from peewit.service.tasks.progress import StageTimer
 from peewit.service.tasks.solving.solve_options import SolveOptions
 from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs
 from peewit.solvers.labels import Labels, Targets
+from peewit.solvers.models.contract.model import Model
 from peewit.solvers.relations.choice import RelationChoice, choose
 from peewit.solvers.relations.relation_graphs import RelationGraphs
+from peewit.solvers.relations.solving import PreparedRelations, RelationModel
 from peewit.solvers.relations.weight_texts import parsed_weights, weights_text
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -46,10 +49,72 @@ def final_choice(
         return first
     if first is not None and first.is_near(labels):
         return first
-    parts = RelationGraphs.of(graph.store.load_relations(task.snapshot))
+    parts = _parts(graphs, task, graph)
     choice = choose(parts, labels, previous=first, parallel=graphs.parallel, watch=stages.watch)
     graphs.kept[_key(task, options)] = choice
     return choice
+
+
+def runs_on_two(model: Model, options: SolveOptions, choice: RelationChoice | None) -> bool:
+    """Whether a model averages the answers of two combinations.
+
+    Options that look at one graph, or at solves without some labels on it, take the best alone.
+    """
+    looks_at_one = (
+        *(options.cross_validate, options.refine, options.variance),
+        *(options.label_shares, options.replicas),
+    )
+    return (
+        choice is not None
+        and len(choice.used) > 1
+        and model.is_calibrated
+        and not any(looks_at_one)
+    )
+
+
+def prepared_on_two(
+    graphs: WarmGraphs, task: LabelsTask, graph: WarmGraph, model: Model, choice: RelationChoice
+) -> tuple[PreparedRelations, bool]:
+    """What the model prepared on both combinations, and whether it was there."""
+    key = task.graph_id, ("prepared on two", model.preparation or type(model).__name__)
+    known: _PreparedOnTwo | None = graphs.kept.get(key)
+    is_present = known is not None and known.of == (task.snapshot, task.features_version)
+    if known is None or not is_present:
+        value = graphs.prepared_alone(
+            task, _parts(graphs, task, graph), RelationModel(model=model), graph
+        )
+        known = _PreparedOnTwo(of=(task.snapshot, task.features_version), value=value)
+        graphs.kept[key] = known
+    known.value.choice = choice
+    return known.value, is_present
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PreparedOnTwo:
+    """Preparations on two combinations of a snapshot and a version of features."""
+
+    of: tuple[int, int]
+    value: PreparedRelations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Parts:
+    """The relations of one snapshot as graphs."""
+
+    snapshot: int
+    graphs: RelationGraphs
+
+
+def _parts(graphs: WarmGraphs, task: LabelsTask, graph: WarmGraph) -> RelationGraphs:
+    """The relations of the task's snapshot as graphs, from memory where they are there."""
+    key = task.graph_id, "relations"
+    known: _Parts | None = graphs.kept.get(key)
+    if known is None or known.snapshot != task.snapshot:
+        graphs.kept.pop(key, None)
+        parts = RelationGraphs.of(graph.store.load_relations(task.snapshot))
+        known = _Parts(snapshot=task.snapshot, graphs=parts)
+        graphs.kept[key] = known
+    return known.graphs
 
 
 def weights_of(choice: RelationChoice | None) -> Mapping[str, float]:

@@ -37,6 +37,8 @@ from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.relations import (
     final_choice,
     first_choice,
+    prepared_on_two,
+    runs_on_two,
     stats_of,
     weights_of,
 )
@@ -53,6 +55,7 @@ from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.service.tasks.warm_graphs import LastSolution
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
+from peewit.solvers.relations.solving import PreparedRelations, RelationModel
 from peewit.solvers.solution import grown
 from peewit.streaming.passes.edge_passes import PassStopped
 
@@ -188,8 +191,13 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         with stages.stage("weighing relations"):
             choice = final_choice(graphs, task, options, graph, labels, choice, stages)
             graph = graphs.load(task, weights_of(choice))
+    on_two: PreparedRelations | None = None
     with stages.stage("preparing"):
-        prepared, is_warm = graphs.prepared(task, graph, model)
+        if choice is not None and runs_on_two(model, options, choice):
+            on_two, is_warm = prepared_on_two(graphs, task, graph, model, choice)
+            prepared = on_two.of(model, choice.best.weights)
+        else:
+            prepared, is_warm = graphs.prepared(task, graph, model)
     with stages.stage("solving"):
         key = task.graph_id, (type(model), options.label_column)
         names = labels.class_names if isinstance(labels, Labels) else None
@@ -197,8 +205,9 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         if start is not None and start.class_names != names:
             start = None
         adjacency = graph.snapshot.graph.adjacency
-        solution = model.solve(
-            prepared,
+        solves = model if on_two is None else RelationModel(model=model)
+        solution = solves.solve(
+            prepared if on_two is None else on_two,
             labels,
             start=None if start is None else grown(start.solution, adjacency),
             progress=stages.watch.progress,
