@@ -25,6 +25,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from tests.streaming.clusters import cluster_of
 
 N_NODES = 120
 COMBINATIONS = [
@@ -368,3 +369,37 @@ def test_passes_over_all_edges_weigh_relations(
         laplacian = scipy.sparse.diags(graph.degree) - graph.adjacency
         expected[names] += weights[name] * (laplacian @ vectors[names])
     assert product == pytest.approx(expected, rel=1e-4, abs=1e-2)
+
+
+def test_a_larger_budget_reads_every_relation_again(
+    tmp_path: Path, tables: dict[str, pa.Table]
+) -> None:
+    few = {"epsilon": None, "max_edges": 2_000}
+    files = written(tmp_path / "data", tables)
+    store = ingested(tmp_path / "graph", files, settings(**few))
+    assert not store.meta(1).is_whole
+    stream = Stream(GraphPaths(root=tmp_path / "graph"), settings(**(few | {"max_edges": 40_000})))
+    stream.repair(everything=True)
+    meta = store.meta(2)
+    assert meta.is_whole
+    assert [each.n_edges for each in meta.relations] == [
+        each.n_edges for each in store.meta(1).relations
+    ]
+    assert meta.n_rebuilds == len(tables)
+
+
+@pytest.mark.usefixtures("processes")
+def test_relations_are_the_same_from_one_worker_and_two(
+    tmp_path: Path, tables: dict[str, pa.Table]
+) -> None:
+    files = written(tmp_path / "data", tables)
+    stores = []
+    for n_workers in (1, 2):
+        with cluster_of(n_workers) as cluster:
+            there = settings(scheduler=cluster.scheduler_address)
+            stores.append(ingested(tmp_path / str(n_workers), files, there))
+    first, second = (store.load_relations(1) for store in stores)
+    for name, table in tables.items():
+        assert (first[name].adjacency != second[name].adjacency).nnz == 0
+        low, high = ends(first[name], graph_of(table))
+        assert max(high - 1.0, 1.0 - low) < 0.8

@@ -10,9 +10,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from peewit.solvers.arrays import Int32Array, Int64Array
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.live_edges import live_blocks
-from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.checkpoints import CheckpointStore, living
 from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
 from tests.end_to_end.crashing.checks import History
 from tests.end_to_end.crashing.load import read_edges
@@ -48,25 +49,34 @@ def _few(edges: Edges) -> str:
 
 def _check_log(history: History) -> Iterator[str]:
     """Counts, degrees and components that ingest has are those of the edges of its log."""
-    table, meta = live_edges(history), newest_meta(history)
-    u, v, weight = (table[name].to_numpy() for name in ("u", "v", "weight"))
-    state = CheckpointStore(history.paths.checkpoints).clean().state
-    counted = state.n_live
-    if {counted, meta.n_live} != {u.size}:
-        yield f"{u.size} edges live, {counted} are counted, the snapshot tells {meta.n_live}"
-    if state.degree is not None:
-        degree = np.bincount(
-            np.concatenate([u, v]), np.tile(weight.astype(float), 2), minlength=state.degree.size
-        )
-        error = np.abs(degree - state.degree).max()
-        if error > 1e-6 * degree.max():
-            yield f"degrees differ from those of the live edges by up to {error:g}"
-    kept = SnapshotStore(history.paths.snapshots).edges(meta.number)
-    of_live = _components(u, v, meta.n_nodes)
-    of_kept = _components(kept["u"].to_numpy(), kept["v"].to_numpy(), meta.n_nodes)
-    if not np.array_equal(of_live, of_kept):
-        n_live, n_kept = np.unique(of_live).size, np.unique(of_kept).size
-        yield f"the live edges have {n_live} components, the snapshot {n_kept}, or others"
+    meta, n_live = newest_meta(history), 0
+    kept = SnapshotStore(history.paths.snapshots).load_relations(meta.number)
+    states = CheckpointStore(history.paths.checkpoints).clean().states
+    if list(states) != list(meta.log_versions):
+        yield f"the snapshot has the relations {list(meta.log_versions)}, ingest {list(states)}"
+    for relation, state in states.items():
+        table = _live_edges_of(history, relation)
+        u, v, weight = (table[name].to_numpy() for name in ("u", "v", "weight"))
+        n_live += u.size
+        if state.n_live != u.size:
+            yield f"{u.size} edges of {relation!r} live, {state.n_live} are counted"
+        if state.degree is not None:
+            degree = np.bincount(
+                np.concatenate([u, v]),
+                np.tile(weight.astype(float), 2),
+                minlength=state.degree.size,
+            )
+            error = np.abs(degree - state.degree).max()
+            if error > 1e-6 * degree.max():
+                yield f"degrees in {relation!r} differ from those of live edges by up to {error:g}"
+        of_live = _components(u, v, meta.n_nodes)
+        near, far, _ = kept[relation].edges()
+        of_kept = _components(near, far, meta.n_nodes)
+        if not np.array_equal(of_live, of_kept):
+            sizes = [np.unique(each).size for each in (of_live, of_kept)]
+            yield f"{relation!r} has {sizes[0]} components, the snapshot {sizes[1]}, or others"
+    if meta.n_live != n_live:
+        yield f"{n_live} edges live, the snapshot tells {meta.n_live}"
 
 
 def _components(u: Int32Array, v: Int32Array, n_nodes: int) -> Int64Array:
@@ -79,13 +89,23 @@ def _components(u: Int32Array, v: Int32Array, n_nodes: int) -> Int64Array:
 
 
 def live_edges(history: History) -> pa.Table:
-    """Edges of the log that live, in the order of the stream."""
-    log, meta = ChangeLog(history.paths.log), newest_meta(history)
-    digests = [file.digest for file in history.absorbed]
-    blocks = [block for _, block in live_blocks(log, digests, log.dead(meta.log_version))]
-    names = ("u", "v", "weight")
+    """Edges of the logs that live: relation after relation, in the order of the stream."""
+    relations = newest_meta(history).log_versions
+    return pa.concat_tables(_live_edges_of(history, relation) for relation in relations)
+
+
+def _live_edges_of(history: History, relation: str) -> pa.Table:
+    """Edges of one relation that live, in the order of the stream."""
+    versions = newest_meta(history).log_versions
+    log = ChangeLog(history.paths.relation_log(list(versions).index(relation)))
+    digests = living(history.absorbed, NEVER, relation)
+    blocks = [block for _, block in live_blocks(log, digests, log.dead(versions[relation]))]
+    types = {"u": np.int32, "v": np.int32, "weight": np.float32}
     return pa.table(
-        {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
+        {
+            name: np.concatenate([np.empty(0, kind), *(getattr(each, name) for each in blocks)])
+            for name, kind in types.items()
+        }
     )
 
 
@@ -119,18 +139,22 @@ def _is_left(batches: dict[float, EdgeBatch], u: str, v: str, weight: float) -> 
 
 def _twin(record: Record, history: History) -> Edges:
     """Edges that live after the live files, one row at a time."""
-    live: dict[tuple[str | None, str | None], list[float]] = defaultdict(list)
+    live: dict[tuple[str, str | None, str | None], list[float]] = defaultdict(list)
     for table in rows_of(record, history):
         weights = table["weight"].to_pylist()
         operations = table["op"].to_pylist() if "op" in table.column_names else [None] * len(table)
         ends = zip(table["src"].to_pylist(), table["dst"].to_pylist(), strict=True)
-        for (u, v), weight, operation in zip(ends, weights, operations, strict=True):
-            pair = _pair(u, v)
+        relations = table["relation"].to_pylist() if "relation" in table.column_names else []
+        relations = relations or [""] * len(table)
+        for (u, v), weight, operation, relation in zip(
+            ends, weights, operations, relations, strict=True
+        ):
+            pair = (relation, *_pair(u, v))
             if operation in {"delete", "set"}:
                 live.pop(pair, None)
             if operation != "delete" and u != v:
                 live[pair].append(weight)
-    return Counter((*pair, weight) for pair, weights in live.items() for weight in weights)
+    return Counter((u, v, weight) for (_, u, v), weights in live.items() for weight in weights)
 
 
 def _pair(u: str | None, v: str | None) -> tuple[str | None, str | None]:

@@ -36,6 +36,9 @@ EXPORTED = {"src": "from_account", "dst": "to_account", "weight": "amount"}
 ANCHORS = tuple(f"n{number}" for number in range(len(CLASSES)))
 """One node of each class whose label never changes, so that every class always has one."""
 
+RELATIONS = ("", "card", "login")
+"""Of pushes, in turn; files name none."""
+
 AUTO_MODEL = "harmonic-mbo"
 _EXPLICIT: tuple[dict[str, Any], ...] = (
     {"model": "hfs"},
@@ -236,7 +239,9 @@ class Pusher(Client):
 
     def batch(self, n_rows: int, *, key: str | None) -> EdgeBatch:
         """Edges mostly inside the communities; one new node in every fourth batch."""
-        return edge_batch(self.record, self.rng, n_rows, key=key)
+        batch = edge_batch(self.record, self.rng, n_rows, key=key)
+        batch.relation = RELATIONS[batch.number % len(RELATIONS)]
+        return batch
 
     def push(self, batch: EdgeBatch) -> None:
         """Send it; until it is answered where it has a key."""
@@ -245,6 +250,8 @@ class Pusher(Client):
         headers = {"Content-Type": "text/csv"}
         request: dict[str, Any] = {"content": csv_body(batch), "headers": headers}
         path = f"/v1/graphs/{GRAPH}/edges"
+        if batch.relation:
+            path += f"?relation={batch.relation}"
         if batch.key is None:
             answer = self.call("POST", path, **request)
         else:
@@ -291,6 +298,7 @@ class Deleter(Pusher):
             src=[before.dst[row] for row in rows],
             dst=[before.src[row] for row in rows],
             key=f"{self.name}-{number}",
+            relation=before.relation,
             deletes=True,
         )
         self.push(batch)

@@ -48,6 +48,8 @@ class EdgeBatch:
     key: str | None = None
     push_id: str | None = None
     path: str | None = None
+    relation: str = ""
+    """Of its edges."""
     deletes: bool = False
     """Whether its rows delete their pairs, but for the last one, which sets the weight of its."""
     is_version: bool = False

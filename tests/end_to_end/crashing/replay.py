@@ -63,13 +63,17 @@ def check_replay(
 def _replayed(home: Home, record: Record, history: History, ordered: Path) -> History:
     ordered.mkdir(parents=True)
     for number, rows in enumerate(rows_of(record, history)):
-        pq.write_table(rows, ordered / f"{number:08}.parquet")
+        unnamed = pa.array([""] * len(rows), pa.string())
+        is_named = "relation" in rows.column_names
+        table = rows if is_named else rows.append_column("relation", unnamed)
+        pq.write_table(table, ordered / f"{number:08}.parquet")
     chosen = history.graph.settings
     home.run(
         *("graph", "create", GRAPH, "--epsilon", chosen.epsilon, "--seed", chosen.seed),
         *("--expected-nodes", chosen.expected_nodes, "--deletions", chosen.deletions),
     )
-    home.run("ingest", GRAPH, ordered)
+    columns = ("--relation-column", "relation", "--missing-ids", "keep")
+    home.run("ingest", GRAPH, ordered, *columns)
     settings = Settings(home=home.directory)
     database = open_database(settings.database)
     try:
