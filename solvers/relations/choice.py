@@ -39,6 +39,7 @@ Weights = tuple[float, ...]
 AS_THEY_COME: Final = "as they come"
 EQUAL_VOLUME: Final = "equal volume"
 GIVEN: Final = "given"
+_SCALINGS: Final = (AS_THEY_COME, EQUAL_VOLUME)
 
 MOST_CANDIDATES: Final = 12
 """Candidates of several relations; as many relations are judged alone."""
@@ -364,22 +365,27 @@ class _Trial:
 
 
 def _best_two(candidates: tuple[Combination, ...]) -> tuple[Combination, ...]:
-    """The likeliest, and the likeliest of another sort if it is worth a solve.
+    """The likeliest, and a second one of another sort if one is worth a solve.
 
-    Sorts are either scaling, what differs from one by relations, and relations alone: answers of
-    one sort are much alike, and two of them tell hardly more than one.
+    That is a scaling, if it can be: no label has chosen these, and answers of what differs from one
+    by relations are much like its own. Sorts are either scaling, what differs from one, and
+    relations alone.
     """
     first = max(candidates, key=lambda each: each.belief)
-    others = [each for each in candidates if _sort(each) != _sort(first)]
-    second = max(others, key=lambda each: each.belief, default=first)
-    if second is first or second.loss > first.loss + _WORTH_A_SOLVE:
+    others = [
+        each
+        for each in candidates
+        if _sort(each) != _sort(first) and each.loss <= first.loss + _WORTH_A_SOLVE
+    ]
+    if not others:
         return (replace(first, belief=1.0),)
+    second = max(others, key=lambda each: (_sort(each) in _SCALINGS, each.belief))
     both = first.belief + second.belief
     return tuple(replace(each, belief=each.belief / both) for each in (first, second))
 
 
 def _sort(candidate: Combination) -> str:
-    if candidate.reading in {AS_THEY_COME, EQUAL_VOLUME}:
+    if candidate.reading in _SCALINGS:
         return candidate.reading
     return "alone" if np.count_nonzero(candidate.weights) == 1 else "changed"
 
