@@ -29,6 +29,7 @@ from peewit.service.dashboard.routes import (
     new_graph,
     predictions,
     sign_in,
+    suspects,
 )
 from peewit.service.dashboard.sessions import Sessions
 from peewit.service.dashboard.uploads import Uploads
@@ -50,6 +51,7 @@ BEHIND_SIGN_IN: Final = (
     predictions,
     judging,
     label_next,
+    suspects,
 )
 """Modules whose routes need a session once there are keys."""
 

@@ -128,12 +128,18 @@ def ordered_rows(
     Raises BadArgument for a column that is missing or empty, and where the file does not say which
     nodes carry a label.
     """
-    if wanted.is_unlabeled and LABELED not in file.schema.names:
-        raise BadArgument("unlabeled", "needs predictions that mark labeled nodes; solve again")
+    if wanted.is_unlabeled:
+        require_labeled(file)
     if sort is None:
         row_numbers = wanted.rows_of(file.shown())
         return row_numbers if top is None else _first_of(row_numbers, top)
     return sorted_rows(file, sort, n_rows=top, is_reversed=is_reversed, mask=wanted.mask)
+
+
+def require_labeled(file: PredictionFile) -> None:
+    """Raise BadArgument where a file does not say which nodes carry a label."""
+    if LABELED not in file.schema.names:
+        raise BadArgument("unlabeled", "needs predictions that mark labeled nodes; solve again")
 
 
 def _first_of(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.predictions.kept_labels import KeptLabels
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.reader import PredictionReader
+from peewit.service.predictions.thresholds import class_place
 from peewit.service.tables.formats import json_integer
 from peewit.service.tables.uploads import NodeId, node_array
 from peewit.service.wire.predictions import ClassSupport, LabelReason, NodeReasons
@@ -44,8 +45,11 @@ def node_reasons(
     node: NodeId,
     *,
     k: int,
+    label: str | None = None,
 ) -> NodeReasons:
-    """The labels that most support the class predicted for a node, and those for other classes.
+    """The labels that most support a class at a node, and those for other classes.
+
+    ``label`` is the class as text; by default the predicted one.
 
     Raises ValueError where numbers are predicted or ``k`` is not in [1, `MAX_REASONS`];
     `NodeNotFound` and `NodeNotPredicted`; `ReasonsNotKept` for a job whose labels are not there;
@@ -71,7 +75,8 @@ def node_reasons(
     predicted = next(
         (place for place, name in enumerate(names) if str(name) == str(prediction["label"])), -1
     )
-    is_for = classes[evidence.places] == predicted
+    supported = predicted if label is None else class_place(file.meta, label)
+    is_for = classes[evidence.places] == supported
     named_reasons = _NamedReasons(
         file=file,
         snapshots=snapshots,

@@ -109,7 +109,7 @@ def class_threshold(
     goal is given and the job left no labels out.
     """
     target = ThresholdGoal(**goal)
-    place = _place(file.meta, positive)
+    place = class_place(file.meta, positive)
     if threshold is None:
         threshold = _choose(file, place, target)
     elif not np.isfinite(threshold):
@@ -176,8 +176,8 @@ def with_threshold(
         yield pa.record_batch(list(columns.values()), schema=batch.schema)
 
 
-def _place(meta: PredictionMeta, positive: str) -> int:
-    """Place of a class among the score columns."""
+def class_place(meta: PredictionMeta, positive: str) -> int:
+    """Place of a class among the score columns; raises BadArgument where it has none."""
     if meta.score == "value":
         raise BadArgument(
             "positive", f"must be left out where numbers are predicted, got {positive!r}"

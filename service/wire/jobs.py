@@ -135,7 +135,7 @@ _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {
     "threshold": {
         "command": "`peewit solve {graph}{column} --set cross_validate=5` and then `peewit "
         "threshold {graph}{column} --positive CLASS --min-recall .8` choose a threshold",
-        "page": "predict with cross_validate=5 in the settings, and open Threshold",
+        "page": "predict with cross_validate=5 in the settings, and open Suspects",
         "python": "solve(name, cross_validate=5) and threshold(name, positive=CLASS, "
         "min_recall=0.8) choose a threshold",
         "mcp": "who runs the server can choose a threshold",

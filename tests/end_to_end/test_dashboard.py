@@ -39,6 +39,7 @@ PAGES = (
     "/graphs/digits",
     "/graphs/digits/labels",
     "/graphs/digits/predictions",
+    "/graphs/digits/suspects",
     "/graphs/digits/label-next",
     "/graphs/digits/jobs",
     "/graphs/digits/node?id=digit-0007",
@@ -129,7 +130,12 @@ def judged_pages(server: Server) -> list[str]:
     job = next(each for each in server.client.jobs(graph="digits") if each.model == "auto")
     return [
         f"/graphs/digits/{page}job={job.id}"
-        for page in ("predictions?max_error=0.5&", "labels/doubtful?", "node?id=digit-0007&")
+        for page in (
+            "predictions?max_error=0.5&",
+            "labels/doubtful?",
+            "node?id=digit-0007&",
+            "suspects?cost_fn=5&",
+        )
     ]
 
 
@@ -259,6 +265,38 @@ def test_a_label_is_set_by_a_key_and_the_predictions_change(page: Page, server: 
     expect(heading).not_to_have_text(node)  # what was skipped stays skipped
     page.keyboard.press("n")
     expect(page.locator("#other")).to_be_focused()
+
+
+def test_suspects_are_labeled_by_keys_and_taken_back(page: Page, server: Server) -> None:
+    page.goto(judged_pages(server)[-1])
+    expect(page.locator("#precision")).to_contain_text(re.compile("left.out"))
+    expect(page.locator("#threshold")).to_contain_text("at a mean cost of")
+    page.get_by_label("Class to look for").select_option("8")
+    page.get_by_role("button", name="Show", exact=True).click()
+    rows = page.get_by_role("region", name="Suspects").locator("tbody tr")
+    expect(rows).to_have_count(50)
+    first, second = rows.nth(0), rows.nth(1)
+    first.scroll_into_view_if_needed()
+    expect(first.locator("td.text")).to_contain_text("%", timeout=30_000)  # once it is in view
+    expect(rows.nth(49).locator("td.text")).to_have_text(re.compile("^Why"))  # not looked at yet
+    page.keyboard.press("j")
+    expect(first.get_by_role("link").first).to_be_focused()
+    page.keyboard.press("j")
+    expect(second.get_by_role("link").first).to_be_focused()
+    page.keyboard.press("8")
+    expect(second.get_by_role("status")).to_have_text("8 now")
+    requires_no_mending(page)
+    page.keyboard.press("u")
+    expect(second.get_by_role("group").get_by_role("button")).to_have_count(9)
+    page.keyboard.press("k")
+    expect(first.get_by_role("link").first).to_be_focused()
+    first.get_by_role("button", name=re.compile("^3")).click()
+    expect(first.get_by_role("status")).to_have_text("3 now")
+    expect(first.get_by_role("link").first).to_be_focused()  # the button is gone
+    node = first.get_by_role("link").first.inner_text()
+    page.reload()
+    expect(page.get_by_text("1 labeled since is left out")).to_be_visible()
+    expect(page.get_by_role("link", name=node, exact=True)).to_have_count(0)
 
 
 def test_the_map_is_read_by_mouse_by_keys_and_as_a_table(browser: Browser, server: Server) -> None:

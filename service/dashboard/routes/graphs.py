@@ -185,4 +185,25 @@ def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
         else (),
         "snapshots": list_snapshots(here, graph).snapshots[:_SNAPSHOTS_SHOWN],
         "spectrum": Spectrum.of(details),
+        **_relations(graph, home),
+    }
+
+
+def _relations(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
+    """Relations of the newest snapshot where tables name them, and what the newest solve made."""
+    newest = home.snapshots(graph).newest()
+    relations = () if newest is None else newest.relations
+    solved = None
+    if relations:
+        with_weights = (
+            job
+            for job in home.predictions.store.kept(graph.id)
+            if ((job.result or {}).get("stats") or {}).get("relations")
+        )
+        solved = next(with_weights, None)
+    stats = [] if solved is None or solved.result is None else solved.result["stats"]["relations"]
+    return {
+        "relations": relations,
+        "solved": solved,
+        "weights": {each["name"]: each for each in stats},
     }

@@ -90,62 +90,72 @@ def show_card(
 async def label_one(
     request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
-    """Take a label or a second opinion, or take it back, and show the next node.
+    """Take a label or a second opinion, or take it back, and show the next node."""
+    form = await form_of(request)
+    strategy: Choice = next((each for each in CHOICES if each == form.get("strategy")), "coverage")
+    column, skipped = form.get("label_column", ""), _nodes_in(form.get("skipped", "[]"))
+
+    def take() -> Response:
+        done = take_answer(graph, home, caller, form)
+        current = home.catalog.get_by_id(graph.id)
+        question = None
+        if done is None:
+            origin = origin_in(form.get("origin", "suggested"))
+            question = Question(form.get("node", ""), origin, bool(form.get("second")))
+            question = show_again(current, home, question, strategy, caller, column)
+        return _card(
+            request, current, home, strategy, skipped, column, done=done, question=question
+        )
+
+    return await run_in_threadpool(take)
+
+
+def take_answer(
+    graph: GraphRecord, home: ServedHome, caller: Caller, form: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """What became of the label in a form: put, or a second opinion; None once it is taken back.
 
     A label that somebody else has given meanwhile is not overwritten: the answer is an opinion.
     """
-    form = await form_of(request)
-    strategy: Choice = next((each for each in CHOICES if each == form.get("strategy")), "coverage")
+    column, origin = form.get("label_column", ""), origin_in(form.get("origin", "suggested"))
     name, label = form.get("node", ""), form.get("label", "").strip()
-    column = form.get("label_column", "")
-    origin = origin_in(form.get("origin", "suggested"))
-    skipped = _nodes_in(form.get("skipped", "[]"))
     who, key = caller.annotator, caller.key_name
-
-    def take() -> Response:
-        node = node_id(name, graph.settings.node_ids)
-        home.labels.require_column(graph.id, column)
-        events = home.labels.history(graph.id, column=column, node=str(node), limit=1)
-        last = events[0] if events and events[0].label is not None else None
-        is_second = bool(form.get("second"))
-        if form.get("undo"):
-            if is_second:
-                home.second_opinions.take_back(graph, node, annotator=who, key=key, column=column)
-            else:
-                _take_back(graph, home, node, label, last, form, caller)
-            question = Question(name, origin, is_second)
-            current = home.catalog.get_by_id(graph.id)
-            question = show_again(current, home, question, strategy, caller, column)
-            return _card(request, current, home, strategy, skipped, column, question=question)
-        value = home.labels.typed(graph.id, label, column=column)
-        as_table, before = UploadedLabels(nodes=[node], labels=[value]), None
-        is_second = is_second or _is_of_another(last, caller)
-        if not is_second:
-            try:
-                home.labeling.put(
-                    graph,
-                    {column: as_table},
-                    origin=origin,
-                    annotator=who,
-                    key=key,
-                    after_seq=events[0].seq if events else 0,
-                )
-                before = last if last is not None and last.label != value else None
-            except LabeledMeanwhile:
-                is_second = True
+    node = node_id(name, graph.settings.node_ids)
+    home.labels.require_column(graph.id, column)
+    events = home.labels.history(graph.id, column=column, node=str(node), limit=1)
+    last = events[0] if events and events[0].label is not None else None
+    is_second = bool(form.get("second"))
+    if form.get("undo"):
         if is_second:
-            home.second_opinions.answer(graph, as_table, annotator=who, key=key, column=column)
-        done = {
-            "node": name,
-            "label": value,
-            "origin": origin,
-            "before": before,
-            "is_second": is_second,
-        }
-        current = home.catalog.get_by_id(graph.id)
-        return _card(request, current, home, strategy, skipped, column, done=done)
-
-    return await run_in_threadpool(take)
+            home.second_opinions.take_back(graph, node, annotator=who, key=key, column=column)
+        else:
+            _take_back(graph, home, node, label, last, form, caller)
+        return None
+    value = home.labels.typed(graph.id, label, column=column)
+    as_table, before = UploadedLabels(nodes=[node], labels=[value]), None
+    is_second = is_second or _is_of_another(last, caller)
+    if not is_second:
+        try:
+            home.labeling.put(
+                graph,
+                {column: as_table},
+                origin=origin,
+                annotator=who,
+                key=key,
+                after_seq=events[0].seq if events else 0,
+            )
+            before = last if last is not None and last.label != value else None
+        except LabeledMeanwhile:
+            is_second = True
+    if is_second:
+        home.second_opinions.answer(graph, as_table, annotator=who, key=key, column=column)
+    return {
+        "node": name,
+        "label": value,
+        "origin": origin,
+        "before": before,
+        "is_second": is_second,
+    }
 
 
 @router.post("/graphs/{graph}/label-next/embedding", dependencies=[viewing("label")])
@@ -280,11 +290,11 @@ def _card(
         for each in home.labels.page(graph.id, column=column, limit=_LABELS_LOOKED_AT)
         if each.label is not None
     }
-    keys = _assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN])
+    keys = assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN])
     return page(request, "label_card.html", classes=keys, **{**values, **shown})
 
 
-def _assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
+def assign_keys(classes: Sequence[LabelValue]) -> list[tuple[LabelValue, str]]:
     """Classes with their keys: digits their own, others their number, up to nine."""
     if all(len(str(each)) == 1 and str(each) in _DIGITS for each in classes):
         return [(each, str(each)) for each in classes]

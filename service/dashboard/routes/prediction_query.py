@@ -10,7 +10,7 @@ from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
-from peewit.service.predictions.filtered_rows import RowFilter, class_named
+from peewit.service.predictions.filtered_rows import RowFilter, class_named, require_labeled
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
@@ -18,11 +18,11 @@ from peewit.service.predictions.store import PredictionsNotFound
 _COVERAGE: Final = 0.9
 
 # browsers send empty fields, too
-_EMPTY: Final = BeforeValidator(lambda text: None if text == "" else text)
+EMPTY: Final = BeforeValidator(lambda text: None if text == "" else text)
 
 JobId = Annotated[str | None, Query(alias="job", max_length=64)]
 _Chance = Annotated[float, Field(gt=0.0, lt=1.0)]
-Chance = Annotated[_Chance | None, _EMPTY, Query()]
+Chance = Annotated[_Chance | None, EMPTY, Query()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,10 @@ class PredictionQuery:
 
     job: Annotated[str | None, Query(max_length=64)] = None
     label: Annotated[str, Query(max_length=1000)] = ""
-    margin_below: Annotated[NonNegativeFloat | None, _EMPTY, Query()] = None
-    score_from: Annotated[FiniteFloat | None, _EMPTY, Query()] = None
-    certainty: Annotated[Literal["certain", "uncertain"] | None, _EMPTY, Query()] = None
+    margin_below: Annotated[NonNegativeFloat | None, EMPTY, Query()] = None
+    score_from: Annotated[FiniteFloat | None, EMPTY, Query()] = None
+    certainty: Annotated[Literal["certain", "uncertain"] | None, EMPTY, Query()] = None
+    unlabeled: Literal["", "1"] = ""  # only nodes that carry no label
     sort: Annotated[str, Query(max_length=1000)] = ""  # a column; ``score:CLASS`` of a class
     reverse: Annotated[Literal["", "1"], Query()] = ""
     coverage: Chance = None
@@ -60,7 +61,7 @@ class PredictionQuery:
     def is_filtered(self) -> bool:
         """Whether some rows are left out."""
         return not self.given.keys().isdisjoint(
-            {"label", "margin_below", "score_from", "certainty"}
+            {"label", "margin_below", "score_from", "certainty", "unlabeled"}
         )
 
     def sets(self, file: PredictionFile) -> LabelSets | None:
@@ -73,12 +74,16 @@ class PredictionQuery:
         Margin and score do not filter predicted numbers.
         """
         is_value = file.meta.score == "value"
+        if self.unlabeled:
+            with refusing():
+                require_labeled(file)
         return RowFilter(
             label=_label_in(file, self.label),
             margin_below=None if is_value else self.margin_below,
             score_from=None if is_value else self.score_from,
             sets=None if self.certainty is None else self._sets(file),
             is_certain=self.certainty == "certain",
+            is_unlabeled=bool(self.unlabeled),
         )
 
     def _sets(self, file: PredictionFile) -> LabelSets:

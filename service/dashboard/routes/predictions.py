@@ -33,6 +33,7 @@ from peewit.service.dashboard.svg_geometry import SmallGraph
 from peewit.service.operations.predictions import provenance_headers
 from peewit.service.operations.tables import Rows
 from peewit.service.predictions.filtered_rows import ordered_rows, rows, sorted_page, with_kinds
+from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import P_VALUE_PREFIX, Prediction, PredictionFile
 from peewit.service.predictions.reader import NodeNotFound
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
@@ -162,7 +163,12 @@ def _table(
 ) -> tuple[Response, int]:
     """The answer to a download, and the number of nodes."""
     file = home.predictions.open(predicting_job(graph, home, query.job))
-    return table_response(_rows(graph, file, query), table_format, None), file.n_nodes
+    with refusing():
+        batches = ordered_rows(
+            file, query.wanted(file), sort=query.sort or None, is_reversed=bool(query.reverse)
+        )
+    rows = rows_of(graph, file, batches, query.sets(file))
+    return table_response(rows, table_format, None), file.n_nodes
 
 
 async def _measure(answer: StreamingResponse, home: Path) -> None:
@@ -304,20 +310,22 @@ def class_colors(file: PredictionFile | None) -> dict[str, int]:
     return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
 
 
-def _rows(graph: GraphRecord, file: PredictionFile, query: PredictionQuery) -> Rows:
-    """A table for people of the rows asked for, with sets in place of p-values."""
-    sets, schema = query.sets(file), file.schema
-    with refusing():
-        batches = ordered_rows(
-            file, query.wanted(file), sort=query.sort or None, is_reversed=bool(query.reverse)
-        )
+def rows_of(
+    graph: GraphRecord,
+    file: PredictionFile,
+    batches: Iterator[pa.RecordBatch],
+    sets: LabelSets | None,
+    what: str = "predictions",
+) -> Rows:
+    """A table for people of some rows of a file, with sets in place of p-values."""
+    schema = file.schema
     if sets is not None:
         batches, schema = sets.with_sets(batches), sets.schema
     names = [name for name in schema.names if not name.startswith(P_VALUE_PREFIX)]
     schema = pa.schema([schema.field(name) for name in names], schema.metadata)
     schema, shown = with_kinds(file, schema, (batch.select(names) for batch in batches))
     return Rows(
-        name=f"{graph.settings.name}-predictions",
+        name=f"{graph.settings.name}-{what}",
         open=lambda chosen: (
             encode(schema, shown, chosen, safe_csv=True),
             provenance_headers(file.meta),

@@ -1,5 +1,5 @@
 // What pages do beyond plain HTML: they refresh while they are looked at, draw charts, tell how long
-// ago something was, take keys on "Label next", and say what went wrong.
+// ago something was, take keys on "Label next" and "Suspects", and say what went wrong.
 "use strict";
 
 const REFRESH_SECONDS = 2;
@@ -182,14 +182,26 @@ function typing(target) {
   return target.matches(`input:not([type="checkbox"]), select, textarea`) || target.isContentEditable;
 }
 
+// The row of suspects that a key leads to: j to the next one, k to the one before.
+function rowBeside(row, key) {
+  if (key === "j") return row ? row.nextElementSibling : document.querySelector("[data-row]");
+  return key === "k" && row ? row.previousElementSibling : null;
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (event.key === "Escape" && typing(event.target)) event.target.blur();
   if (typing(event.target)) return;
   if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
   const field = document.querySelector(`[data-key-focus="${CSS.escape(event.key)}"]`);
-  const button = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
-  if (field) {
+  const row = event.target.closest("[data-row]");
+  const key = `[data-key="${CSS.escape(event.key)}"]`;
+  const button = row ? row.querySelector(key) : all(key).find((each) => !each.closest("[data-row]"));
+  const next = rowBeside(row, event.key);
+  if (next) {
+    event.preventDefault();
+    next.querySelector("a").focus();
+  } else if (field) {
     event.preventDefault();
     field.focus();
   } else if (button && !isCardBusy) {
@@ -334,6 +346,10 @@ document.addEventListener("htmx:afterSwap", (event) => {
   const request = event.detail.requestConfig;
   if (event.target.id === "card" && (request.verb === "post" || skipped.length)) {
     event.target.querySelector("[data-focus]")?.focus({ preventScroll: true });
+  }
+  const row = event.target.closest("[data-row]"); // whose button was pressed and is gone
+  if (row && request.verb === "post" && document.activeElement === document.body) {
+    row.querySelector("a").focus({ preventScroll: true });
   }
 });
 

@@ -25,7 +25,15 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import embed
 from peewit.streaming.snapshots.store import LastRepair, SnapshotStore
 from peewit.streaming.sparsifier.degrees import Damage
-from tests.service.api.conftest import ARROW, CSV, Api, as_arrow, bring_communities
+from tests.service.api.conftest import (
+    ARROW,
+    CSV,
+    PARQUET,
+    Api,
+    as_arrow,
+    bring_communities,
+    community_edges,
+)
 from tests.service.dashboard.forms import PIECE, look, seen_in, send
 from tests.service.repairable import many_edges
 
@@ -653,3 +661,27 @@ def test_erasures_stand_on_the_page_of_their_graph_without_ids(pages: Api) -> No
     pages.ingest()
     assert "erased" in pages.client.get("/graphs/g").text
     assert ">n3<" not in pages.client.get("/graphs/g/node?id=n4").text
+
+
+@pytest.mark.usefixtures("processes")
+def test_relations_are_shown_with_their_weights_where_a_table_names_them(pages: Api) -> None:
+    bring_communities(pages)
+    assert 'id="relations"' not in look(pages, "/graphs/g")
+    pages.create_graph("named", seed=1)
+    for relation in ("card", "login"):
+        path, headers = f"/graphs/named/edges?relation={relation}", {"Content-Type": PARQUET}
+        pages.call("POST", path, 202, content=community_edges(PARQUET), headers=headers)
+    pages.ingest("named")
+    text = look(pages, "/graphs/named")
+    assert '<th scope="row">card</th>' in text
+    assert "Loss alone" not in text
+    pages.put_labels({"n3": "left", "n33": "right"}, name="named")
+    body = {"kind": "solve", "model": "hfs", "parameters": {"relations": "card=3"}}
+    job = pages.call("POST", "/graphs/named/jobs", 202, json=body).json()["id"]
+    pages.run_job(job)
+    table = look(pages, "/graphs/named/live", headers=PIECE)
+    assert f'Weights are those of <a href="/jobs/{job}">hfs</a>' in table
+    rows = re.findall(r'<tr><th scope="row">(\w+)</th>.*?</tr>', table, re.DOTALL)
+    assert rows[:2] == ["card", "login"]
+    card = table[table.index('"row">card') : table.index('"row">login')]
+    assert '<td class="number">3</td><td>given</td>' in card
