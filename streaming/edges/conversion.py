@@ -366,8 +366,10 @@ def _like_rows(
     of the same one. Only the row itself where the fault is not of one cell of an id or weight.
     """
     name, alone, op = fault.argument, {place: fault.value}, columns.op
-    of_cells = {*columns.nodes, columns.weight, columns.relation_column} - {"time"}
-    if name is None or name not in of_cells:  # time is what all times are called
+    of_cells = {*columns.nodes, columns.weight, columns.relation_column}
+    is_time = name == "time" and name not in of_cells  # which is what all times are called
+    name = columns.time if is_time else name
+    if name is None or (name == "time" and not is_time) or not (is_time or name in of_cells):
         return alone
     if isinstance(rows, list):
         names = [name] if op is None else [name, op]
@@ -384,7 +386,11 @@ def _like_rows(
         return alone
     if not _is_told(cell, fault):
         return alone
-    is_like, numbers = _like_cells(rows.column(name), place, fault)
+    column, numbers = rows.column(name), None
+    if is_time:
+        is_like = _equal_cells(column, place)
+    else:
+        is_like, numbers = _like_cells(column, place, fault)
     if op is not None and op in rows.schema.names:
         is_like &= _equal_cells(rows.column(op), place)
     places = np.flatnonzero(is_like)
