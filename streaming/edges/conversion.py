@@ -253,7 +253,8 @@ def first_rows(
             some = part.slice(0, min(part.n_rows, n_rows))
             names = original.names
             if isinstance(some.rows, list):
-                names = list(dict.fromkeys(name for row in some.rows for name in row))
+                objects = [row for row in some.rows if isinstance(row, dict)]
+                names = list(dict.fromkeys(name for row in objects for name in row))
             return FirstRows(block=some.block(), names=names, passed_over=_passed_over(some))
     return None
 
@@ -378,7 +379,7 @@ def _like_rows(
             return alone
         places = np.flatnonzero(_like_objects(rows, place, names))
         return alone | dict.fromkeys(places.tolist(), fault.value)
-    if rows.schema.names.count(name) != 1:
+    if fault.value is None or rows.schema.names.count(name) != 1:  # it may be damaged
         return alone
     try:
         cell = rows.column(name)[place].as_py()

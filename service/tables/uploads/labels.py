@@ -32,7 +32,7 @@ from peewit.service.tables.uploads.limits import (
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.column_mapping import FEED_COLUMNS
-from peewit.streaming.edges.columns import whole_numbers
+from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
 from peewit.streaming.edges.csv_layout import require_no_header
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
@@ -296,8 +296,17 @@ def _said(
     if kinds == {str} and {label.lower() for label in set(labels)} <= _TRUTHS:
         labels = [label.lower() for label in labels]
     if float in kinds and kinds <= {float, int} and all(map(is_whole, labels)):
+        _require_exact(labels, rows, name)
         labels = [int(label) for label in labels]
     return nodes, labels, rows, left_out
+
+
+def _require_exact(labels: Sequence[float], rows: Sequence[int], name: str) -> None:
+    """Refuse floats that are to be integers, and may have been rounded to them."""
+    for row, label in zip(rows, labels, strict=True):
+        if isinstance(label, float) and abs(label) > MAX_EXACT:
+            rule = f"{name!r} must be written as an integer beyond 2^53, where floats are rounded"
+            raise BadUpload(rule, argument=name, row=row, value=label)
 
 
 def is_whole(number: float) -> bool:

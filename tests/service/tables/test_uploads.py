@@ -452,6 +452,21 @@ def test_typed_tables_have_the_same_words_for_nothing() -> None:
         assert read_labels(table, Format.PARQUET, "string")[""].labels == kept
 
 
+def test_whole_floats_that_may_have_been_rounded_are_no_classes() -> None:
+    rows = [{"node": "a", "label": 9007199254740991.0}, {"node": "b", "label": 2**53 + 1}]
+    assert json_labels(rows, "string")[""].labels == [2**53 - 1, 2**53 + 1]
+    for label in (9007199254740993.0, -(2.0**60)):
+        rows[1] = {"node": "b", "label": label}
+        table = pa.table({"node": ["a", "b"], "label": [1.0, label]})
+        with pytest.raises(BadUpload, match=r"beyond 2\^53"):
+            json_labels(rows, "string")
+        with pytest.raises(BadUpload, match=r"beyond 2\^53") as caught:
+            read_labels(written(table, Format.PARQUET), Format.PARQUET, "string")
+        assert caught.value.row == 1
+    real = [{"node": "a", "label": 0.5}, {"node": "b", "label": 2.0**60}]
+    assert json_labels(real, "string")[""].labels == [0.5, 2.0**60]
+
+
 def test_minus_one_and_one_alone_may_be_two_classes() -> None:
     content = b"node,label\na,1\nb,-1\nc,1\n"
     with pytest.raises(BadUpload, match=r"keep_word=-1; .* no_label=-1"):

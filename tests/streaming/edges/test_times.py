@@ -196,7 +196,7 @@ def test_empty_times_alone_are_bad_among_numbers(tmp_path: Path) -> None:
     rows = [f"a{k},b{k},{'' if k % 50 == 7 else k}\n" for k in range(5_000)]
     path.write_text("from,to,at\n" + "".join(rows))
     columns = replace(COLUMNS, time_unit="s")
-    with pytest.raises(BadEdges, match="100 rows are bad, .*'at' must not be null or empty"):
+    with pytest.raises(BadEdges, match=r"100 rows are bad, .*'at' must not be null or empty"):
         times_of(path, columns, max_bad_rows=20)
     found, bad = times_of(path, columns, max_bad_rows=100)
     assert found == [k * SECOND for k in range(5_000) if k % 50 != 7]
