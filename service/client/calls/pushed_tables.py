@@ -27,6 +27,8 @@ from peewit.service.wire.features import FeatureSet
 from peewit.service.wire.sources_and_pushes import (
     Push,
 )
+from peewit.streaming.edges.reading_options import MissingIds, Quote
+from peewit.streaming.edges.time_units import TimeUnit
 
 
 def push_edges(
@@ -40,6 +42,10 @@ def push_edges(
     weight: str | None = None,
     op: str | None = None,
     time: str | None = None,
+    time_unit: TimeUnit | None = None,
+    time_format: str | None = None,
+    quote: Quote | None = None,
+    missing_ids: MissingIds | None = None,
     max_bad_rows: int = 0,
 ) -> Call[Push]:
     """Push a block of edges; it is checked whole, and on the server's disk before this returns.
@@ -66,6 +72,14 @@ def push_edges(
         left out, else every row inserts.
     time : str, optional
         Column of the time, in graphs with a window by time; as the graph says when left out.
+    time_unit : {"s", "ms", "us", "ns"}, optional
+        What times that are numbers count; seconds of our days when left out.
+    time_format : str, optional
+        How times are written, as strptime has it.
+    quote : {"double", "none"}, optional
+        Whether a double quote before a field of CSV quotes it; looked at when left out.
+    missing_ids : {"refuse", "keep"}, optional
+        What becomes of ids that are words for nothing, as NA; refused when left out.
     max_bad_rows : int
         Most rows that may be left out because they break a rule; ``n_bad_rows`` of the push says
         how many are.
@@ -91,11 +105,16 @@ def push_edges(
         The same content was pushed before from a file, and does not count again.
     """
     body = table_body(edges)
+    reading = {
+        "time_unit": time_unit,
+        "time_format": time_format,
+        "quote": quote,
+        "missing_ids": missing_ids,
+    }
     is_file = key is None and isinstance(edges, str | Path)
     if is_file:
-        key = yield from _content_key(
-            body, src, dst, weight, *(each for each in (op, time) if each)
-        )
+        further = op, time, *reading.values()
+        key = yield from _content_key(body, src, dst, weight, *filter(None, further))
     request = Request(
         method="POST",
         path=path("graphs", graph, "edges"),
@@ -105,6 +124,7 @@ def push_edges(
             "weight": weight,
             "op": op,
             "time": time,
+            **reading,
             "max_bad_rows": max_bad_rows or None,
         },
         headers={"Idempotency-Key": key or uuid4().hex},

@@ -22,11 +22,11 @@ from peewit.service.tables.uploads import (
     read_labels,
 )
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS, Giver
-from peewit.service.tables.uploads.label_columns import Contradictions
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.reading_options import Contradictions
 from peewit.streaming.edges.table_formats import ROWS_PER_BATCH, Format
 
 
@@ -500,16 +500,20 @@ def test_rows_without_a_label_are_left_out_where_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("table_format", Format)
-def test_labels_that_were_deleted_are_not_put(table_format: Format) -> None:
-    table = pa.table(
-        {"node": ["a", "b"], "label": ["x", "y"], "_change_type": ["insert", "delete"]}
-    )
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("_change_type", ["insert", "delete"]), ("is_deleted", ["false", "true"])],
+)
+def test_labels_that_were_deleted_are_not_put(
+    table_format: Format, name: str, values: list[str]
+) -> None:
+    table = pa.table({"node": ["a", "b"], "label": ["x", "y"], name: values})
     with pytest.raises(BadEdges, match=r"asks for deletes .* taken back") as caught:
         read_labels(written(table, table_format), table_format, "string")
     assert caught.value.row == 1
-    columns = LabelColumns(label="_change_type")
+    columns = LabelColumns(label=name)
     found = read_labels(written(table, table_format), table_format, "string", columns)[""]
-    assert found.labels == ["insert", "delete"]
+    assert found.labels == values
 
 
 def test_a_column_of_labels_in_another_case_is_told() -> None:
