@@ -31,7 +31,7 @@ from peewit.service.tables.uploads.limits import (
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
-from peewit.streaming.edges.column_mapping import FEED_COLUMNS
+from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
 from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
 from peewit.streaming.edges.csv_layout import require_no_header
 from peewit.streaming.edges.csv_tables import csv_batches
@@ -174,7 +174,7 @@ def _batches(
     Files whose columns are read by place have no names, and so no givers.
     """
     check = partial(_check_names, wanted, options)
-    read = (*wanted, *(name for name in FEED_COLUMNS if name not in wanted))
+    read = (*wanted, *(name for name in CHANGE_COLUMNS if name not in wanted))
     if table_format is not Format.CSV:
         return stored_batches(file, table_format, read, limits, check=check, beside=beside)
     beside = () if wanted[0].startswith("#") else beside
@@ -208,7 +208,7 @@ def _cells(
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             pair = columns.node, columns.of_labels[0]
             require_no_header(by_name, pair, len(nodes), way="take such lines out")
-        for name in set(FEED_COLUMNS).intersection(batch.schema.names).difference(columns.all):
+        for name in set(CHANGE_COLUMNS).intersection(batch.schema.names).difference(columns.all):
             column = _valid_column(batch, name)
             require_no_deletes(column, name, len(nodes), way=_NO_DELETES_OF_LABELS)
         of_givers = {

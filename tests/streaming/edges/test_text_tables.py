@@ -249,6 +249,8 @@ def test_words_for_nothing_are_no_ids_until_that_is_said(tmp_path: Path, word: s
         ("_change_type", "update_preimage"),
         ("op_type", "-D"),
         ("__deleted", "true"),
+        ("action", "DELETE"),
+        ("event_type", "REMOVE"),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
