@@ -1,6 +1,7 @@
 """Columns among features that describe no node: numbers of the rows, and labels by their names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -35,9 +36,16 @@ class DoubtfulColumns:
                 self._counts[start, column] = np.array_equal(block[:, column], numbers)
         self._n_rows += len(block)
 
-    def note(self, own_labels: Sequence[str] = ()) -> str | None:
-        """What to leave out, if not meant; ``own_labels`` are further names of labels."""
-        names = self._names
+    def note(
+        self,
+        own_labels: Sequence[str] = (),
+        sources: Mapping[str, str] = MappingProxyType({}),
+    ) -> str | None:
+        """What to leave out, if not meant; ``own_labels`` are further names of labels.
+
+        ``sources`` are the columns that some were made of, which have names of their own.
+        """
+        names = None if self._names is None else [sources.get(each, each) for each in self._names]
         lower = [name.strip().lower() for name in names or ()]
         labels = _LABEL_NAMES | {name.lower() for name in own_labels}
         labels -= {"y"} if "x" in lower else set()  # of a place
@@ -50,10 +58,12 @@ class DoubtfulColumns:
                 doubts.setdefault(number, "is called as labels are")
         if not doubts:
             return None
-        sentences = [
-            f"column {number if names is None else repr(names[number])} {why}"
-            for number, why in doubts.items()
-        ]
+        sentences = list(
+            dict.fromkeys(
+                f"column {number if names is None else repr(names[number])} {why}"
+                for number, why in doubts.items()
+            )
+        )
         more = f" and {len(sentences) - _SHOWN:,} more do" if len(sentences) > _SHOWN else ""
         return (
             f"{', '.join(sentences[:_SHOWN])}{more}; leave out of features what describes no node"

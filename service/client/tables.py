@@ -1,6 +1,7 @@
 """Tables to and from the server: Arrow IPC streams a batch at a time, or files as they lie."""
 
 import json
+import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -112,12 +113,25 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
+def _present(value: Any) -> Any:
+    """The Python value of a scalar, None of one that is missing to numpy or pandas."""
+    value = plain(value)
+    is_missing = type(value).__name__ in {"NAType", "NaTType"} or (
+        isinstance(value, float) and math.isnan(value)
+    )
+    return None if is_missing else value
+
+
+def _no_label(value: object) -> None:
+    raise TypeError(f"labels and nodes must be numbers or text, got {value!r}")
+
+
 def _label_lines(labels: Mapping[Any, Label | Mapping[str, Label]], name: str) -> Iterator[bytes]:
     lines: list[str] = []
     for node, label in labels.items():
         cells = label if isinstance(label, Mapping) else {name: label}
-        row = {column: plain(cell) for column, cell in cells.items()} | {"node": plain(node)}
-        lines.append(json.dumps(row, ensure_ascii=False))
+        row = {column: _present(cell) for column, cell in cells.items()} | {"node": _present(node)}
+        lines.append(json.dumps(row, ensure_ascii=False, default=_no_label))
         if len(lines) == _ROWS_PER_PIECE:
             yield "\n".join([*lines, ""]).encode()
             lines.clear()
@@ -152,8 +166,14 @@ def _file_body(path: Path) -> Body:
 
 def _arrow_body(reader: Any, *, is_repeatable: bool) -> Body:
     def pieces() -> Iterator[bytes]:
-        with reader() as batches:
-            yield from encode(batches.schema, batches, Format.ARROW)
+        try:
+            with reader() as batches:
+                yield from encode(batches.schema, batches, Format.ARROW)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise TypeError(
+                f"a table must have columns, each of one type ({error}); labels of a Series are "
+                "put as its to_dict()"
+            ) from error
 
     return Body(Format.ARROW.media_type, pieces, is_repeatable=is_repeatable)
 

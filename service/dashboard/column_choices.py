@@ -12,11 +12,11 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.labels.label_entry import UnknownNodesRule
 from peewit.service.tables.table_heads import TableHead
-from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES, Contradictions
+from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
 from peewit.streaming.edges.node_kinds import KIND, named_column
-from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.reading_options import Contradictions, Quote
 
 Name = Annotated[str, Query(max_length=1000)]
 Quoting = Annotated[

@@ -24,6 +24,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS
 from peewit.service.tables.uploads.label_columns import is_column_name
+from peewit.service.tables.uploads.label_words import alike_note
 from peewit.service.wire.labels import LabelOrigin, origin_named
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable
@@ -46,6 +47,7 @@ class LabelReport:
     says_givers: bool = False  # rows have origin or annotator
     giver_fault: str = ""  # why these cannot be used
     left_out: Mapping[str, int] | None = None  # rows by the word that means no label
+    note: str | None = None  # what may have gone wrong
     refusal: str | None = None  # why the file would not be taken
 
 
@@ -94,6 +96,8 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
     known = home.nodes.knows(graph, node_array(labels.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(labels.nodes, known, strict=True) if not is_known]
     says_givers, giver_fault = _what_rows_say(labels)
+    names = set(labels.labels)
+    present = home.labels.class_counts(graph.id, column=choice.into)
     return LabelReport(
         n_labels=len(labels.nodes),
         first_rows=list(zip(labels.nodes, labels.labels, strict=True))[:_FIRST_ROWS],
@@ -103,6 +107,7 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
         says_givers=says_givers,
         giver_fault=giver_fault,
         left_out=labels.left_out,
+        note=alike_note(names.union(present), names),
     )
 
 

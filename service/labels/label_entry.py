@@ -43,10 +43,12 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.givers import Giver
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
+from peewit.service.tables.uploads.label_words import alike_note
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.problems import Unprocessable
 
@@ -153,6 +155,9 @@ class Labeling:
             for name, rows in given.items():
                 ids = node_array(rows.nodes, graph.settings.node_ids)
                 are_known[name] = self.nodes.knows(graph, ids)
+        else:
+            for rows in given.values():
+                self._require_no_words(graph, rows.nodes)
         with self.database.write() as connection:
             lock_graph(connection, graph.id)  # before present labels are read
             for name, rows in given.items():
@@ -173,10 +178,42 @@ class Labeling:
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
         left_out = sum((Counter(rows.left_out) for rows in given.values()), Counter[str]())
-        receipt = replace(joined_receipt(list(receipts.values())), left_out=dict(left_out))
+        notes = [self._note(graph.id, name, rows.labels) for name, rows in given.items()]
+        receipt = replace(
+            joined_receipt(list(receipts.values())),
+            left_out=dict(left_out),
+            note="; ".join(filter(None, notes)) or None,
+        )
         if receipt.n_refused:
             raise LabelsRefused(receipt)
         return receipt
+
+    def _require_no_words(self, graph: GraphRecord, nodes: Sequence[NodeId]) -> None:
+        """Refuse ids that are words for a missing value, of nodes that no edge has brought."""
+        is_typed = graph.settings.node_ids == "typed"
+        words = [
+            node
+            for node in nodes
+            if isinstance(node, str)
+            and (node.partition(":")[2] if is_typed else node).lower() in MISSING_WORDS
+        ]
+        is_known = self.nodes.knows(graph, node_array(words, graph.settings.node_ids))
+        unknown = [node for node, known in zip(words, is_known, strict=True) if not known]
+        if unknown:
+            raise BadLabels(
+                f"node must not be a word for a missing value, and {len(unknown):,} of the rows "
+                "have one that is no node of the graph; take them out",
+                argument="node",
+                row=None,
+                value=unknown[0],
+            )
+
+    def _note(self, graph_id: str, column: str, labels: Sequence[LabelValue]) -> str | None:
+        """That classes of a table are nearly as others of it, or as those of the graph."""
+        names = set(labels)
+        if len(labels) < 2 or not any(isinstance(name, str) for name in names):
+            return None
+        return alike_note(names.union(self.labels.class_counts(graph_id, column=column)), names)
 
     def _put_labels(
         self,

@@ -75,6 +75,7 @@ class LabelReceipt:
     refused: tuple[str, ...] = ()  # first unknown nodes; with any, nothing is stored
     n_refused: int = 0  # all unknown nodes
     left_out: Mapping[str, int] = field(default_factory=dict)  # rows of words that mean no label
+    note: str | None = None  # what may have gone wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

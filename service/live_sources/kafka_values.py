@@ -17,6 +17,7 @@ from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.edges.column_mapping import obvious_ends
 from peewit.streaming.edges.columns import string_lengths
+from peewit.streaming.edges.json_tables import json_value
 from peewit.streaming.edges.node_ids import INTEGER
 from peewit.streaming.edges.table_formats import require_stream_end
 
@@ -134,7 +135,7 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
 def _json_key(text: str, names: Sequence[str]) -> list[Any]:
     """Nodes of a key: an object by the names of columns, or an array in their order."""
     try:
-        said = _loaded(text)
+        said = _loaded(text.encode())
     except orjson.JSONDecodeError:
         return []
     if isinstance(said, dict):
@@ -142,11 +143,11 @@ def _json_key(text: str, names: Sequence[str]) -> list[Any]:
     return [each for each in said if isinstance(each, str | int)] if isinstance(said, list) else []
 
 
-def _loaded(content: bytes | str) -> Any:
+def _loaded(content: bytes) -> Any:
     """What JSON says, also where it was written as a JSON string once or twice more."""
-    said = orjson.loads(content)
+    said = json_value(content)
     for _ in range(2):
-        said = orjson.loads(said) if isinstance(said, str) else said
+        said = json_value(said.encode()) if isinstance(said, str) else said
     return said
 
 

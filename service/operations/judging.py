@@ -13,7 +13,7 @@ from peewit.service.operations.tables import GivenLabels
 from peewit.service.operations.which import OF_PREDICTIONS, Which, provenance
 from peewit.service.predictions.abstention import abstention
 from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
-from peewit.service.predictions.evaluation import evaluate, evaluate_numbers
+from peewit.service.predictions.evaluation import evaluate, evaluate_numbers, evaluation_note
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
@@ -105,8 +105,12 @@ def evaluate_predictions(
     else:
         of_classes = evaluate(table, true_labels, known, top_k=top_k, threshold=chosen)
         evaluation = {"of_classes": of_classes, "of_numbers": None}
+    result = evaluation["of_classes"] or evaluation["of_numbers"]
     return PredictionEvaluation(
-        **provenance(file), **evaluation, left_out=dict(true_labels.left_out)
+        **provenance(file),
+        **evaluation,
+        left_out=dict(true_labels.left_out),
+        note=evaluation_note(result, true_labels, known),
     )
 
 

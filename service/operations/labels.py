@@ -18,13 +18,13 @@ from peewit.service.operations.which import LabelColumn
 from peewit.service.tables.column_names import label_columns as table_columns
 from peewit.service.tables.uploads import BadUpload, LabelColumns, node_id
 from peewit.service.tables.uploads.givers import left_to_rows
-from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, Contradictions
+from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.service.wire.labels import LabelColumn as ColumnOfLabels
 from peewit.service.wire.labels import LabelColumnList, LabelOrigin, LabelReceipt
 from peewit.service.wire.records import described, record
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.reading_options import Contradictions, Quote
 
 
 class LabelRowIn(Body):

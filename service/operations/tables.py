@@ -17,6 +17,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.json_tables import json_value
 from peewit.streaming.edges.table_formats import Format
 
 Pieces = Iterable[bytes | memoryview]
@@ -66,7 +67,7 @@ class JsonUpload:
     def rows(self, name: str, example: str) -> list[Any]:
         """The list under ``name``, the document's only key; raises `BadUpload`."""
         try:
-            document = orjson.loads(self.file.read())
+            document = json_value(self.file.read())
         except orjson.JSONDecodeError as error:
             raise BadUpload(f"the body must be JSON ({error.msg})") from error
         rows = document.get(name) if isinstance(document, dict) else None

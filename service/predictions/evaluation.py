@@ -3,6 +3,7 @@
 Predictions are read a batch at a time; memory grows with the truth, not with the graph.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from peewit.service.labels.store import CurrentLabels
 from peewit.service.predictions.prediction_files import own_score
 from peewit.service.predictions.thresholds import ClassThreshold
 from peewit.service.tables.uploads import LabelValue, UploadedLabels
+from peewit.service.tables.uploads.label_words import bare_class
 from peewit.service.wire.evaluations import (
     ClassEvaluation,
     ConfusedPair,
@@ -33,6 +35,7 @@ MAX_CLASSES: Final = 100
 MAX_CONFUSION_CLASSES: Final = 20
 MAX_CONFUSED_PAIRS: Final = 10
 DEFAULT_TOP_K: Final = 3
+_NOTED: Final = 3  # classes
 
 
 def evaluate(
@@ -132,6 +135,32 @@ def evaluate_numbers(
         n_absent=matched.n_absent,
         n_unreachable=n_unreachable,
     )
+
+
+def evaluation_note(
+    result: Evaluation | RealEvaluation, truth: UploadedLabels, labels: CurrentLabels
+) -> str | None:
+    """That nothing was judged, or that the truth has classes that no label has; else None."""
+    if not result.n_judged:
+        return (
+            f"nothing is judged: of the {result.n_labeled + result.n_absent:,} nodes of the truth "
+            f"{result.n_labeled:,} carry a label and {result.n_absent:,} have no prediction"
+        )
+    if isinstance(result, RealEvaluation):
+        return None
+    known = set(map(str, labels.labels))
+    alike = {bare_class(name): name for name in sorted(known)}
+    counts = Counter(map(str, truth.labels))
+    notes = []
+    for name, n_rows in counts.most_common():
+        if name not in known:
+            rows = "1 row has" if n_rows == 1 else f"{n_rows:,} rows have"
+            meant = alike.get(bare_class(name))
+            ask = "" if meant is None else f"; did you mean {meant!r}?"
+            notes.append(f"{rows} class {name!r}, which no label has{ask}")
+    if len(notes) > _NOTED:
+        notes[_NOTED:] = [f"and {len(notes) - _NOTED:,} more such classes"]
+    return "; ".join(notes) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

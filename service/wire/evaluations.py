@@ -167,3 +167,7 @@ class PredictionEvaluation(Provenance):
         "Rows of the truth that were left out, by their word, which means no label.",
         default_factory=dict,
     )
+    note: str | None = described(
+        "What may have gone wrong: nothing is judged, or the truth has classes that no label has.",
+        default=None,
+    )

@@ -28,6 +28,9 @@ class LabelReceipt:
     left_out: dict[str, int] = described(
         "Rows that were left out, by their word, which means no label.", default_factory=dict
     )
+    note: str | None = described(
+        "What may have gone wrong, as classes that differ only in case.", default=None
+    )
 
 
 @record

@@ -35,10 +35,10 @@ _VALUES: Final = {"time_unit": TimeUnit, "quote": Quote, "missing_ids": MissingI
 COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 """What the columns are for."""
 
-FEED_COLUMNS: Final = ("op", "__op", "_change_type", "op_type", "__deleted")
 _CHANGE_NAMES: Final = (
-    *(*FEED_COLUMNS, "operation", "__$operation", "change_type", "row_kind", "metadata$action"),
-    *("_deleted", "deleted", "is_deleted", "_fivetran_deleted"),
+    *("op", "__op", "_change_type", "op_type", "operation", "__$operation", "change_type"),
+    *("row_kind", "metadata$action", "action", "event_type"),
+    *("__deleted", "_deleted", "deleted", "is_deleted", "_fivetran_deleted"),
 )
 CHANGE_COLUMNS: Final = tuple(
     dict.fromkeys(cased for name in _CHANGE_NAMES for cased in (name, name.upper()))

@@ -7,6 +7,7 @@ the one thread that maps blocks in order.
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +46,8 @@ from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
 
 _MAX_INT64 = 2**63 - 1
-_MAX_EXACT = 2.0**53
-"""Greatest float below which all whole numbers are floats."""
+MAX_EXACT: Final = 2.0**53 - 1.0
+"""Greatest float that no other whole number is rounded to."""
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 _WORDS = pa.array(sorted(MISSING_WORDS))
 _WORD_LENGTHS = min(map(len, MISSING_WORDS)), max(map(len, MISSING_WORDS))
@@ -106,9 +107,12 @@ def read_columns(
     time = None
     if columns.time is not None:
         is_free = None if op is None else op == DELETE
-        has_times = columns.time in table.schema.names
+        times = pa.nulls(table.num_rows)
+        if columns.time in table.schema.names:
+            times = table.column(columns.time)
+            check_valid(times, columns.time, first_row)
         time = read_times(
-            table.column(columns.time) if has_times else pa.nulls(table.num_rows),
+            times,
             columns.time,
             columns.time_unit,
             first_row,
@@ -256,7 +260,7 @@ def whole_numbers(column: pa.Array, name: str) -> pa.Array:
     Raises `BadEdges` with the first row, from 0, that holds another number.
     """
     is_float = pa.types.is_floating(column.type)
-    most = _MAX_EXACT if is_float else _MAX_INT64
+    most = MAX_EXACT if is_float else _MAX_INT64
     if not is_float or not pc.any(pc.greater(pc.abs(column.cast(pa.float64())), most)).as_py():
         with suppress(pa.ArrowInvalid):  # which row it is, is found below
             return column.cast(pa.int64())

@@ -253,7 +253,8 @@ def first_rows(
             some = part.slice(0, min(part.n_rows, n_rows))
             names = original.names
             if isinstance(some.rows, list):
-                names = list(dict.fromkeys(name for row in some.rows for name in row))
+                objects = [row for row in some.rows if isinstance(row, dict)]
+                names = list(dict.fromkeys(name for row in objects for name in row))
             return FirstRows(block=some.block(), names=names, passed_over=_passed_over(some))
     return None
 
@@ -366,8 +367,10 @@ def _like_rows(
     of the same one. Only the row itself where the fault is not of one cell of an id or weight.
     """
     name, alone, op = fault.argument, {place: fault.value}, columns.op
-    of_cells = {*columns.nodes, columns.weight, columns.relation_column} - {"time"}
-    if name is None or name not in of_cells:  # time is what all times are called
+    of_cells = {*columns.nodes, columns.weight, columns.relation_column}
+    is_time = name == "time" and name not in of_cells  # which is what all times are called
+    name = columns.time if is_time else name
+    if name is None or (name == "time" and not is_time) or not (is_time or name in of_cells):
         return alone
     if isinstance(rows, list):
         names = [name] if op is None else [name, op]
@@ -376,7 +379,7 @@ def _like_rows(
             return alone
         places = np.flatnonzero(_like_objects(rows, place, names))
         return alone | dict.fromkeys(places.tolist(), fault.value)
-    if rows.schema.names.count(name) != 1:
+    if fault.value is None or rows.schema.names.count(name) != 1:  # it may be damaged
         return alone
     try:
         cell = rows.column(name)[place].as_py()
@@ -384,7 +387,11 @@ def _like_rows(
         return alone
     if not _is_told(cell, fault):
         return alone
-    is_like, numbers = _like_cells(rows.column(name), place, fault)
+    column, numbers = rows.column(name), None
+    if is_time:
+        is_like = _equal_cells(column, place)
+    else:
+        is_like, numbers = _like_cells(column, place, fault)
     if op is not None and op in rows.schema.names:
         is_like &= _equal_cells(rows.column(op), place)
     places = np.flatnonzero(is_like)

@@ -1,7 +1,10 @@
 """NDJSON tables, a chunk of lines at a time, and objects that were read already."""
 
+import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import orjson
@@ -20,12 +23,59 @@ MAX_LINE_BYTES: Final = 1 << 24
 
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_NAME: Final = re.compile(rb'"[ \t\r\n]*:')
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedLine:
+    """A line that cannot be read, and why."""
+
+    text: str
+    reason: str
+
+
+def json_value(content: bytes) -> Any:
+    """What JSON says; raises `orjson.JSONDecodeError`, also where a name of an object stands twice.
+
+    Readers of JSON take the last of them, and pass the others over.
+    """
+    value = orjson.loads(content)
+    n_names = len(_NAME.findall(content))  # at least
+    if n_names > _n_members([value], is_deep=False) and n_names > _n_members([value], is_deep=True):
+        try:
+            json.loads(content, object_pairs_hook=_names_once, parse_int=str, parse_float=str)
+        except RecursionError:
+            raise orjson.JSONDecodeError("it is nested too deeply", "", 0) from None
+    return value
+
+
+def _n_members(values: list[Any], *, is_deep: bool) -> int:
+    """Members of objects, and of those in them where it ``is_deep``."""
+    if not is_deep:
+        return sum(len(each) for each in values if isinstance(each, dict))
+    n_members, waiting = 0, list(values)
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            n_members += len(each)
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+    return n_members
+
+
+def _names_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in members]
+    if len(set(names)) < len(names):
+        name = next(each for each in names if names.count(each) > 1)
+        raise orjson.JSONDecodeError(f"{name!r} stands twice", "", 0)
+    return dict(members)
 
 
 def json_rows(file: BinaryIO, *, keeps_damaged: bool = False) -> Iterator[list[Any]]:
     """The values of some lines at a time; blank lines are not counted.
 
-    A line that is no JSON is an error, or comes as its text.
+    A line that is no JSON is an error, or comes as a `DamagedLine`.
     """
     first_row = n_bytes = 0
     chunk: list[bytes] = []
@@ -54,19 +104,21 @@ def json_rows(file: BinaryIO, *, keeps_damaged: bool = False) -> Iterator[list[A
 
 def _json_values(lines: list[bytes], first_row: int, *, keeps_damaged: bool) -> list[Any]:
     with suppress(orjson.JSONDecodeError):  # which line it is, is found below
-        values: list[Any] = orjson.loads(b"[%b]" % b",".join(lines))
-        if len(values) == len(lines):
+        content = b",".join(lines)
+        values: list[Any] = orjson.loads(b"[%b]" % content)
+        n_names = len(_NAME.findall(content))
+        if len(values) == len(lines) and n_names == _n_members(values, is_deep=False):
             return values
     values = []
     for row, line in enumerate(lines, first_row):
         try:
-            values.append(orjson.loads(line))
+            values.append(json_value(line))
         except orjson.JSONDecodeError as error:
             text = line.decode(errors="replace").strip()
+            rule = f"every line must be one JSON object ({error.msg})"
             if not keeps_damaged:
-                rule = f"every line must be one JSON object ({error.msg})"
                 raise BadUpload(rule, row=row, value=text) from None
-            values.append(text)
+            values.append(DamagedLine(text, rule))
     return values
 
 
@@ -95,6 +147,8 @@ def json_batch(
         if usual != name and name not in optional
     ]
     for number, row in enumerate(rows, first_row):
+        if isinstance(row, DamagedLine):
+            raise BadUpload(row.reason, row=number, value=row.text)
         if not isinstance(row, dict):
             raise BadUpload("a row must be an object", row=number, value=row)
         has_usual = any(usual in row and name not in row for usual, name in renamed)
@@ -175,6 +229,6 @@ def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:
         for row, value in enumerate(values, first_row):
             if value is not None and type(value) not in {float, int}:
                 raise BadUpload(
-                    f"column {name!r} must hold numbers", argument=name, row=row, value=value
+                    f"column {name!r} must hold numbers", argument=name, row=row, value=repr(value)
                 )
     return pa.array([None if value is None else float(value) for value in values], pa.float64())

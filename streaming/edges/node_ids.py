@@ -17,7 +17,7 @@ NodeId = str | int
 
 LIMIT: Final = 2**63
 INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
-_MAX_EXACT: Final = 2.0**53
+_END_OF_EXACT: Final = 2.0**53
 _TYPED_NODE: Final = rf"\A{KIND.pattern}:."
 
 
@@ -45,7 +45,7 @@ def node_id(
         return value
     if isinstance(value, str) and INTEGER.fullmatch(value):
         value = int(value.partition(".")[0])
-    elif isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT:
+    elif isinstance(value, float) and value.is_integer() and abs(value) < _END_OF_EXACT:
         value = int(value)  # as pandas writes beside missing ones
     if is_integer(value):
         return value

@@ -8,6 +8,10 @@ Quote: TypeAlias = Literal["double", "none"]
 MissingIds: TypeAlias = Literal["refuse", "keep"]
 """What becomes of ids that are words for a missing value."""
 
+Contradictions: TypeAlias = Literal["refuse", "last", "leave-out", "opinions"]
+"""What becomes of a table that gives nodes different labels: refused, the last of each holds, these
+nodes are left out, or the rows of a node are opinions of several people."""
+
 READING_OPTIONS: Final = ("time_unit", "time_format", "quote", "missing_ids")
 """Names of all of them, beside those of columns."""
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.time_units import SECOND, TimeUnit
 
 _MICROSECONDS: Final[dict[TimeUnit, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
@@ -20,7 +21,13 @@ _STRINGS: Final = (pa.string(), pa.large_string())
 _EARLIEST: Final = 631_152_000 * SECOND
 """1990 began. Numbers whose unit nobody has named lie after it, and before next year ends."""
 
-_NUMERIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
+_WORDS: Final = pa.array(["", *sorted(MISSING_WORDS)])
+_LONGEST_WORD: Final = max(map(len, MISSING_WORDS))
+
+_NUMERIC: Final = r"\A[+-]?[0-9]+(\.[0-9]*)?\z"
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_WAY_OF_ISO: Final = "zones are offsets there, as +01:00, and parts of a second follow a point"
+_WAY_OF_OTHERS: Final = "say time_format='%d/%m/%Y' where they are written in another way"
 _FORMATS: Final = ("%Y%m%d", "%Y%m%d%H%M%S", "%Y%m%d%H%M", "%Y%m", "%y%m%d", "%Y")
 """What numbers may be."""
 
@@ -67,8 +74,9 @@ def read_times(
             f"got type {excerpt(kind)}",
             argument="time",
         )
-    if is_free is not None and column.null_count:
-        rows = np.flatnonzero(~(is_free & column.is_null().to_numpy(zero_copy_only=False)))
+    is_missing = _missing(column)
+    if is_free is not None and is_missing.any():
+        rows = np.flatnonzero(~(is_free & is_missing))
         times = np.zeros(len(column), np.int64)
         try:
             times[rows] = read_times(
@@ -78,9 +86,12 @@ def read_times(
             error.row = None if error.row is None else first_row + int(rows[error.row])
             raise
         return times
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise _fault(name, "must not be null", first_row + row, "null")
+    if is_missing.any():
+        row = int(np.argmax(is_missing))
+        value, rule = column[row].as_py(), "must not be null"
+        if value is None:
+            raise _fault(name, rule, first_row + row, "null")
+        raise _fault(name, f"{rule} or empty", first_row + row, excerpt(str(value).strip()) or "''")
     if time_format is not None and not is_moment:
         return _of_format(column, name, time_format, first_row)
     if kind in _STRINGS:
@@ -94,6 +105,17 @@ def read_times(
     counted = column.cast(pa.int64()).to_numpy()
     times = _of_numbers(counted, name, "ms" if pa.types.is_date(kind) else kind.unit, first_row)
     return _of_our_days(times, name, unit, first_row)
+
+
+def _missing(column: pa.Array) -> BoolArray:
+    """(n_rows,) where there is nothing, or what means that."""
+    is_missing = np.array(pc.is_null(column, nan_is_null=True))
+    if column.type in _STRINGS:
+        is_short = pc.less_equal(pc.binary_length(column), _LONGEST_WORD).fill_null(False)
+        rows = np.flatnonzero(is_short)
+        some = pc.utf8_lower(pc.utf8_trim_whitespace(column.take(pa.array(rows))))
+        is_missing[rows] = pc.is_in(some, value_set=_WORDS.cast(some.type))
+    return is_missing
 
 
 def moment(time: int) -> str:
@@ -209,21 +231,23 @@ def _of_text(column: pa.Array, name: str, unit: TimeUnit | None, first_row: int)
             return _of_numbers(text.cast(wanted).to_numpy(), name, unit, first_row)
         except pa.ArrowInvalid:
             continue
-    rule = (
-        "must hold times as ISO 8601 text, as 2026-03-01T12:00:00Z, or as numbers; say "
-        "time_format='%d/%m/%Y' where they are written in another way"
-    )
+    rule = "must hold times as ISO 8601 text, as 2026-03-01T12:00:00Z, or as numbers; "
     moments = _moments(text)
     if moments is not None:
         return _of_our_days(moments, name, unit, first_row)
     times = np.empty(len(text), np.int64)
-    for row in range(len(text)):  # some have a zone, others have none
+    is_number = np.array(pc.match_substring_regex(text, _NUMERIC))
+    for row in np.flatnonzero(~is_number):  # some have a zone, others have none
         own = _moments(text.slice(row, 1))
         if own is None:
-            if _NUMERIC.fullmatch(text[row].as_py()):
-                rule = "must hold ISO 8601 text in all rows or numbers in all rows, not both"
-            raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()) or "''")
+            cell = text[row].as_py()
+            rule += _WAY_OF_ISO if _DATE.match(cell) else _WAY_OF_OTHERS
+            raise _fault(name, rule, first_row + int(row), excerpt(cell))
         times[row] = own[0]
+    if is_number.any():  # the rarer of both are told
+        row = int(np.argmax(is_number if 2 * is_number.sum() <= len(text) else ~is_number))
+        rule = "must hold ISO 8601 text in all rows or numbers in all rows, not both"
+        raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()))
     return times
 
 

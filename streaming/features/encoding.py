@@ -39,6 +39,12 @@ _ROWS: Final = 1 << 13  # encoded at once
 _UNIQUE: Final = 0.9
 """Share of different words from which a column names rows, and says nothing of others."""
 
+_NEARLY_ALL: Final = 0.95
+"""Share of numbers from which on another word is no name of a class."""
+
+_PLAIN_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_LIKE_NUMBER: Final = r"^[^\pL]*[0-9][^\pL]*$"
+
 _FARTHEST: Final = 3.0  # numbers are squashed into [-3, 3]
 _DAY: Final = 86_400_000_000  # microseconds
 _SHOWN: Final = 3
@@ -124,6 +130,7 @@ class Encoding:
 
     columns: tuple[EncodedColumn, ...]
     left_out: tuple[str, ...] = ()  # columns that hold one value, or another in nearly every row
+    doubts: tuple[str, ...] = ()  # what words may have been meant for
 
     @classmethod
     def of(cls, sample: pa.Table) -> "Encoding":
@@ -131,9 +138,11 @@ class Encoding:
 
         Raises BadFeatures where no column is left.
         """
-        columns, left_out = [], []
+        columns, left_out, doubts = [], [], []
         for name in sample.column_names:
             column = _fitted(name, plain_column(sample.column(name)))
+            if column is None or column.kind in ("category", "hashed"):
+                doubts += _doubts(name, plain_column(sample.column(name)))
             if column is None:
                 left_out.append(name)
             else:
@@ -143,7 +152,7 @@ class Encoding:
                 "a table of features must have a column that differs between rows and is no name "
                 f"of each; it has {', '.join(map(repr, sample.column_names)) or 'none'}"
             )
-        return cls(columns=tuple(columns), left_out=tuple(left_out))
+        return cls(columns=tuple(columns), left_out=tuple(left_out), doubts=tuple(doubts))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,6 +194,10 @@ class Encoding:
                 f"; left out, as they hold one value, or another in nearly every row: {named}"
                 f"{f' and {more} more' if more > 0 else ''}"
             )
+        if self.doubts:
+            more = len(self.doubts) - _SHOWN
+            shown = "; ".join([*self.doubts[:_SHOWN], *([f"{more} more do"] if more > 0 else [])])
+            text += f"; {shown}"
         return text
 
     def to_json(self) -> str:
@@ -198,7 +211,11 @@ class Encoding:
         columns = tuple(
             EncodedColumn(**each | {"words": tuple(each["words"])}) for each in stored["columns"]
         )
-        return cls(columns=columns, left_out=tuple(stored["left_out"]))
+        return cls(
+            columns=columns,
+            left_out=tuple(stored["left_out"]),
+            doubts=tuple(stored.get("doubts", ())),  # which older sets lack
+        )
 
 
 _PLURALS: Final[dict[str, str]] = {
@@ -231,6 +248,39 @@ def _fitted(name: str, column: pa.ChunkedArray) -> EncodedColumn | None:
         scale=float(scale),
         may_be_missing=may_be_missing,
     )
+
+
+def _doubts(name: str, column: pa.ChunkedArray) -> list[str]:
+    """That words look like numbers or dates, where most do; none where they are no text.
+
+    Raises BadFeatures where nearly all are numbers.
+    """
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return []
+    words = _as_words(column.combine_chunks())
+    n_present = len(words) - words.null_count
+    is_number, is_alike = (
+        pc.fill_null(pc.match_substring_regex(words, pattern), True).to_numpy(zero_copy_only=False)
+        for pattern in (_PLAIN_NUMBER, _LIKE_NUMBER)
+    )
+    n_others = int(np.count_nonzero(~is_number))
+    if 0 < n_others <= (1.0 - _NEARLY_ALL) * n_present:
+        row = int(is_number.argmin())
+        raise BadFeatures(
+            f"column {name!r} must hold numbers in every row, as all but {n_others:,} of "
+            f"{n_present:,} do; leave such cells empty, or write a letter before each value where "
+            "these are words",
+            argument=name,
+            row=row,
+            value=repr(words[row].as_py()),
+        )
+    n_others = int(np.count_nonzero(~is_alike))
+    if 2 * n_others >= n_present or is_number.all():
+        return []
+    like = next(filter(None, words.filter(pa.array(is_alike & ~is_number)).to_pylist()), None)
+    said = f"{name!r} holds words that look like numbers or dates" + (f", as {like!r}" * bool(like))
+    row = int(is_alike.argmin())
+    return [f"{said}, but for {words[row].as_py()!r} in row {row}" if n_others else said]
 
 
 def _fitted_words(name: str, words: pa.Array) -> EncodedColumn | None:

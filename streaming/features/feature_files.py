@@ -175,9 +175,13 @@ def write_set(
             raise BadFeatures("sparse features must hold at least one entry, got none")
 
     publish_file(path, write)
-    notes = [doubtful.note(own_labels)] if doubtful else []
+    notes, sources = [], {}
     if shape.encoding is not None:
-        notes.insert(0, Encoding.from_json(shape.encoding).note())
+        encoding = Encoding.from_json(shape.encoding)
+        notes.append(encoding.note())
+        sources = {name: each.name for each in encoding.columns for name in each.features}
+    if doubtful is not None:
+        notes.append(doubtful.note(own_labels, sources))
     return replace(shape, note="; ".join(filter(None, notes)) or None)
 
 

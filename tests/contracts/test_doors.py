@@ -169,6 +169,15 @@ def test_it_is_said_in_few_lines(operation: Operation[Any]) -> None:
         assert each.mark.doc, each.name
 
 
+@every_operation
+def test_the_client_takes_every_option(operation: Operation[Any]) -> None:
+    if operation.name in CALLED_OTHERWISE or not hasattr(Client, operation.client):
+        return
+    taken = {*inspect.signature(getattr(Client, operation.client)).parameters, *operation.hidden}
+    left = {each.name for each in operation.of(Query)} - taken
+    assert left <= {"safe_csv"}, operation.name  # which no table in memory needs
+
+
 @of_graphs
 def test_a_graph_that_is_not_there_is_told_at_every_door(
     operation: Operation[Any], judged: Api, client: Client, peewit: Peewit, monkeypatch: Any

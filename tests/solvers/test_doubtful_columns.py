@@ -29,3 +29,10 @@ def test_columns_are_named_and_the_first_of_many_told() -> None:
     )
     assert "and 2 more do" in note
     assert DoubtfulColumns(["a", "b"]).note() is None
+    encoded = DoubtfulColumns(["class=a", "class=b", "x"])
+    assert encoded.note() is None
+    note = encoded.note((), {"class=a": "class", "class=b": "class"})
+    assert (
+        note
+        == "column 'class' is called as labels are; leave out of features what describes no node"
+    )

@@ -166,7 +166,7 @@ def put(
     if not (answer.accepted or answer.left_out):
         text = f"{text}; {file} has no labels"
     tell(
-        "; ".join(filter(None, [text, as_options(left_out_text(answer.left_out))])),
+        "; ".join(filter(None, [text, as_options(left_out_text(answer.left_out)), answer.note])),
         answer,
         as_json=json,
     )

@@ -24,12 +24,11 @@ from peewit.service.tables.uploads import (
     UploadedLabels,
     read_nodes,
 )
-from peewit.service.tables.uploads.label_columns import Contradictions
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults
-from peewit.streaming.edges.reading_options import MissingIds, Quote
+from peewit.streaming.edges.reading_options import Contradictions, MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 from peewit.streaming.edges.time_units import TimeUnit
 

@@ -54,6 +54,7 @@ def show_evaluation(answer: PredictionEvaluation, **_: object) -> None:
     print_fields({"model": answer.model, **_figures(result)})
     if answer.left_out:
         say(as_options(left_out_text(answer.left_out)))
+    _warn(answer.note)
     if isinstance(result, Evaluation):
         _print_classes(result)
         if result.threshold is not None:

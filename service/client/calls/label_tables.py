@@ -8,6 +8,7 @@ from peewit.service.client.calls.common import path, read
 from peewit.service.client.tables import TableLike, labels_body
 from peewit.service.wire.labels import Label, LabelOrigin, LabelReceipt
 from peewit.service.wire.predictions import NodeId
+from peewit.streaming.edges.reading_options import Contradictions, Quote
 
 _NODES_PER_REQUEST = 200
 """They stand in the address, whose length servers bound."""
@@ -23,6 +24,10 @@ def put_labels(
     label_columns: Sequence[str] = (),
     origin: LabelOrigin | None = None,
     annotator: str | None = None,
+    no_label: str | Sequence[str] | None = None,
+    keep_word: str | Sequence[str] | None = None,
+    contradictions: Contradictions | None = None,
+    quote: Quote | None = None,
 ) -> Call[LabelReceipt]:
     """Put labels; the latest of a node holds, and all are durable before this returns.
 
@@ -49,6 +54,14 @@ def put_labels(
     annotator : str, optional
         Who has given them; when left out each row's ``annotator`` of a table, or else the name of
         the key.
+    no_label, keep_word : str or sequence of str, optional
+        Further words that mean no label, '' for a missing one; and such words that are labels.
+    contradictions : {"refuse", "last", "leave-out", "opinions"}
+        What becomes of a node with different labels in the table: it is refused, the last row
+        holds, or the node is left out, or its rows are opinions of
+        several people.
+    quote : {"double", "none"}, optional
+        Whether a double quote before a field of CSV quotes it; looked at when left out.
 
     Returns
     -------
@@ -74,6 +87,10 @@ def put_labels(
             "label_column": list(label_columns) or None,
             "origin": origin,
             "annotator": annotator,
+            "no_label": no_label,
+            "keep_word": keep_word,
+            "contradictions": contradictions,
+            "quote": quote,
         },
         body=labels_body(labels, label_columns),
         is_repeatable=True,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pyarrow as pa
@@ -23,6 +23,7 @@ from peewit.service.wire.predictions import (
     NodeId,
     NodePrediction,
 )
+from peewit.streaming.edges.reading_options import Quote
 
 _NODES_PER_REQUEST = 10_000
 """As many as the server takes in one lookup."""
@@ -327,6 +328,10 @@ def evaluate(
     cost_fn: float | None = None,
     cost_fp: float | None = None,
     positive_share: float | None = None,
+    no_label: str | Sequence[str] | None = None,
+    keep_word: str | Sequence[str] | None = None,
+    contradictions: Literal["refuse", "last", "leave-out"] | None = None,
+    quote: Quote | None = None,
 ) -> Call[PredictionEvaluation]:
     """Predictions judged by true labels, on the nodes that carry no label; nothing is stored.
 
@@ -347,6 +352,13 @@ def evaluate(
     min_recall, min_precision, cost_fn, cost_fp, positive_share : float, optional
         Instead of a threshold, what to choose it for, as in `threshold`; costs and share may stand
         beside a threshold, too.
+    no_label, keep_word : str or sequence of str, optional
+        Further words that mean no label, '' for a missing one; and such words that are labels.
+    contradictions : {"refuse", "last", "leave-out"}
+        What becomes of a node with different labels in the table: it is refused, the last row
+        holds, or the node is left out.
+    quote : {"double", "none"}, optional
+        Whether a double quote before a field of CSV quotes it; looked at when left out.
 
     Raises
     ------
@@ -376,6 +388,10 @@ def evaluate(
             "cost_fn": cost_fn,
             "cost_fp": cost_fp,
             "positive_share": positive_share,
+            "no_label": no_label,
+            "keep_word": keep_word,
+            "contradictions": contradictions,
+            "quote": quote,
         },
         body=labels_body(truth),
         is_repeatable=True,

@@ -27,6 +27,8 @@ from peewit.service.wire.features import FeatureSet
 from peewit.service.wire.sources_and_pushes import (
     Push,
 )
+from peewit.streaming.edges.reading_options import MissingIds, Quote
+from peewit.streaming.edges.time_units import TimeUnit
 
 
 def push_edges(
@@ -44,6 +46,10 @@ def push_edges(
     relation_column: str | None = None,
     entity: str | None = None,
     via: str | Sequence[str] | None = None,
+    time_unit: TimeUnit | None = None,
+    time_format: str | None = None,
+    quote: Quote | None = None,
+    missing_ids: MissingIds | None = None,
     max_bad_rows: int = 0,
 ) -> Call[Push]:
     """Push a block of edges; it is checked whole, and on the server's disk before this returns.
@@ -79,6 +85,14 @@ def push_edges(
     via : str or sequence of str, optional
         Columns of events, instead of ``src`` and ``dst``, with commas between in a string; each
         gives a kind of edges of its name, and an empty cell is no edge.
+    time_unit : {"s", "ms", "us", "ns"}, optional
+        What times that are numbers count; seconds of our days when left out.
+    time_format : str, optional
+        How times are written, as strptime has it.
+    quote : {"double", "none"}, optional
+        Whether a double quote before a field of CSV quotes it; looked at when left out.
+    missing_ids : {"refuse", "keep"}, optional
+        What becomes of ids that are words for nothing, as NA; refused when left out.
     max_bad_rows : int
         Most rows that may be left out because they break a rule; ``n_bad_rows`` of the push says
         how many are.
@@ -111,11 +125,16 @@ def push_edges(
         "via": via if via is None or isinstance(via, str) else ",".join(via),
     }
     related = (f"{name}={each}" for name, each in relations.items() if each)
+    reading = {
+        "time_unit": time_unit,
+        "time_format": time_format,
+        "quote": quote,
+        "missing_ids": missing_ids,
+    }
     is_file = key is None and isinstance(edges, str | Path)
     if is_file:
-        key = yield from _content_key(
-            body, src, dst, weight, *(each for each in (op, time) if each), *related
-        )
+        further = op, time, *reading.values()
+        key = yield from _content_key(body, src, dst, weight, *filter(None, further), *related)
     request = Request(
         method="POST",
         path=path("graphs", graph, "edges"),
@@ -126,6 +145,7 @@ def push_edges(
             "op": op,
             "time": time,
             **relations,
+            **reading,
             "max_bad_rows": max_bad_rows or None,
         },
         headers={"Idempotency-Key": key or uuid4().hex},

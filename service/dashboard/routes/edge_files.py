@@ -260,6 +260,7 @@ def sent_to(request: Request, path: str) -> Response:
 
 def report_piece(request: Request, template: str, **values: Any) -> Response:
     """The report on a file: a part of its page, or a whole page where no script runs."""
+    values = {"upload": None, "place": None} | values
     if is_piece(request):
         return page(request, template, **values)
     return page(request, "report_page.html", part=template, **values)
@@ -352,5 +353,5 @@ def _report_piece(
         chosen=chosen,
         n_shown=_BAD_ROWS_SHOWN,
         looked_for=MAX_BAD_ROWS_LOOKED_FOR,
-        **{"upload": None, "place": None} | values,
+        **values,
     )

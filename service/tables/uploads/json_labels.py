@@ -12,7 +12,7 @@ import pyarrow as pa
 from peewit.service.tables.uploads.givers import ANNOTATOR
 from peewit.service.tables.uploads.label_columns import LabelColumns
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.column_mapping import FEED_COLUMNS
+from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import LIMIT, is_integer
 
@@ -65,7 +65,7 @@ def json_label_batch(
     for name in columns.beside:
         if any(name in row for row in rows):
             batch[name] = _giver_texts([row.get(name) for row in rows], name, first_row)
-    for name in FEED_COLUMNS:
+    for name in CHANGE_COLUMNS:
         if name not in batch and any(name in row for row in rows):
             cells = [row.get(name) for row in rows]
             batch[name] = pa.array([None if cell is None else str(cell) for cell in cells])

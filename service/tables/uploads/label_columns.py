@@ -1,19 +1,15 @@
 """Columns of a table of labels, and the names that columns of labels can have."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.node_kinds import split_column
-from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.reading_options import Contradictions, Quote
 
 MAX_COLUMN_BYTES: Final = 200
 """Most bytes of the name of a column of labels."""
-
-Contradictions: TypeAlias = Literal["refuse", "last", "leave-out", "opinions"]
-"""What becomes of a table that gives nodes different labels: refused, the last of each holds, these
-nodes are left out, or the rows of a node are opinions of several people."""
 
 MAX_LABEL_COLUMNS: Final = 100
 """Most columns of labels in one call."""

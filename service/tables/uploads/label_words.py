@@ -1,13 +1,16 @@
 """Words that mean no label: left out of every table of labels, and counted."""
 
 import math
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS, MISSING_WORDS
+
+_SHOWN: Final = 3
 
 SEVERAL: Final = "several labels"
 """Stands for rows left out as a node has different ones, beside words."""
@@ -91,6 +94,30 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     way = "" if word is None else f" (keep_word={word} takes it for a label)"
     return f"left out {rows}: {words}{way}"
+
+
+def classes_alike(names: Iterable[object]) -> list[list[str]]:
+    """Names of classes that differ in case, blanks or Unicode form alone, each list in order."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(set(filter(_is_text, names))):
+        alike.setdefault(bare_class(name), []).append(name)
+    return [each for each in alike.values() if len(each) > 1]
+
+
+def bare_class(name: str) -> str:
+    """What is left of a class but for case, blanks and Unicode form."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def alike_note(names: Iterable[object], new: Iterable[object] = ()) -> str | None:
+    """That some classes differ hardly, None where all differ; one of ``new`` ones, if there are."""
+    only = set(new)
+    found = [each for each in classes_alike(names) if not only or not only.isdisjoint(each)]
+    if not found:
+        return None
+    more = f", and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+    shown = "; ".join(" and ".join(map(ascii, each[:_SHOWN])) for each in found[:_SHOWN])
+    return f"classes differ only in case, blanks or Unicode form: {shown}{more}"
 
 
 def _small(word: str) -> str:

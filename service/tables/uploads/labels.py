@@ -31,8 +31,8 @@ from peewit.service.tables.uploads.limits import (
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
-from peewit.streaming.edges.column_mapping import FEED_COLUMNS
-from peewit.streaming.edges.columns import whole_numbers
+from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
+from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
 from peewit.streaming.edges.csv_layout import require_no_header
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
@@ -174,7 +174,7 @@ def _batches(
     Files whose columns are read by place have no names, and so no givers.
     """
     check = partial(_check_names, wanted, options)
-    read = (*wanted, *(name for name in FEED_COLUMNS if name not in wanted))
+    read = (*wanted, *(name for name in CHANGE_COLUMNS if name not in wanted))
     if table_format is not Format.CSV:
         return stored_batches(file, table_format, read, limits, check=check, beside=beside)
     beside = () if wanted[0].startswith("#") else beside
@@ -208,7 +208,7 @@ def _cells(
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             pair = columns.node, columns.of_labels[0]
             require_no_header(by_name, pair, len(nodes), way="take such lines out")
-        for name in set(FEED_COLUMNS).intersection(batch.schema.names).difference(columns.all):
+        for name in set(CHANGE_COLUMNS).intersection(batch.schema.names).difference(columns.all):
             column = _valid_column(batch, name)
             require_no_deletes(column, name, len(nodes), way=_NO_DELETES_OF_LABELS)
         of_givers = {
@@ -296,8 +296,17 @@ def _said(
     if kinds == {str} and {label.lower() for label in set(labels)} <= _TRUTHS:
         labels = [label.lower() for label in labels]
     if float in kinds and kinds <= {float, int} and all(map(is_whole, labels)):
+        _require_exact(labels, rows, name)
         labels = [int(label) for label in labels]
     return nodes, labels, rows, left_out
+
+
+def _require_exact(labels: Sequence[float], rows: Sequence[int], name: str) -> None:
+    """Refuse floats that are to be integers, and may have been rounded to them."""
+    for row, label in zip(rows, labels, strict=True):
+        if isinstance(label, float) and abs(label) > MAX_EXACT:
+            rule = f"{name!r} must be written as an integer beyond 2^53, where floats are rounded"
+            raise BadUpload(rule, argument=name, row=row, value=label)
 
 
 def is_whole(number: float) -> bool:

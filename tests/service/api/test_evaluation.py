@@ -40,11 +40,25 @@ def test_predictions_are_judged_by_a_body(judged: Api) -> None:
     assert [each.roc_auc for each in found.classes] == [1.0, 1.0]
     assert found.confusion.counts == ((27, 0, 0, 0), (0, 27, 0, 0), (0, 0, 0, 0))
     assert (told.model, told.of_numbers, found.threshold) == ("hfs", None, None)
+    assert told.note is None
     table = "id,side\n" + "".join(f"{node},{label}\n" for node, label in SIDE.items())
     options: dict[str, Any] = {"content": table, "headers": {"Content-Type": CSV}}
     path = f"{EVALUATE}?model=stable-hfs&node=id&label=side"
     again = judged.call("POST", path, 200, **options).json()
     assert (again["model"], again["of_classes"]["accuracy"]) == ("stable-hfs", 1.0)
+
+
+def test_what_the_truth_may_have_meant_otherwise_is_told(judged: Api) -> None:
+    rows = [{"node": node, "label": label.title()} for node, label in SIDE.items()]
+    note = judged.call("POST", EVALUATE, 200, json={"labels": rows[:30] + TRUTH["labels"][30:]})
+    assert note.json()["note"] == (
+        "30 rows have class 'Left', which no label has; did you mean 'left'?"
+    )
+    rows = [{"node": "U1", "label": "left"}, {"node": "n5", "label": "left"}]
+    told = judged.call("POST", EVALUATE, 200, json={"labels": rows}).json()
+    assert told["note"] == (
+        "nothing is judged: of the 2 nodes of the truth 1 carry a label and 1 have no prediction"
+    )
 
 
 def test_a_threshold_is_chosen_judged_and_applied(judged: Api) -> None:

@@ -45,7 +45,8 @@ def graph(api: Api) -> Api:
 def test_labels_of_any_format_are_stored(graph: Api, media_type: str) -> None:
     headers = {"Content-Type": media_type}
     put = graph.call("PUT", "/graphs/g/labels", 200, content=CONTENT[media_type], headers=headers)
-    assert put.json() == {"labels_seq": 2, "accepted": 2, "refused": [], "left_out": {}}
+    told = {"labels_seq": 2, "accepted": 2, "refused": [], "left_out": {}, "note": None}
+    assert put.json() == told
     assert graph.call("GET", "/graphs/g", 200).json()["labels_seq"] == 2
     found = graph.call("GET", "/graphs/g/labels?format=ndjson", 200)
     origin = "given" if media_type == "application/json" else "imported"
@@ -273,6 +274,31 @@ def test_labels_of_unknown_nodes_are_kept_when_asked(graph: Api) -> None:
     kept = graph.call("PUT", path, 200, content=b"node,label\nlater,x\n", headers=headers)
     assert kept.json()["accepted"] == 1
     graph.problem("PUT", "/graphs/g/labels?unknown=maybe", 422, content=b"", headers=headers)
+
+
+def test_a_label_of_a_word_for_nothing_needs_its_node(api: Api) -> None:
+    api.create_graph("g")
+    path, options = "/graphs/g/labels?unknown=keep", {"headers": {"Content-Type": CSV}}
+    content = b"node,label\nlater,x\nNA,x\n"
+    problem = api.problem("PUT", path, 422, content=content, **options)
+    assert (problem["argument"], problem["value"]) == ("node", "'NA'")
+    api.call("POST", "/graphs/g/edges?missing_ids=keep", 202, content=b"src,dst\nNA,b\n", **options)
+    api.ingest()
+    assert api.call("PUT", path, 200, content=content, **options).json()["accepted"] == 2
+
+
+def test_classes_that_hardly_differ_are_told(graph: Api) -> None:
+    options = {"headers": {"Content-Type": CSV}}
+    content = "node,label\na,Spam\nb,caf\u00e9\n".encode()
+    first = graph.call("PUT", "/graphs/g/labels", 200, content=content, **options).json()
+    assert first["note"] is None
+    content = "node,label\nc,spam\nb,cafe\u0301\n".encode()
+    second = graph.call("PUT", "/graphs/g/labels", 200, content=content, **options).json()
+    alike = "classes differ only in case, blanks or Unicode form: 'Spam' and 'spam'"
+    assert second["note"] == alike
+    third = b"node,label\na,ham\nb,ham\nc,junk mail\n"
+    told = graph.call("PUT", "/graphs/g/labels", 200, content=third, **options).json()
+    assert told["note"] is None
 
 
 def test_a_label_right_after_a_push_is_taken(api: Api) -> None:

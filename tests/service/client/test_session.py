@@ -199,6 +199,32 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("processes")
+def test_what_cannot_be_a_label_is_told_with_the_way_out(client: Client) -> None:
+    client.create_graph("g")
+    with pytest.raises(InvalidArgument, match=r"no_label=''") as refused:
+        client.put_labels("g", {"n1": "x", "n2": np.float64("nan")}, unknown="keep")
+    assert refused.value.row == 1
+    put = client.put_labels("g", {"n1": "x", "n2": float("nan")}, unknown="keep", no_label="")
+    assert (put.accepted, put.left_out) == (1, {"": 1})
+    client.create_graph("h")
+    twice = pa.table({"node": ["a", "a"], "label": [-1, 1]})
+    said = {"keep_word": ["-1"], "contradictions": "last", "quote": "none"}
+    assert client.put_labels("h", twice, unknown="keep", **said).accepted == 1
+    with pytest.raises(TypeError, match="numbers or text, got b'x'"):
+        client.put_labels("g", {"n1": b"x"}, unknown="keep")  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match=r"columns, each of one type .* to_dict\(\)"):
+        client.put_labels("g", pa.chunked_array([["x"]]), unknown="keep")
+
+
+def test_edges_are_read_as_the_options_say(client: Client) -> None:
+    client.create_graph("g", window={"length": "3650d"})
+    table = pa.table({"src": ["a", "NA"], "dst": ["b", "c"], "time": ["01.02.2026"] * 2})
+    said = {"time": "time", "time_format": "%d.%m.%Y", "missing_ids": "keep"}
+    assert client.push_edges("g", table, **said).n_bad_rows == 0
+    with pytest.raises(InvalidArgument, match="missing_ids"):
+        client.push_edges("g", table, time="time", time_format="%d.%m.%Y")
+
+
 def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api) -> None:
     client.create_graph("g", seed=1)
     client.push_edges("g", edge_table())

@@ -365,6 +365,9 @@ def test_labels_of_a_file_are_mapped_looked_at_and_put(pages: Api) -> None:
     report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
     assert "2 labels of 1 class" in report
     assert 'value="imported" selected' in report
+    whole = look(pages, f"{address}/look?{chosen}")  # as where no script runs
+    assert "2 labels of 1 class" in whole
+    assert f'href="{address}?{chosen}&' in whole
     put = send(pages, f"{address}?{chosen}", origin="random").headers["location"]
     assert put == "/graphs/g/labels?put=2"
     (last,) = pages.home.labels.page(pages.home.catalog.get("g").id, limit=1)

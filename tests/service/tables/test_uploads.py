@@ -22,11 +22,11 @@ from peewit.service.tables.uploads import (
     read_labels,
 )
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS, Giver
-from peewit.service.tables.uploads.label_columns import Contradictions
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.reading_options import Contradictions
 from peewit.streaming.edges.table_formats import ROWS_PER_BATCH, Format
 
 
@@ -452,6 +452,21 @@ def test_typed_tables_have_the_same_words_for_nothing() -> None:
         assert read_labels(table, Format.PARQUET, "string")[""].labels == kept
 
 
+def test_whole_floats_that_may_have_been_rounded_are_no_classes() -> None:
+    rows = [{"node": "a", "label": 9007199254740991.0}, {"node": "b", "label": 2**53 + 1}]
+    assert json_labels(rows, "string")[""].labels == [2**53 - 1, 2**53 + 1]
+    for label in (9007199254740993.0, -(2.0**60)):
+        rows[1] = {"node": "b", "label": label}
+        table = pa.table({"node": ["a", "b"], "label": [1.0, label]})
+        with pytest.raises(BadUpload, match=r"beyond 2\^53"):
+            json_labels(rows, "string")
+        with pytest.raises(BadUpload, match=r"beyond 2\^53") as caught:
+            read_labels(written(table, Format.PARQUET), Format.PARQUET, "string")
+        assert caught.value.row == 1
+    real = [{"node": "a", "label": 0.5}, {"node": "b", "label": 2.0**60}]
+    assert json_labels(real, "string")[""].labels == [0.5, 2.0**60]
+
+
 def test_minus_one_and_one_alone_may_be_two_classes() -> None:
     content = b"node,label\na,1\nb,-1\nc,1\n"
     with pytest.raises(BadUpload, match=r"keep_word=-1; .* no_label=-1"):
@@ -485,16 +500,20 @@ def test_rows_without_a_label_are_left_out_where_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("table_format", Format)
-def test_labels_that_were_deleted_are_not_put(table_format: Format) -> None:
-    table = pa.table(
-        {"node": ["a", "b"], "label": ["x", "y"], "_change_type": ["insert", "delete"]}
-    )
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("_change_type", ["insert", "delete"]), ("is_deleted", ["false", "true"])],
+)
+def test_labels_that_were_deleted_are_not_put(
+    table_format: Format, name: str, values: list[str]
+) -> None:
+    table = pa.table({"node": ["a", "b"], "label": ["x", "y"], name: values})
     with pytest.raises(BadEdges, match=r"asks for deletes .* taken back") as caught:
         read_labels(written(table, table_format), table_format, "string")
     assert caught.value.row == 1
-    columns = LabelColumns(label="_change_type")
+    columns = LabelColumns(label=name)
     found = read_labels(written(table, table_format), table_format, "string", columns)[""]
-    assert found.labels == ["insert", "delete"]
+    assert found.labels == values
 
 
 def test_a_column_of_labels_in_another_case_is_told() -> None:

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.csv_tables import csv_batches
+from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.edges.reading_options import Quote
@@ -248,6 +249,8 @@ def test_words_for_nothing_are_no_ids_until_that_is_said(tmp_path: Path, word: s
         ("_change_type", "update_preimage"),
         ("op_type", "-D"),
         ("__deleted", "true"),
+        ("action", "DELETE"),
+        ("event_type", "REMOVE"),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
@@ -291,6 +294,40 @@ def test_whole_floats_of_json_are_integers(tmp_path: Path) -> None:
     path = tmp_path / "e.ndjson"
     path.write_text('{"src": 1.0, "dst": 2}\n{"src": "3", "dst": 4.0}\n')
     assert edges_of(path, kind="int64") == [(1, 2, 1.0), (3, 4, 1.0)]
+    path.write_text('{"src": 9007199254740991.0, "dst": 9007199254740993}\n')
+    assert edges_of(path, kind="int64") == [(2**53 - 1, 2**53 + 1, 1.0)]
+    path.write_text('{"src": 1, "dst": 9007199254740993.0}\n')  # read as 2**53
+    with pytest.raises(BadTable, match="'dst' must be a 64-bit integer"):
+        edges_of(path, kind="int64")
+    rounded = pa.table({"src": [2.0**53], "dst": [1]})
+    pq.write_table(rounded, tmp_path / "e.parquet")
+    with pytest.raises(BadTable, match="64-bit integers"):
+        edges_of(tmp_path / "e.parquet", kind="int64")
+
+
+def test_names_that_stand_twice_in_a_row_of_json_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "e.ndjson"
+    rows = [r'{"src": "a", "dst": "b\":", "x": {"src": 1}}', r'{"src" : "c","dst":"\":"}']
+    path.write_text("".join(f"{row}\n" for row in rows))
+    good = [("a", 'b":', 1.0), ("c", '":', 1.0)]
+    assert edges_of(path) == good
+    with path.open("a") as file:
+        file.write('{"src": "a", "dst": "b", "src"\t: "x"}\n')
+    with pytest.raises(BadTable, match="'src' stands twice") as caught:
+        edges_of(path)
+    assert caught.value.row == 2
+    with pytest.raises(BadUpload, match="'src' stands twice"):
+        list(json_rows(io.BytesIO(path.read_bytes())))
+
+
+@pytest.mark.parametrize("weight", ["1e400", "Infinity", "NaN"])
+def test_numbers_that_json_has_not_are_told(tmp_path: Path, weight: str) -> None:
+    path = tmp_path / "e.ndjson"
+    bad = '{"src": "a", "dst": "b", "weight": WEIGHT}'.replace("WEIGHT", weight)
+    path.write_text('{"src": "a", "dst": "b"}\n' + bad)
+    with pytest.raises(BadTable, match=r"every line must be one JSON object \(") as caught:
+        edges_of(path)
+    assert caught.value.row == 1
 
 
 def test_a_name_of_another_case_is_told_in_json_too(tmp_path: Path) -> None:

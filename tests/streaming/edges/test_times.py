@@ -139,8 +139,13 @@ BAD: dict[str, tuple[pa.Array, int | None, str | None, str]] = {
     "nothing but nulls": (pa.array([None, None]), 0, "null", "not be null"),
     "bool": (pa.array([True, False]), None, None, "got type bool"),
     "list": (pa.array([[1]]), None, None, "got type list"),
-    "nan": (pa.array([0.0, float("nan")]), 1, "nan", "64 bits"),
-    "nan text": (pa.array(["0", "nan"]), 1, "nan", "64 bits"),
+    "nan": (pa.array([0.0, float("nan")]), 1, "nan", "or empty"),
+    "nan text": (pa.array(["0", "nan"]), 1, "nan", "or empty"),
+    "word among numbers": (pa.array(["0", "NA", "1"]), 1, "NA", "or empty"),
+    "empty among numbers": (pa.array(["0", "1", ""]), 2, "''", "or empty"),
+    "typo among numbers": (pa.array(["0", "1", "n.n."]), 2, "n.n.", "another way"),
+    "text among numbers": (pa.array(["0", "1", "2026-03-01"]), 2, "2026-03-01", "not both"),
+    "zone by name": (pa.array(["2026-03-01 10:00:00 CET"]), 0, "2026-03-01 10:00:00 CET", "offset"),
     "infinite": (pa.array([float("-inf")]), 0, "-inf", "64 bits"),
     "beyond doubles": (pa.array([1e305]), 0, "1e+305", "64 bits"),
     "large": (pa.array([0, 2**50]), 1, str(2**50), "64 bits"),
@@ -152,7 +157,7 @@ BAD: dict[str, tuple[pa.Array, int | None, str | None, str]] = {
     "late days": (pa.array([2**31 - 1], pa.date32()), 0, str((2**31 - 1) * 86_400), "64 bits"),
     "no text": (pa.array(["2026-03-01", "yesterday"]), 1, "yesterday", "ISO 8601"),
     "no day": (pa.array(["2026-02-30", "2026-03-01"]), 0, "2026-02-30", "ISO 8601"),
-    "empty": (pa.array(["2026-03-01", " "]), 1, "''", "ISO 8601"),
+    "empty": (pa.array(["2026-03-01", " "]), 1, "''", "or empty"),
     "number among text": (pa.array(["2026-03-01", "12"]), 1, "12", "ISO 8601"),
 }
 
@@ -184,6 +189,18 @@ def test_rows_that_need_no_time_have_0_where_there_is_none(kind: pa.DataType) ->
     with pytest.raises(BadEdges, match="null") as caught:
         read_times(column, "at", "s", 5, is_free=np.array([True, False]))
     assert caught.value.row == 6
+
+
+def test_empty_times_alone_are_bad_among_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    rows = [f"a{k},b{k},{'' if k % 50 == 7 else k}\n" for k in range(5_000)]
+    path.write_text("from,to,at\n" + "".join(rows))
+    columns = replace(COLUMNS, time_unit="s")
+    with pytest.raises(BadEdges, match=r"100 rows are bad, .*'at' must not be null or empty"):
+        times_of(path, columns, max_bad_rows=20)
+    found, bad = times_of(path, columns, max_bad_rows=100)
+    assert found == [k * SECOND for k in range(5_000) if k % 50 != 7]
+    assert [each.row for each in bad] == list(range(7, 5_000, 50))
 
 
 def test_rows_that_need_no_time_keep_what_they_have() -> None:

@@ -1,6 +1,7 @@
 """Encoding of tables as they come: what columns become, alike for all rows."""
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from peewit.streaming.features.checked_tables import BadFeatures, encoding_of, read_features
 from peewit.streaming.features.encoding import Encoding, encoded_batch
+from peewit.streaming.features.feature_files import write_set
 
 
 def encoded(
@@ -81,6 +83,40 @@ def test_many_words_are_hashed_and_names_of_rows_left_out() -> None:
     assert "left out, as they hold one value, or another in nearly every row: 'id'" in (
         encoding.note()
     )
+
+
+def test_a_stray_word_among_numbers_is_refused_with_its_row() -> None:
+    income = [str(k / 7) for k in range(100)]
+    for stray in ("n.n.", "1,234"):
+        income[70] = stray
+        with pytest.raises(BadFeatures, match="'income' must hold numbers in every row") as caught:
+            Encoding.of(pa.table({"income": income}))
+        assert (caught.value.row, caught.value.value) == (70, repr(stray))
+    income[70] = "NA"
+    assert Encoding.of(pa.table({"income": income})).columns[0].may_be_missing
+
+
+@pytest.mark.parametrize("text", ["{}%", "${}", "{},5", "{}.12.2020", "{} \u20ac"])
+def test_words_that_look_like_numbers_are_told(text: str) -> None:
+    words = [text.format(k) for k in range(10, 60)]
+    for column in (words, words * 4, [*words, "x"]):
+        encoding = Encoding.from_json(
+            Encoding.of(pa.table({"x": column, "y": range(len(column))})).to_json()
+        )
+        said = f"'x' holds words that look like numbers or dates, as {words[0]!r}"
+        assert said + (", but for 'x' in row 50" * (len(column) == 51)) in encoding.note()
+    classes = {"x": ["high", "low", "7"] * 20, "y": ["a1", "a2", "1"] * 20}
+    assert "look like" not in Encoding.of(pa.table(classes)).note()
+
+
+def test_a_column_of_words_that_is_called_as_labels_are_is_told(tmp_path: Path) -> None:
+    words = {"label": ["good", "bad"] * 5, "x": list(range(10))}
+    raw = pa.record_batch({"node": [str(k) for k in range(10)], **words})
+    batches = encoded_batch(raw, Encoding.of(pa.table(words)), "node", 0)
+    blocks = [read_features(each, node_kind="string", max_nodes=10) for each in batches]
+    note = write_set(tmp_path / "set", blocks).note
+    assert note is not None
+    assert "column 'label' is called as labels are; leave out" in note
 
 
 def test_rows_that_come_later_are_encoded_alike() -> None:
