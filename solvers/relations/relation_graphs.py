@@ -33,7 +33,8 @@ class RelationGraphs:
                 "relations", f"must be 1 to {MOST_RELATIONS} named graphs, got {len(graphs)}"
             )
         for name in graphs:
-            if not str(name).strip() or set(str(name)) & set(",="):
+            text = str(name)  # one alone may have no name
+            if (text and not text.strip()) or set(text) & set(",="):
                 raise BadArgument(
                     "relations", f"must have names without ',' and '=', got {name!r}; rename it"
                 )

@@ -113,16 +113,18 @@ def test_a_changed_label_keeps_how_relations_are_weighed(api: Api) -> None:
     api.call("POST", "/graphs", 201, json={"name": "g", "seed": 1})
     team = [(n, 2 * (n * k % 7) + n % 2) for n in range(60) for k in (1, 2, 3)]
     noise = [(n, n * 37 % 60) for n in range(60)]
-    for relation, rows in (("device", team), ("message", noise)):
-        kind = "device" if relation == "device" else "account"
+    for relation, rows in (("device", team), ("message", noise), ("", team[:30])):
+        kind = "account" if relation == "message" else "device"
         body = "src,dst\n" + "".join(f"{src},{dst}\n" for src, dst in rows)
-        query = f"src=account:src&dst={kind}:dst&relation={relation}"
+        query = f"src=account:src&dst={kind}:dst"
+        query += f"&relation={relation}" if relation else ""
         api.call("POST", f"/graphs/g/edges?{query}", 202, content=body.encode(), headers=AS_CSV)
     api.ingest()
     listed = api.call("GET", "/graphs/g/relations", 200).json()
     assert [(each["name"], each["n_edges"]) for each in listed["relations"]] == [
         ("device", 180),
         ("message", 60 - sum(src == dst for src, dst in noise)),
+        ("", 30),
     ]
     labels = {f"account:{n}": "ab"[n % 2] for n in range(20)}
     weights = []
@@ -130,7 +132,7 @@ def test_a_changed_label_keeps_how_relations_are_weighed(api: Api) -> None:
         api.put_labels(labels | more)
         stats = api.solve("auto")["result"]["stats"]
         weights.append(stats["relation_weights"])
-        assert {each["name"] for each in stats["relations"]} == {"device", "message"}
+        assert {each["name"] for each in stats["relations"]} == {"device", "message", ""}
     assert weights[0] == weights[1]
     why = api.call("GET", "/graphs/g/predictions/node/reasons?id=account:30", 200).json()
     steps = {

@@ -36,3 +36,9 @@ def test_texts_that_break_a_rule_are_refused(text: str, told: str) -> None:
     with pytest.raises(BadArgument, match=told) as refused:
         parsed_weights(text, NAMES)
     assert refused.value.argument == "relations"
+
+
+def test_a_relation_without_a_name_is_named_by_nothing() -> None:
+    names = ("", "card")
+    assert parsed_weights("=0.5,card=2", names) == (0.5, 2.0)
+    assert parsed_weights(weights_text((3.0, 0.0), names), names) == (3.0, 0.0)
