@@ -262,7 +262,7 @@ def report_piece(request: Request, template: str, **values: Any) -> Response:
     """The report on a file: a part of its page, or a whole page where no script runs."""
     if is_piece(request):
         return page(request, template, **values)
-    return page(request, "report_page.html", part=template, **values)
+    return page(request, "report_page.html", part=template, **{"place": None} | values)
 
 
 def uploads_of(request: Request) -> Uploads:
