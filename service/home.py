@@ -3,7 +3,7 @@
 A command that only lists graphs loads no more than the catalog; a server asks for all of them.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -109,11 +109,13 @@ class Home:
     def features(self) -> "FeatureSets":
         """Features of nodes, as they were given."""
         from peewit.service.inbox.feature_sets import FeatureSets
+        from peewit.service.labels.feature_leaks import leaks_note
 
         return FeatureSets(
             self.manifest.feature_log,
             self.settings.graphs_directory,
             max_backlog_bytes=self.settings.max_backlog_bytes,
+            doubts=partial(leaks_note, self.labels),
         )
 
     @cached_property

@@ -18,6 +18,7 @@ from peewit.service.dashboard.rounds import Rounds
 from peewit.service.dashboard.routes import (
     agreement,
     edge_files,
+    feature_files,
     graphs,
     jobs,
     judging,
@@ -43,6 +44,7 @@ BEHIND_SIGN_IN: Final = (
     graphs,
     maps,
     edge_files,
+    feature_files,
     labels,
     label_files,
     agreement,

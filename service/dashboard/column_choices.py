@@ -9,6 +9,7 @@ from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.inbox.feature_log import SetMode
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.labels.label_entry import UnknownNodesRule
 from peewit.service.tables.table_heads import TableHead
@@ -195,8 +196,41 @@ class LabelChoice:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureChoice:
+    """Column of the nodes of a table of features, and what becomes of the features there are."""
+
+    node: Name = ""
+    node_kind: Kind = ""
+    mode: Annotated[SetMode, Query()] = "replace"
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The chosen columns by argument."""
+        return {"node": self.node}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The choice as query parameters."""
+        return _in_address(self)
+
+    @classmethod
+    def proposed(
+        cls, head: TableHead, graph: GraphRecord, *, last: Mapping[str, Any]
+    ) -> "FeatureChoice":
+        """The last choice if it fits, else a guess by column names, for people to check."""
+        if last and set(last.values()) <= set(head.names):
+            node: str = last["node"]
+        else:
+            columns = graph.settings.columns
+            node = _first(head.names, (columns.get("node", "node"), *_NODE_NAMES))
+        node_kind = kind_in(node) if graph.settings.node_ids == "typed" else ""
+        return cls(node=node, node_kind=node_kind)
+
+
 EdgesChosen = Annotated[EdgeChoice, Depends()]
 LabelsChosen = Annotated[LabelChoice, Depends()]
+FeaturesChosen = Annotated[FeatureChoice, Depends()]
 Choice = TypeVar("Choice", EdgeChoice, LabelChoice)
 
 
@@ -216,9 +250,9 @@ def at_their_places(choice: Choice, head: TableHead, other: TableHead) -> Choice
     return replace(choice, **moved)
 
 
-def _in_address(choice: EdgeChoice | LabelChoice) -> dict[str, Any]:
+def _in_address(choice: EdgeChoice | LabelChoice | FeatureChoice) -> dict[str, Any]:
     values = {each.name: getattr(choice, each.name) for each in fields(choice)}
-    if values.pop("is_data"):
+    if values.pop("is_data", False):
         values["first_line_is_data"] = 1
     return {name: value for name, value in values.items() if value not in ("", 0, (), None)}
 

@@ -30,7 +30,7 @@ from peewit.streaming.durable_files import publish_json
 from peewit.streaming.edges.table_formats import Format, format_of_file
 from peewit.streaming.graph_paths import GraphPaths
 
-Holds = Literal["edges", "labels"]
+Holds = Literal["edges", "labels", "features"]
 """What a file was sent as, and so which scope its sender had."""
 
 KEPT_SECONDS: Final = 3600.0

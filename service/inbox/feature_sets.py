@@ -6,7 +6,7 @@ its row and leaves nothing behind. What only ingest can see (a node twice, too m
 do not fit those they are added to) refuses the set later; its record says why.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -19,7 +19,7 @@ from peewit.service.inbox.inbox_records import BacklogFull
 from peewit.streaming.durable_files import make_durable_directory
 from peewit.streaming.features.checked_tables import FeatureBlock
 from peewit.streaming.features.encoding import Encoding
-from peewit.streaming.features.feature_files import write_set
+from peewit.streaming.features.feature_files import SetShape, write_set
 from peewit.streaming.features.store import (
     FeaturesMeta,
     FeaturesNotFound,
@@ -27,6 +27,8 @@ from peewit.streaming.features.store import (
     order_to_join,
 )
 from peewit.streaming.graph_paths import GraphPaths
+
+Doubts = Callable[[GraphRecord, Path, SetShape], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +45,19 @@ class FeaturesStatus:
 class FeatureSets:
     """Store of incoming sets and of their state; any number of threads may use it.
 
-    At most ``max_backlog_bytes`` of one graph may wait.
+    At most ``max_backlog_bytes`` of one graph may wait. ``doubts`` says what to know of the file of
+    a set besides what its rows say by themselves.
     """
 
-    def __init__(self, log: FeatureLog, graphs_directory: Path, *, max_backlog_bytes: int) -> None:
+    def __init__(
+        self,
+        log: FeatureLog,
+        graphs_directory: Path,
+        *,
+        max_backlog_bytes: int,
+        doubts: Doubts | None = None,
+    ) -> None:
+        self._doubts = doubts
         self._log = log
         self._graphs_directory = graphs_directory
         self._max_backlog_bytes = max_backlog_bytes
@@ -94,7 +105,7 @@ class FeatureSets:
                 n_rows=shape.n_rows,
                 n_columns=shape.n_columns,
                 is_sparse=shape.is_sparse,
-                note=shape.note,
+                note=self.note(graph, path, shape),
                 n_bytes=path.stat().st_size,
                 owner=owner,
             )
@@ -104,6 +115,11 @@ class FeatureSets:
         except Exception:
             path.unlink()
             raise
+
+    def note(self, graph: GraphRecord, path: Path, shape: SetShape) -> str | None:
+        """What to know of a set in a file of `write_set`."""
+        doubts = None if self._doubts is None else self._doubts(graph, path, shape)
+        return "; ".join(filter(None, (shape.note, doubts))) or None
 
     def status(self, graph: GraphRecord) -> FeaturesStatus:
         """Features of the graph; none where their files were removed by hand."""

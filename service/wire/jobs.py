@@ -112,7 +112,7 @@ def solve_lines(
         )
     if thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
-    if relations := result["stats"].get("relations"):
+    if relations := result.get("stats", {}).get("relations"):
         lines.append(_relations_line(relations))
     if judgement is not None and judgement["sample"] != "random" and _says_more(judgement):
         n_others = int(result["n_nodes"]) - int(result["n_labels"])

@@ -37,6 +37,7 @@ PAGES = (
     "/models",
     "/sign-in",
     "/graphs/digits",
+    "/graphs/digits/features",
     "/graphs/digits/labels",
     "/graphs/digits/predictions",
     "/graphs/digits/suspects",
@@ -297,6 +298,28 @@ def test_suspects_are_labeled_by_keys_and_taken_back(page: Page, server: Server)
     page.reload()
     expect(page.get_by_text("1 labeled since is left out")).to_be_visible()
     expect(page.get_by_role("link", name=node, exact=True)).to_have_count(0)
+    server.client.delete_labels("digits", [node])  # it is no 3
+
+
+def test_features_are_understood_before_they_are_kept(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
+    nodes, digits = digit_labels().to_pydict().values()
+    rows = [f"{node},{digit},{digit % 3}" for node, digit in zip(nodes, digits, strict=True)]
+    (tmp_path / "digits.csv").write_text("\n".join(["node,digit,rest", *rows, "new,,7"]))
+    with watched(browser, server, viewport={"width": 360, "height": 740}) as page:
+        page.goto("/graphs/digits/features")
+        page.get_by_label("Table of features").set_input_files(tmp_path / "digits.csv")
+        page.get_by_role("button", name="Send and look at it").click()
+        expect(page.get_by_label("Node", exact=True)).to_have_value("node")
+        report = page.locator("#report")
+        expect(report).to_contain_text("1,798 rows of 3 features", timeout=30_000)
+        expect(report.get_by_role("alert")).to_contain_text("column 'digit' gives the label away")
+        expect(report).to_contain_text("does not know 1 of the nodes: new.")
+        requires_no_mending(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page.get_by_role("button", name="Give this file up").click()
+        expect(page.get_by_text("Nodes have no features.")).to_be_visible()
 
 
 def test_the_map_is_read_by_mouse_by_keys_and_as_a_table(browser: Browser, server: Server) -> None:

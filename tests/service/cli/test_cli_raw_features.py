@@ -105,3 +105,32 @@ def test_rows_are_added_by_the_columns_of_before(
         )
         assert refused.exit_code != 0
         assert why in refused.err
+
+
+@pytest.mark.usefixtures("processes")
+def test_columns_that_give_the_label_away_are_named(
+    peewit: Peewit, graph: str, tmp_path: Path
+) -> None:
+    labels = [f"a{k},{'bad' if k % 2 else 'good'}" for k in range(60)]
+    (tmp_path / "labels.csv").write_text("\n".join(["node,label", *labels]) + "\n")
+    assert peewit("labels", "put", graph, tmp_path / "labels.csv").exit_code == 0
+    table = accounts()
+    fine = peewit("features", graph, written(table, tmp_path / "a.csv"), "--node", "account")
+    assert "gives the label" not in fine.err
+    blocked = ["yes" if k % 2 else "no" for k in range(N_NODES)]
+    refund = [f"2026-01-{1 + k % 28:02d}" if k % 2 else None for k in range(N_NODES)]
+    leaking = table.append_column("blocked", pa.array(blocked)).append_column(
+        "refund", pa.array(refund)
+    )
+    for suffix in (".csv", ".parquet"):
+        path = written(leaking, tmp_path / f"leaking{suffix}")
+        put = peewit("features", graph, path, "--node", "account")
+        assert put.exit_code == 0, put.err
+        told = "column 'blocked', 'refund' gives the label away"
+        assert told in put.err
+        assert "on all 60 labeled rows" in put.err
+    numbers = pa.table(
+        {"node": table["account"], "x": np.arange(N_NODES) ** 0.5, "z": np.arange(N_NODES) % 2}
+    )
+    put = peewit("features", graph, written(numbers, tmp_path / "numbers.csv"))
+    assert "column 'z' gives the label away" in put.err

@@ -39,6 +39,7 @@ def test_a_map_is_drawn_once_and_told_to_be_old(pages: Api) -> None:
     assert job.lane == "fast", "a small map waits for no process to start"
     assert "Drawing 60 nodes" in look(pages, "/graphs/g")
     pages.run_job(job.id)
+    assert job.id[-8:] in look(pages, "/graphs/g/jobs")  # whose result is none of a solve
     drawn = look(pages, "/graphs/g")
     assert 'data-map="/graphs/g/map"' in drawn
     assert "Draw " not in drawn

@@ -173,6 +173,11 @@ def test_suspects_are_labeled_and_taken_back_with_and_without_script(pages: Api)
     assert 'value="fine"' in answer.text
     refused = pages.client.post(SUSPECTS, data=form | {"undo": "1"}, headers=PIECE | origin)
     assert refused.status_code == 422
+    for scopes, may_label in ((["read"], False), (["read", "label"], True)):
+        send(pages, "/sign-in", key=pages.home.keys.create("somebody", scopes))
+        text = look(pages, SUSPECTS)
+        assert nodes_in(text)
+        assert ('name="label"' in text) == may_label
 
 
 @pytest.mark.usefixtures("processes")
