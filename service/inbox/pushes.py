@@ -9,7 +9,7 @@ would wait for the disk.
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,12 +112,14 @@ class PushStore:
         max_bad_rows: int = 0,
         n_bad_rows: int = 0,
         limits: UploadLimits | None = None,
+        look: Callable[[pa.Table], None] = lambda _first_rows: None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
         ``file`` is the body, seekable; ``body_digest`` is of the body and its format; ``owner`` is
         a prefix of the sender's key; ``file_digest`` is of the file that the edges came as, if it
         was one, of which ``n_bad_rows`` are left out already; ``limits`` are on the decoded edges.
+        ``look`` is called with the first rows, once they are checked.
         If the ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
         Raises BadUpload or BadEdges where more than ``max_bad_rows`` break the data contract, with
@@ -132,7 +134,7 @@ class PushStore:
         start = file.tell()
         try:
             push = self._checked(
-                *(graph, file, table_format, columns), body_digest, idempotency_key, limits
+                *(graph, file, table_format, columns, look), body_digest, idempotency_key, limits
             )
         except (BadEdges, BadUpload) as fault:
             if fault.row is None:
@@ -145,7 +147,8 @@ class PushStore:
                 if not staged.bad_rows:  # it breaks a rule of the graph
                     raise
                 push = self._checked(
-                    *(graph, copy, Format.PARQUET, staged.columns), body_digest, idempotency_key
+                    *(graph, copy, Format.PARQUET, staged.columns, look),
+                    *(body_digest, idempotency_key),
                 )
                 n_bad_rows = len(staged.bad_rows)
         push = replace(push, owner=owner, file_digest=file_digest, n_bad_rows=n_bad_rows)
@@ -201,6 +204,7 @@ class PushStore:
         file: BinaryIO,
         table_format: Format,
         columns: EdgeColumns,
+        look: Callable[[pa.Table], None],
         body_digest: str,
         idempotency_key: str | None,
         limits: UploadLimits | None = None,
@@ -215,6 +219,8 @@ class PushStore:
             n_bytes += head[-1].nbytes
             if n_bytes > SMALL_BYTES:
                 break
+        if head:
+            look(head[0])
         if n_bytes > SMALL_BYTES:
             return self._on_disk(graph, head, batches, body_digest, idempotency_key)
         return _in_row(graph, head, body_digest, idempotency_key)
