@@ -45,7 +45,7 @@ def graph_note(newest: SnapshotMeta | None, wanted: Wanted) -> str:
 
 
 def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
-    """What is odd about the ids of some new nodes: words for nothing, and what nobody sees.
+    """What is odd about the ids of some new nodes: words for nothing, .0, what nobody sees.
 
     Empty where nothing is.
     """
@@ -56,6 +56,7 @@ def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
         own = pc.replace_substring_regex(ids, pattern="^[^:]*:", replacement="")
     notes = [
         _missing_note(graph, ids.filter(pc.is_in(pc.utf8_lower(own), value_set=words))),
+        _number_note(own),
         _unseen_note(own),
     ]
     return "; ".join(filter(None, notes))
@@ -72,6 +73,34 @@ def _missing_note(graph: GraphRecord, doubtful: pa.ChunkedArray) -> str:
     )
 
 
+def _number_note(ids: pa.ChunkedArray) -> str:
+    """That numbers are written as others are not: with .0, or with zeros before them."""
+    notes = []
+    floats = ids.filter(pc.ends_with(ids, ".0"))  # few: a pattern for all takes long
+    floats = floats.filter(pc.match_substring_regex(floats, r"^-?[0-9]+\.0$"))
+    if len(floats):
+        whole = floats[0].as_py().partition(".")[0]
+        notes.append(
+            f"{_new_ids(len(floats))} written as {floats[0].as_py()}, as columns with gaps are: "
+            f"{whole} is another node"
+        )
+    padded = ids.filter(pc.starts_with(ids, "0"))
+    padded = padded.filter(pc.match_substring_regex(padded, "^0+[0-9]+$"))
+    if len(padded):
+        bare = pc.replace_substring_regex(padded, "^0+([0-9])", r"\1")
+        twins = ids.filter(pc.is_in(ids, value_set=bare.combine_chunks()))
+        if len(twins):
+            notes.append(
+                f"{_new_ids(len(twins))} written with zeros before them, too, the first "
+                f"{twins[0].as_py()!r}: these are two nodes"
+            )
+    return "; ".join(notes)
+
+
+def _new_ids(number: int) -> str:
+    return "1 new id is" if number == 1 else f"{number:,} new ids are"
+
+
 def _unseen_note(ids: pa.ChunkedArray) -> str:
     """That ids begin or end with what nobody sees, or are composed as others are not."""
     is_plain = pc.and_(pc.string_is_ascii(ids), pc.equal(ids, pc.ascii_trim_whitespace(ids)))
@@ -80,9 +109,9 @@ def _unseen_note(ids: pa.ChunkedArray) -> str:
     unseen = odd.filter(pc.not_equal(odd, bare))
     if not len(unseen):
         return ""
-    ids_are = "1 new id is" if len(unseen) == 1 else f"{len(unseen):,} new ids are"
     return (
-        f"{ids_are} written with blanks or invisible characters around, or with accents as "
+        f"{_new_ids(len(unseen))} written with blanks or invisible characters around, or with "
+        "accents as "
         f"characters of their own, the first {unseen[0].as_py()!a}: without these it is "
         "another node"
     )

@@ -9,11 +9,13 @@ import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.service.graphs.notes import doubtful_ids_note
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns, obvious_ends
 from peewit.streaming.edges.conversion import first_rows
+from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.relations import via_columns
 
@@ -43,13 +45,30 @@ def local_file(path: str, columns: EdgeColumns) -> EdgeFile:
     return EdgeFile(path=path, size=0, version="", columns=columns)
 
 
+def new_ids_note(graph: GraphRecord, nodes: KnownNodes, *ends: pa.Array) -> str:
+    """What is odd about the ids of some rows that are no nodes yet; empty where nothing is."""
+    kind = id_type(graph.settings.node_ids)
+    some = pa.chunked_array([each.slice(0, _ROWS).cast(kind) for each in ends], kind)
+    ids = pa.chunked_array([pc.unique(some)])
+    if not doubtful_ids_note(graph, ids):
+        return ""
+    is_new = nodes.lookup(graph, ids.combine_chunks()) < 0
+    return doubtful_ids_note(graph, ids.filter(pa.array(is_new)))
+
+
 def table_note(
-    graph: GraphRecord, nodes: KnownNodes, file: EdgeFile, before: Collection[str]
+    graph: GraphRecord,
+    nodes: KnownNodes,
+    file: EdgeFile,
+    before: Collection[str],
+    *,
+    tells_ids: bool = True,
 ) -> str | None:
     """What a file's first rows tell, None where that is nothing.
 
     A column of changes is passed over, or ids are nodes under the name of another column already.
-    ``before`` are the names of columns of earlier tables.
+    ``before`` are the names of columns of earlier tables. Odd ids are told unless they are
+    elsewhere.
     """
     if not Path(file.path).is_file():
         return None
@@ -68,6 +87,8 @@ def table_note(
     notes += filter(None, [_weight_note(first.names, file.columns)])
     if graph.settings.node_ids != "typed":
         notes += filter(None, [_shared_ids(graph, nodes, file, first.block, before)])
+    if tells_ids:
+        notes += filter(None, [new_ids_note(graph, nodes, first.block.src, first.block.dst)])
     return "; ".join(notes) or None
 
 

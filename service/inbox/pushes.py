@@ -9,7 +9,7 @@ would wait for the disk.
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,13 +116,15 @@ class PushStore:
         n_bad_rows: int = 0,
         limits: UploadLimits | None = None,
         staged: StagedFile | None = None,
+        look: Callable[[pa.Table], None] = lambda _first_rows: None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
         ``file`` is the body, seekable; ``body_digest`` is of the body and its format; ``owner`` is
         a prefix of the sender's key; ``file_digest`` is of the file that the edges came as, if it
         was one, of which ``n_bad_rows`` are left out already; ``limits`` are on the decoded edges.
-        Of a body that is ``staged`` the parts are read instead.
+        Of a body that is ``staged`` the parts are read instead. ``look`` is called with the first
+        rows, once they are checked.
         If the ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
         Raises BadUpload or BadEdges where more than ``max_bad_rows`` break the data contract, with
@@ -142,7 +144,7 @@ class PushStore:
                 if staged is None
                 else checked.parts(staged)
             )
-            push = self._written(checked, batches, body_digest, idempotency_key)
+            push = self._written(checked, batches, look, body_digest, idempotency_key)
         except (BadEdges, BadUpload) as fault:
             if fault.row is None:
                 raise
@@ -153,7 +155,7 @@ class PushStore:
                 if not without.bad_rows:  # it breaks a rule of the graph
                     raise
                 batches = checked.parts(without)
-                push = self._written(checked, batches, body_digest, idempotency_key)
+                push = self._written(checked, batches, look, body_digest, idempotency_key)
                 n_bad_rows = len(without.bad_rows)
         push = replace(push, owner=owner, file_digest=file_digest, n_bad_rows=n_bad_rows)
         try:
@@ -206,6 +208,7 @@ class PushStore:
         self,
         checked: "_Checked",
         batches: Iterator[pa.RecordBatch],
+        look: Callable[[pa.Table], None],
         body_digest: str,
         idempotency_key: str | None,
     ) -> NewPush:
@@ -216,6 +219,8 @@ class PushStore:
             n_bytes += head[-1].nbytes
             if n_bytes > SMALL_BYTES:
                 break
+        if head:
+            look(head[0])
         if n_bytes > SMALL_BYTES:
             return self._on_disk(checked, head, batches, body_digest, idempotency_key)
         return _in_row(checked, head, body_digest, idempotency_key)

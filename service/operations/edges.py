@@ -1,11 +1,16 @@
 """Edges by push."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Annotated, BinaryIO, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.table_notes import new_ids_note
 from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
@@ -22,6 +27,7 @@ from peewit.service.tables.uploads import BadUpload, UploadLimits
 from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
+from peewit.streaming.edges.operations import DELETE, OPERATIONS
 from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.edges.time_units import TimeUnit
@@ -198,6 +204,14 @@ def _pushed(
     max_bad_rows: int = 0,
     limits: UploadLimits | None = None,
 ) -> Push:
+    notes: list[str] = []
+
+    def look(rows: pa.Table) -> None:
+        if "op" in rows.schema.names:  # nodes that are not known make none
+            rows = rows.filter(pc.not_equal(rows["op"], OPERATIONS[DELETE]))
+        ends = rows["src"].combine_chunks(), rows["dst"].combine_chunks()
+        notes.append(new_ids_note(graph, here.home.nodes, *ends))
+
     push = here.home.pushes.add(
         graph,
         file,
@@ -208,16 +222,20 @@ def _pushed(
         owner=here.owner,
         max_bad_rows=max_bad_rows,
         limits=limits,
+        look=look,
     )
     here.require_own(push.owner)
     if push.is_repeated:
         here.headers["Idempotent-Replayed"] = "true"
-    return _push_answer(here, graph, push)
+    return _push_answer(here, graph, push, notes)
 
 
-def _push_answer(here: Here, graph: GraphRecord, push: PushRecord) -> Push:
-    note = None
+def _push_answer(
+    here: Here, graph: GraphRecord, push: PushRecord, notes: Sequence[str] = ()
+) -> Push:
+    waiting = None
     if push.status == "pending":
-        note = here.home.manifest.wishes.of(graph.id).arrivals_fault
+        waiting = here.home.manifest.wishes.of(graph.id).arrivals_fault
+    note = "; ".join(filter(None, [*notes, waiting])) or None
     file = None if push.file is None else file_of(push.file)
     return answer_of(Push, push, file=file, note=note)

@@ -1,8 +1,9 @@
 """Sources, their files, and pushes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from peewit.service.wire.records import Ongoing, described, record
 from peewit.streaming.left_out import LeftOut
@@ -73,8 +74,14 @@ class Push(Ongoing):
     file: File | None = described("What it was gathered into with its neighbors; null before that.")
     n_bad_rows: int = described("Rows that were left out because they break a rule.", default=0)
     note: str | None = described(
-        "Why edges of the graph wait whose arrival a wrong clock may have stamped.", default=None
+        "What is odd about ids of its first rows, told once; why edges of the graph wait whose "
+        "arrival a wrong clock may have stamped.",
+        default=None,
     )
+
+    def since(self, first: Self) -> Self:
+        """The same, with what was told at first."""
+        return self if self.note else replace(self, note=first.note)
 
     @property
     def is_settled(self) -> bool:

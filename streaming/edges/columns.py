@@ -233,10 +233,13 @@ def node_ids(column: pa.Array | pa.ChunkedArray, *, node_kind: NodeKind, name: s
     kind = column.type
     if node_kind in TEXT and not (node_kind == "typed" and _is_number(kind)):
         if kind not in _STRINGS:
-            raise TypeError(
-                f"column {name!r} must hold strings in this graph, got type {excerpt(kind)}; "
-                "a graph of integers is created with node_ids='int64'"
-            )
+            way = "write them as text"
+            if _is_number(kind):
+                way = "a graph of integers is created with node_ids='int64'"
+            elif pa.types.is_null(kind):
+                way = "every cell is null"
+            rule = f"must hold strings in this graph, got type {excerpt(kind)}; {way}"
+            raise TypeError(f"column {name!r} {rule}")
         return _contiguous(column)
     if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
         return whole_numbers(_contiguous(column), name)
@@ -544,5 +547,5 @@ def _check_weights(exact: AnyArray | None, weight: Float32Array, name: str, firs
     value = exact[row]
     rule = f"column {name!r} must be finite and >= 0"
     if np.isfinite(value) and value > 0:
-        rule += " as a 32-bit float"
+        rule += " as a 32-bit float" + (", where so little is 0" if value < 1.0 else "")
     raise BadEdges(rule, argument=name, row=first_row + row, value=str(value))

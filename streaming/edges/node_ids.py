@@ -92,6 +92,16 @@ def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
     """
     text = ids if ids.type in {pa.string(), pa.large_string()} else ids.cast(pa.string())
     if kind:
+        has_kind = pc.starts_with(text, f"{kind}:", ignore_case=True)
+        row = pc.index(has_kind, value=True).as_py()
+        if row >= 0:
+            raise BadEdges(
+                f"column {name!r} must hold ids without the kind that is named before the column; "
+                f"where each names its own, say {name} in place of {kind}:{name}",
+                argument=name,
+                row=first_row + row,
+                value=repr(excerpt(text[row].as_py())),
+            )
         return in_kind(text, kind)
     is_node = pc.match_substring_regex(text, _TYPED_NODE)
     if not pc.all(is_node).as_py():

@@ -237,12 +237,12 @@ def _of_text(column: pa.Array, name: str, unit: TimeUnit | None, first_row: int)
         return _of_our_days(moments, name, unit, first_row)
     times = np.empty(len(text), np.int64)
     is_number = np.array(pc.match_substring_regex(text, _NUMERIC))
-    for row in np.flatnonzero(~is_number):  # some have a zone, others have none
+    for row in np.flatnonzero(~is_number).tolist():  # some have a zone, others have none
         own = _moments(text.slice(row, 1))
         if own is None:
             cell = text[row].as_py()
             rule += _WAY_OF_ISO if _DATE.match(cell) else _WAY_OF_OTHERS
-            raise _fault(name, rule, first_row + int(row), excerpt(cell))
+            raise _fault(name, rule, first_row + row, excerpt(cell))
         times[row] = own[0]
     if is_number.any():  # the rarer of both are told
         row = int(np.argmax(is_number if 2 * is_number.sum() <= len(text) else ~is_number))

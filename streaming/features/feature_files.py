@@ -175,7 +175,8 @@ def write_set(
             raise BadFeatures("sparse features must hold at least one entry, got none")
 
     publish_file(path, write)
-    notes, sources = [], {}
+    notes: list[str | None] = []
+    sources: dict[str, str] = {}
     if shape.encoding is not None:
         encoding = Encoding.from_json(shape.encoding)
         notes.append(encoding.note())

@@ -442,6 +442,7 @@ class Absorption:
         self.state = replace(
             strike(self.state, changes.u, changes.v, parallel=self._shared.parallel),
             n_deletes=self.state.n_deletes + changes.n_deletes,
+            n_unmatched=self.state.n_unmatched + changes.n_unknown,
             n_removals=self.state.n_removals + changes.u.size,
             n_unresolved=self.state.n_unresolved + changes.u.size,
             n_dead=self.state.n_dead + changes.n_undone,

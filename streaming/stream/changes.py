@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from peewit.solvers.arrays import Int32Array, Int64Array, frozen
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, edges_of
@@ -30,6 +31,7 @@ class Changes:
     v: Int32Array
     added: EdgeBlock
     n_deletes: int  # rows, those of unknown nodes included; rows that set are none
+    n_unknown: int  # different deleted pairs that are surely without an edge: of unknown nodes
     n_undone: int  # edges of the block that later rows of it delete
 
     @classmethod
@@ -42,6 +44,7 @@ class Changes:
         if replaces:
             op = np.where(op == INSERT, np.uint8(SET), op)
         is_added = op != DELETE
+        n_known = nodes.n_nodes
         adding = np.flatnonzero(is_added)
         u, v = np.empty(raw.n_rows, np.int32), np.empty(raw.n_rows, np.int32)
         ends = (column.filter(pa.array(is_added)) for column in (raw.src, raw.dst))
@@ -54,6 +57,7 @@ class Changes:
         deleting = np.flatnonzero(~is_added)
         for ends_of_rows, column in ((u, raw.src), (v, raw.dst)):
             ends_of_rows[deleting] = nodes.lookup(column.take(pa.array(deleting)))
+        unknown = deleting[np.minimum(u, v)[deleting] < 0]
         removing = np.flatnonzero((op != INSERT) & (u != v) & (np.minimum(u, v) >= 0))
         pair, last = _last_rows(pair_numbers(u[removing], v[removing]), removing)
         place = np.searchsorted(pair, own := pair_numbers(u[adding], v[adding]))
@@ -62,6 +66,12 @@ class Changes:
         if pair.size:
             is_gone = (pair[place] == own) & (adding < last[place])
         rows = adding[~is_gone]
+        # of new nodes there is no edge before the block
+        is_old = (pair & 0xFFFFFFFF < n_known) & (pair >> 32 < n_known)
+        is_lone = ~is_old & (op[last] == DELETE)
+        n_unknown = _n_pairs(*(each.take(pa.array(unknown)) for each in (raw.src, raw.dst)))
+        n_unknown += int(np.count_nonzero(~np.isin(pair[is_lone], own[is_gone])))
+        pair = pair[~is_lone]
         return cls(
             u=frozen((pair >> 32).astype(np.int32)),
             v=frozen((pair & 0xFFFFFFFF).astype(np.int32)),
@@ -77,8 +87,18 @@ class Changes:
                 n_rows=adding.size,
             ),
             n_deletes=deleting.size,
+            n_unknown=n_unknown,
             n_undone=int(np.count_nonzero(is_gone & (own >> 32 != own & 0xFFFFFFFF))),
         )
+
+
+def _n_pairs(src: pa.Array, dst: pa.Array) -> int:
+    """Number of different pairs, whichever end comes first."""
+    kind = pa.int64() if pa.types.is_integer(src.type) else pa.large_string()
+    src, dst = src.cast(kind), dst.cast(kind)
+    ends = pc.min_element_wise(src, dst), pc.max_element_wise(src, dst)
+    n_pairs: int = pa.table(ends, ["a", "b"]).group_by(["a", "b"]).aggregate([]).num_rows
+    return n_pairs
 
 
 def _last_rows(pairs: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -34,6 +34,7 @@ from peewit.service.tables.uploads import edge_batches
 from peewit.service.wire.graphs import epsilon_text
 from peewit.streaming.edges.column_mapping import CHANGES, NO_COLUMN
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
+from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
 
@@ -90,17 +91,25 @@ def delete(
             )
         push = home.manifest.push_log.get(graph.id, push.id)
         progress = home.graph(name).progress
+        snapshots = SnapshotStore(home.paths(graph).snapshots)
+        n_before, n_unmatched = (
+            0 if each is None else snapshots.meta(each).n_unmatched
+            for each in (graph.progress.snapshot, progress.snapshot)
+        )
     if push.file is not None and push.status == "quarantined":
         fault = fault_text(push.file.reason, push.file.row, push.file.value)
         raise ValueError(f"the deletes were refused: {fault}")
+    without = n_unmatched - n_before
     if json:
-        print_json({"graph": name, "push": push.id, "status": push.status, "rows": push.n_rows})
+        told = {"graph": name, "push": push.id, "status": push.status, "rows": push.n_rows}
+        print_json({**told, "without_edges": without})
     elif push.status == "pending":
         echo(f"{name}: {push.n_rows:,} deletes are on disk; another process takes them in")
     else:
         echo(
             f"{name}: rows that delete {push.n_rows:,}, edges kept {progress.edges_kept:,}, before "
             f"{graph.progress.edges_kept:,}; "
+            + (f"{without:,} of the pairs had no edge; " if without else "")
             + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)
         )
 

@@ -202,7 +202,11 @@ def ingest(
         shared = [
             note
             for path in sorted(paths)[:LOOKED_AT]
-            if (note := table_note(graph, home.nodes, local_file(path, columns), before))
+            if (
+                note := table_note(
+                    graph, home.nodes, local_file(path, columns), before, tells_ids=False
+                )
+            )
         ]
         if again and (n_there := home.manifest.n_read_once(graph_id, paths)):
             say(

@@ -168,7 +168,7 @@ def push_edges(
             stacklevel=2,
         )
     if not pushed.is_settled and wait != 0:
-        return (yield from push(graph, pushed.id, wait=wait))
+        return (yield from push(graph, pushed.id, wait=wait)).since(pushed)
     return taken(pushed, (InvalidArgument, "Edges break the contract"))
 
 

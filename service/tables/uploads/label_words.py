@@ -99,7 +99,7 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
 def classes_alike(names: Iterable[object]) -> list[list[str]]:
     """Names of classes that differ in case, blanks or Unicode form alone, each list in order."""
     alike: dict[str, list[str]] = {}
-    for name in sorted(set(filter(_is_text, names))):
+    for name in sorted({name for name in names if isinstance(name, str)}):
         alike.setdefault(bare_class(name), []).append(name)
     return [each for each in alike.values() if len(each) > 1]
 

@@ -301,7 +301,7 @@ def _said(
     return nodes, labels, rows, left_out
 
 
-def _require_exact(labels: Sequence[float], rows: Sequence[int], name: str) -> None:
+def _require_exact(labels: Sequence[Any], rows: Sequence[int], name: str) -> None:
     """Refuse floats that are to be integers, and may have been rounded to them."""
     for row, label in zip(rows, labels, strict=True):
         if isinstance(label, float) and abs(label) > MAX_EXACT:
@@ -424,7 +424,12 @@ def _nodes(ids: list[Any], rows: Sequence[int], node_kind: NodeKind, of_kind: st
         if not _are_plain(texts, "string"):
             for row, text in zip(rows, texts, strict=True):
                 node_id(text, "string", row=row)
-        return [f"{of_kind}:{text}" for text in texts]
+        prefix = f"{of_kind}:"
+        for row, text in zip(rows, texts, strict=True):
+            if text[: len(prefix)].lower() == prefix.lower():
+                rule = "'node' must be an id without the kind that is named before its column"
+                raise BadUpload(rule, argument="node", row=row, value=text)
+        return [prefix + text for text in texts]
     if _are_plain(ids, node_kind):
         return ids
     return [node_id(each, node_kind, row=row) for row, each in zip(rows, ids, strict=True)]

@@ -107,6 +107,24 @@ def test_pushes_to_a_graph_without_deletions_are_files_without_operations(api: A
     assert (state.runs, state.n_removals) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    ("rows", "n_unmatched"),
+    [
+        ("x,y,delete\na,z,delete\nz,a,delete\n", 2),
+        ("a,c,delete\na,b,delete\n", 1),
+        ("q,r,insert\nr,q,delete\n", 0),
+        ("q,r,insert\nq,r,delete\na,r,delete\nq,r,insert\n", 1),
+    ],
+)
+def test_deletes_without_an_edge_are_counted(api: Api, rows: str, n_unmatched: int) -> None:
+    api.create_graph("g", deletions="exact")
+    api.push(b"src,dst\na,b\nb,c\n", CSV)
+    api.ingest()
+    api.push(f"src,dst,op\n{rows}".encode(), CSV)
+    api.ingest()
+    assert api.call("GET", "/graphs/g", 200).json()["deleted"]["n_unmatched"] == n_unmatched
+
+
 @pytest.mark.usefixtures("processes")
 def test_exact_deletes_are_told_and_certified(api: Api) -> None:
     api.create_graph("g", deletions="exact")

@@ -78,7 +78,8 @@ def test_a_push_can_wait_until_it_is_committed(graph: Api) -> None:
     def push() -> None:
         headers = {"Content-Type": CSV}
         path = "/graphs/g/edges?wait=60"
-        answers.append(graph.call("POST", path, 200, content=CONTENT[CSV], headers=headers))
+        content = CONTENT[CSV] + b"b,?,1\n"
+        answers.append(graph.call("POST", path, 200, content=content, headers=headers))
 
     waiting = threading.Thread(target=push)
     waiting.start()
@@ -89,7 +90,23 @@ def test_a_push_can_wait_until_it_is_committed(graph: Api) -> None:
     waiting.join()
     (answer,) = answers
     assert answer.json()["status"] == "committed"
+    assert "'?' became a node" in answer.json()["note"]
     assert answer.headers["location"] == f"/v1/graphs/g/pushes/{answer.json()['id']}"
+
+
+def test_odd_ids_of_a_push_are_told_once(graph: Api) -> None:
+    content = "src,dst\na,?\nb,?\n1.0,1\n007,7\n\ufeffa,mu\u0308ller\n".encode()
+    options = {"content": content, "headers": {"Content-Type": CSV}}
+    note = graph.call("POST", "/graphs/g/edges", 202, **options).json()["note"]
+    for told in (
+        "'?' became a node",
+        "1 new id is written as 1.0, as columns with gaps are: 1 is another node",
+        "1 new id is written with zeros before them, too, the first '7': these are two nodes",
+        "2 new ids are written with blanks or invisible",
+    ):
+        assert told in note
+    graph.ingest()
+    assert graph.call("POST", "/graphs/g/edges", 202, **options).json()["note"] is None
 
 
 def test_a_wait_without_an_end_answers_202(graph: Api) -> None:

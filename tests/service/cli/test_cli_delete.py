@@ -25,7 +25,7 @@ def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> No
     named = ("--src", "one", "--dst", "other")
     deleted = peewit("delete", "g", "cay", "dan", "--edges", gone, *named)
     assert deleted.exit_code == 0
-    assert "rows that delete 3, edges kept 1, before 3;" in deleted.out
+    assert "rows that delete 3, edges kept 1, before 3; 1 of the pairs had no edge;" in deleted.out
     assert edges_of(peewit, tmp_path) == ['"ann","bob",3']
     feed = peewit("delete", "g", "--edges", table)
     assert feed.exit_code == 1
@@ -38,7 +38,7 @@ def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> No
     assert peewit("ingest", "g", bare, "--src", "#1", "--dst", "#2").exit_code == 0
     assert peewit("delete", "g", "--edges", bare, "--src", "#1", "--dst", "#2").exit_code == 0
     told = peewit("delete", "g", "ann", "bob", "--json").json
-    assert (told["status"], told["rows"]) == ("committed", 1)
+    assert (told["status"], told["rows"], told["without_edges"]) == ("committed", 1, 0)
     assert edges_of(peewit, tmp_path) == []
 
 

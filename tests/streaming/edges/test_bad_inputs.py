@@ -91,10 +91,13 @@ def bad_weights(good: pa.Table) -> dict[str, Bad]:
         for name, value in values.items()
         for width in (pa.float32(), pa.float64())
     }
-    for name, value in (("too-large", 1e60), ("too-small", 1e-60)):
+    for name, value, why in (
+        ("too-large", 1e60, ""),
+        ("too-small", 1e-60, ", where so little is 0"),
+    ):
         bad[name] = Bad(
             content=with_column(good, "weight", replaced(good["weight"], value, pa.float64())),
-            reason=f"{rule} as a 32-bit float",
+            reason=f"{rule} as a 32-bit float{why}",
             row=BAD_ROW,
             value=str(value),
         )

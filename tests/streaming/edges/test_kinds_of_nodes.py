@@ -81,6 +81,18 @@ def test_a_table_may_name_the_kind_of_each_node() -> None:
         ends(bare, named)
 
 
+def test_a_kind_is_said_once() -> None:
+    for who in ("account:1", "Account:1"):
+        twice = pa.record_batch({"who": ["17", who], "what": ["a", "b"]})
+        with pytest.raises(
+            BadEdges, match=r"without the kind .* in place of account:who"
+        ) as caught:
+            ends(twice)
+        assert (caught.value.row, caught.value.value) == (1, repr(who))
+    other = pa.record_batch({"who": ["accounts:1"], "what": ["a"]})
+    assert ends(other) == [("account:accounts:1", "device:a")]
+
+
 def test_words_for_nothing_are_no_ids_of_a_kind() -> None:
     batch = pa.record_batch({"who": ["1", "NULL"], "what": ["x", "y"]})
     with pytest.raises(BadEdges, match=r"words for a missing value.*'NULL' in row 1"):
