@@ -263,7 +263,7 @@ def report_piece(request: Request, template: str, **values: Any) -> Response:
     values = {"upload": None, "place": None} | values
     if is_piece(request):
         return page(request, template, **values)
-    return page(request, "report_page.html", part=template, **{"place": None} | values)
+    return page(request, "report_page.html", part=template, **values)
 
 
 def uploads_of(request: Request) -> Uploads:
