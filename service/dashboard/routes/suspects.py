@@ -76,7 +76,7 @@ class SuspectQuery:
         """What a threshold is chosen for, without the share."""
         return {name: getattr(self, name) for name in ("min_precision", "cost_fn", "cost_fp")}
 
-    def job_of(self, graph: GraphRecord, home: ServedHome) -> PredictionFile:
+    def file_of(self, graph: GraphRecord, home: ServedHome) -> PredictionFile:
         """The predictions asked for; raises `PredictionsNotFound`."""
         column = self.label_column or None
         return home.predictions.open(
@@ -105,7 +105,7 @@ def show_suspects(
 ) -> Response:
     """The most probable nodes of a class, and how many of them are likely to be of it."""
     try:
-        file = query.job_of(graph, home)
+        file = query.file_of(graph, home)
     except PredictionsNotFound:
         if query.job is not None:
             raise
@@ -155,7 +155,7 @@ def download(
     graph: GraphHere, home: HomeHere, table_format: ChosenFormat, query: Asked
 ) -> Response:
     """The suspects of the page, in its order."""
-    file = query.job_of(graph, home)
+    file = query.file_of(graph, home)
     with refusing():
         numbers, _ = _numbers(graph, home, file, query.positive or rarest_class(file), query.k)
     batches = iter(file.take(numbers).to_batches())
