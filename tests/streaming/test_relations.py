@@ -285,15 +285,12 @@ def test_a_bad_file_leaves_no_relation(tmp_path: Path, tables: dict[str, pa.Tabl
 
 def test_a_graph_has_at_most_64_relations(tmp_path: Path) -> None:
     rows = pa.table({"src": [0, 1], "dst": [1, 2], "weight": [1.0, 1.0]})
-    files = [
-        replace(file, path=file.path)
-        for file in written(
-            tmp_path / "data",
-            {f"r{k}": rows.set_column(2, "weight", [[1.0 + k, 1.0]]) for k in range(65)},
-        )
-    ]
+    weights = ([[1.0 + k, 1.0]] for k in range(65))
+    tables = {f"r{k}": rows.set_column(2, "weight", each) for k, each in enumerate(weights)}
+    files = written(tmp_path / "data", tables)
     events: list[IngestEvent] = []
-    stream = Stream(GraphPaths(root=tmp_path / "graph"), settings(), on_event=events.append)
+    rarely = settings(checkpoint_seconds=1e9)
+    stream = Stream(GraphPaths(root=tmp_path / "graph"), rarely, on_event=events.append)
     stream.ingest(files)
     (refused,) = [event for event in events if isinstance(event, Quarantined)]
     assert "at most 64 relations" in refused.reason

@@ -69,6 +69,7 @@ CALLS: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/graphs/g/predictions/threshold?positive=a"): "read",
     ("GET", "/v1/graphs/g/suggestions"): "label",
     ("GET", "/v1/graphs/g/snapshots"): "read",
+    ("GET", "/v1/graphs/g/relations"): "read",
     ("GET", "/v1/graphs/g/snapshots/1/edges"): "read",
     ("POST", "/v1/graphs/g/erasures"): "erase",
     ("GET", "/v1/graphs/g/erasures"): "read",

@@ -98,6 +98,7 @@ def test_a_dry_run_tells_what_is_wrong_and_keeps_nothing(peewit: Peewit, tmp_pat
         "n_rows": 1,
         "first_rows": [["a", "b", 2.0, "insert"]],
         "n_changes": {},
+        "relations": {},
         "bad_rows": [],
         "refusal": None,
         "digest": first["digest"],

@@ -198,7 +198,6 @@ def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> N
     assert client.labels("g").num_rows == 1
 
 
-@pytest.mark.usefixtures("processes")
 def test_what_cannot_be_a_label_is_told_with_the_way_out(client: Client) -> None:
     client.create_graph("g")
     with pytest.raises(InvalidArgument, match=r"no_label=''") as refused:
@@ -225,6 +224,7 @@ def test_edges_are_read_as_the_options_say(client: Client) -> None:
         client.push_edges("g", table, time="time", time_format="%d.%m.%Y")
 
 
+@pytest.mark.usefixtures("processes")
 def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api) -> None:
     client.create_graph("g", seed=1)
     client.push_edges("g", edge_table())

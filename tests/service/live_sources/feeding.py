@@ -4,11 +4,12 @@ from collections.abc import Iterable
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.settings import Settings
+from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.live_edges import live_blocks
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.snapshots.checkpoints import CheckpointStore
+from peewit.streaming.snapshots.checkpoints import CheckpointStore, living
 from peewit.streaming.snapshots.store import SnapshotStore
 
 Edges = dict[tuple[str, str], float]
@@ -22,11 +23,13 @@ def graph_edges(settings: Settings, graph: GraphRecord) -> Edges:
     meta = snapshots.meta(snapshots.numbers()[-1])
     nodes = open_nodes(paths.nodes, kind="string", writable=False)
     names = nodes.external_ids(0, nodes.n_nodes).to_pylist()
-    log = ChangeLog(paths.log)
-    digests = [file.digest for file in CheckpointStore(paths.checkpoints).clean().files]
+    files = CheckpointStore(paths.checkpoints).clean().files
     found: Edges = {}
-    for _, block in live_blocks(log, digests, log.dead(meta.log_version)):
-        for u, v, weight in zip(block.u, block.v, block.weight, strict=True):
+    for number, (relation, version) in enumerate(meta.log_versions.items()):
+        log = ChangeLog(paths.relation_log(number))
+        blocks = live_blocks(log, living(files, NEVER, relation), log.dead(version))
+        rows = (row for _, each in blocks for row in zip(each.u, each.v, each.weight, strict=True))
+        for u, v, weight in rows:
             pair = _pair(names[u], names[v])
             assert pair not in found, f"{pair} lives twice"
             found[pair] = float(weight)

@@ -148,7 +148,7 @@ def test_a_log_that_is_gone_or_damaged(tmp_path: Path) -> None:
     assert looked_at(place) == []  # no checkpoint knows of it
     checkpoints = CheckpointStore(place.paths().checkpoints)
     clean = checkpoints.clean()
-    checkpoints.save(replace(clean, state=replace(clean.state, log_version=1)))
+    checkpoints.save(replace(clean, states={"": replace(clean.state, log_version=1)}))
     assert "some are of 7" in the_finding(place, "logs").text
     place.database.close()
 
@@ -159,7 +159,7 @@ def test_a_log_whose_files_have_expired_is_whole(tmp_path: Path) -> None:
     create(place, deletions="exact", window=Window.of(2.0, buckets=2))
     for second in (1, 2, 9):
         edges = random_edges(second, 40)
-        times = pa.array([second * 1_000_000] * 40).cast(pa.timestamp("us"))
+        times = pa.array([(1_790_000_000 + second) * 1_000_000] * 40).cast(pa.timestamp("us"))
         place.push("g", edges.append_column("time", times))
         place.ingest()
         if second == 2:  # its dead rows are known before it leaves

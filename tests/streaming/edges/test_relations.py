@@ -245,7 +245,7 @@ def test_a_row_without_the_name_of_a_relation_is_bad(
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("n_rows", [1, 70_000])
+@pytest.mark.parametrize("n_rows", [1, pytest.param(70_000, marks=pytest.mark.slow)])
 def test_a_column_of_ids_names_no_relations(tmp_path: Path, suffix: str, n_rows: int) -> None:
     rows = [
         {**ROWS[0], "kind": f"k{min(number // n_rows, MOST_RELATIONS)}"}
