@@ -16,6 +16,7 @@ from peewit.service.database.tables import erasures, files, label_events
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.forgetting import Forgetting
 from peewit.service.graphs.known_nodes import KnownNodes
+from peewit.solvers.graph import Graph
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.crashing.checks import History, check_edges, check_labels
@@ -267,18 +268,20 @@ def test_wrong_counts_degrees_and_components_are_found(
 ) -> None:
     store = SnapshotStore(sound.history.paths.snapshots)
     number = store.numbers()[-1]
-    meta, kept = store.meta(number), store.edges(number)
+    meta, kept = store.meta(number), store.load_relations(number)
     state = CheckpointStore(sound.history.paths.checkpoints).clean()
     with monkeypatch.context() as patch:
         patch.setattr(SnapshotStore, "meta", lambda *_: replace(meta, n_live=0))
         assert any("the snapshot tells" in each for each in sound.faults())
     with monkeypatch.context() as patch:
-        patch.setattr(SnapshotStore, "edges", lambda *_: kept.slice(0, 2))
+        few = {name: Graph.from_edges([0], [1], [1.0], n_nodes=meta.n_nodes) for name in kept}
+        patch.setattr(SnapshotStore, "load_relations", lambda *_: few)
         assert any("components" in each for each in sound.faults())
     with monkeypatch.context() as patch:
-        wrong = replace(state.state, degree=np.ones(meta.n_nodes))
-        patch.setattr(CheckpointStore, "clean", lambda _: replace(state, state=wrong))
-        assert any("degrees differ" in each for each in sound.faults())
+        ones = np.ones(meta.n_nodes)
+        wrong = {name: replace(each, degree=ones) for name, each in state.states.items()}
+        patch.setattr(CheckpointStore, "clean", lambda _: replace(state, states=wrong))
+        assert any("degrees in" in each for each in sound.faults())
 
 
 def _leave_an_erasure_undone(sound: Sound) -> None:
