@@ -17,7 +17,9 @@ RELATED: Final = ".relations.parquet"
 
 def columns_of_own(path: str, columns: EdgeColumns) -> EdgeColumns:
     """Columns of a file that the service has written, by its name."""
-    return replace(columns, relation_column="relation") if path.endswith(RELATED) else columns
+    if not path.endswith(RELATED):
+        return columns
+    return replace(columns, relation_column="relation", may_lack_dst=True)
 
 
 def relations_of(columns: EdgeColumns) -> Sequence[str]:
@@ -28,7 +30,7 @@ def relations_of(columns: EdgeColumns) -> Sequence[str]:
 
 
 def block_rows(block: RawBlock, relations: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of a checked block; of events one for each cell that is not empty.
+    """Rows of a checked block; of events one for each cell, null where that is empty.
 
     ``relations`` are those of its columns of events, or the one of all rows that name none.
     """
@@ -46,5 +48,4 @@ def block_rows(block: RawBlock, relations: Sequence[str]) -> Iterator[pa.RecordB
             taken["relation"] = block.relation.cast(pa.string())
         if block.cells:
             taken["dst"] = block.cells[number]
-        rows = pa.record_batch(taken)
-        yield rows.filter(rows.column("dst").is_valid())
+        yield pa.record_batch(taken)

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 from sqlalchemy import Connection
 
@@ -110,7 +111,7 @@ class EdgeIntake:
 
 
 def _edges(table: pa.Table, kind: pa.DataType, columns: EdgeColumns) -> pa.Table:
-    """The edges of a chunk, of events one for each cell that is not empty."""
+    """The edges of a chunk, of events one for each cell, null where that is empty."""
     relations = relations_of(columns)
     if not columns.via:
         if relations and columns.relation_column is None:
@@ -123,8 +124,9 @@ def _edges(table: pa.Table, kind: pa.DataType, columns: EdgeColumns) -> pa.Table
     edges = []
     for place, relation, of_kind in zip(places, relations, columns.kinds[1:], strict=True):
         cells = plain_column(table.column(place)).combine_chunks()
-        is_empty = empty_cells(cells, keeps_missing=columns.missing_ids == "keep")
-        arm = table.drop_columns(places).append_column("dst", cells).filter(pa.array(~is_empty))
+        is_empty = pa.array(empty_cells(cells, keeps_missing=columns.missing_ids == "keep"))
+        cells = pc.if_else(is_empty, pa.scalar(None, cells.type), cells)
+        arm = table.drop_columns(places).append_column("dst", cells)
         arm = arm.append_column("relation", pa.repeat(relation, arm.num_rows))
         edges.append(_with_ids(arm, kind, (columns.kinds[0], of_kind)))
     return pa.concat_tables(edges, promote_options="permissive")

@@ -209,7 +209,7 @@ def _pushed(
     def look(rows: pa.Table) -> None:
         if "op" in rows.schema.names:  # nodes that are not known make none
             rows = rows.filter(pc.not_equal(rows["op"], OPERATIONS[DELETE]))
-        ends = rows["src"].combine_chunks(), rows["dst"].combine_chunks()
+        ends = (rows[name].combine_chunks().drop_null() for name in ("src", "dst"))
         notes.append(new_ids_note(graph, here.home.nodes, *ends))
 
     push = here.home.pushes.add(

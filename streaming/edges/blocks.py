@@ -64,8 +64,8 @@ class RawBlock:
     relation : pyarrow.DictionaryArray or None
         (n_rows,) string, the relation of each row, where a column names it.
     cells : tuple of pyarrow.Array
-        (n_rows,) each, of events, whose rows have a node in each of some columns, or null where a
-        cell is empty. ``dst`` is that of the first, or ``src`` where there is none.
+        (n_rows,) each, of rows that have a node in each of some columns, or null where a cell is
+        empty. ``dst`` is that of the first, or ``src`` where there is none.
     """
 
     src: pa.Array

@@ -80,6 +80,7 @@ class EdgeColumns:
     relation: str | None = None  # of all rows; None is the unnamed one
     relation_column: str | None = None  # of the name of each row's relation
     via: tuple[str, ...] = ()  # of events, instead of dst: each is KIND:COLUMN or COLUMN
+    may_lack_dst: bool = False  # an empty cell of dst is no edge, as one of via
 
     def __post_init__(self) -> None:
         via = tuple(named_column(*split_column(each)) for each in self.via)
@@ -138,6 +139,11 @@ class EdgeColumns:
             raise BadArgument("via", rule)
 
     @property
+    def has_cells(self) -> bool:
+        """Whether rows may lack a node at their other ends, and are no edge there."""
+        return bool(self.via) or self.may_lack_dst
+
+    @property
     def via_columns(self) -> tuple[str, ...]:
         """Names of the columns of events, and of the relations that they make."""
         return tuple(split_column(each)[1] for each in self.via)
@@ -185,7 +191,7 @@ class EdgeColumns:
     @property
     def reading(self) -> dict[str, str | bool | tuple[str, ...] | None]:
         """All that decides how a table is read; times and relations only where there are some."""
-        seldom = "time", *_KINDS, *READING_OPTIONS, *RELATION_CHOICES
+        seldom = "time", *_KINDS, *READING_OPTIONS, *RELATION_CHOICES, "may_lack_dst"
         usual = {name: getattr(PLAIN, name) for name in seldom}
         said = {
             name: value

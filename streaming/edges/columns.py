@@ -86,13 +86,13 @@ def read_columns(
     keeps = columns.missing_ids == "keep"
     ends = enumerate(zip(columns.nodes, columns.kinds, strict=True))
     src, *others = (
-        (_cells if columns.via and number else _ids)(
+        (_cells if columns.has_cells and number else _ids)(
             *(table.column(name), name, node_kind, first_row), keeps_missing=keeps, of_kind=of_kind
         )
         for number, (name, of_kind) in ends
     )
-    if columns.via and node_kind == "dense":
-        for cells, name in zip(others, columns.via_columns, strict=True):
+    if columns.has_cells and node_kind == "dense":
+        for cells, name in zip(others, columns.nodes[1:], strict=True):
             _check_range(pc.fill_null(cells, 0).to_numpy(), name, (0, max_nodes - 1), first_row)
     dst, is_empty = _filled(others[0], src)
     relation = None
@@ -136,7 +136,7 @@ def read_columns(
         op=op,
         time=time,
         relation=relation,
-        cells=tuple(others) if columns.via else (),
+        cells=tuple(others) if columns.has_cells else (),
     )
     if is_empty is not None:
         is_counted = is_empty & (weight != 0) & (op != DELETE)

@@ -198,6 +198,7 @@ def open_staged(
         if bad_rows is not None:
             columns = EdgeColumns(
                 via=columns_of_copy(columns)[1:] if columns.via else (),
+                may_lack_dst=columns.may_lack_dst,
                 op=columns.op and "op",
                 time=columns.time and "time",
                 time_unit="us",

@@ -7,6 +7,7 @@ import pytest
 
 from peewit.service.inbox.block_rows import RELATED
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.left_out import LeftOut
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.service.api.conftest import CSV, Api
 
@@ -20,7 +21,7 @@ def paths_of(api: Api, name: str = "h") -> GraphPaths:
     return GraphPaths(root=api.home.settings.graphs_directory / graph.id)
 
 
-def pushed_rows(api: Api) -> list[tuple[str, str, str]]:
+def pushed_rows(api: Api) -> list[tuple[str, str, str | None]]:
     """Rows of the one file of pushes that name relations: relation, src, dst."""
     (path,) = paths_of(api).pushes.glob(f"*{RELATED}")
     table = pq.read_table(path)
@@ -37,19 +38,21 @@ def test_pushes_of_any_relation_share_a_file(api: Api) -> None:
     api.call("POST", f"{path}?{ends}&relation=seen", 202, content=EVENTS, headers=AS_CSV)
     api.call("POST", f"{path}?{ends}", 202, content=EVENTS, headers=AS_CSV)
     api.ingest("h")
-    assert api.call("GET", "/graphs/h", 200).json()["edges_seen"] == 6 + 3 * 4
+    assert api.call("GET", "/graphs/h", 200).json()["edges_seen"] == 8 + 3 * 4
     rows = pushed_rows(api)
-    assert rows[:2] == [
+    assert rows[:4] == [
         ("device", "account:1", "device:x"),
+        ("device", "account:2", None),
         ("device", "account:3", "device:x"),
+        ("device", "account:1", None),
     ]
     relations = [relation for relation, _, _ in rows]
-    assert relations[2:6] == ["ip"] * 4
-    assert relations[6:10] == ["login", "card", "login", "card"]
-    assert relations[10:] == ["seen"] * 4 + [""] * 4
+    assert relations[4:8] == ["ip"] * 4
+    assert relations[8:12] == ["login", "card", "login", "card"]
+    assert relations[12:] == ["seen"] * 4 + [""] * 4
     (file,) = CheckpointStore(paths_of(api).checkpoints).newest().files
     assert file.columns.relation_column == "relation"
-    assert file.left_out.total == 0
+    assert file.left_out == LeftOut(empty_cells=2)
 
 
 @pytest.mark.parametrize("query", [VIA, "src=account:who&dst=ip:ip&relation_column=kind"])

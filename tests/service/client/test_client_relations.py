@@ -21,7 +21,7 @@ def test_a_file_counts_once_for_each_way_of_reading_its_relations(
         assert client.push_edges("g", path, entity="who", via="device,ip").id == stars.id
     rows = client.push_edges("g", path, src="who", dst="ip", relation_column="kind")
     one = client.push_edges("g", path, src="who", dst="ip", relation="login")
-    assert [stars.n_rows, rows.n_rows, one.n_rows] == [3, 2, 2]
+    assert [stars.n_rows, rows.n_rows, one.n_rows] == [4, 2, 2]
     assert len({stars.id, rows.id, one.id}) == 3
     with pytest.raises(InvalidArgument, match="entity must name the column"):
         client.push_edges("g", path, via="ip")

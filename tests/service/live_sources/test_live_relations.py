@@ -39,19 +39,28 @@ ROWS: list[dict[str, Any]] = [
 ]
 IPS = [("account:1", "ip:7"), ("account:2", "ip:7"), ("account:1", "ip:8")]
 EXPECTED = [
-    (VIA, [("device", "account:1", "device:x"), *(("ip", *pair) for pair in IPS)]),
+    (
+        VIA,
+        [
+            ("device", "account:1", "device:x"),
+            ("device", "account:2", None),
+            ("device", "account:1", None),
+            *(("ip", *pair) for pair in IPS),
+        ],
+    ),
     (NAMED, [(row["kind"], *pair) for row, pair in zip(ROWS, IPS, strict=True)]),
     (ONE, [("login", *pair) for pair in IPS]),
 ]
 
 
-def related(settings: Settings, graph: GraphRecord) -> list[tuple[str, str, str]]:
+def related(settings: Settings, graph: GraphRecord) -> list[tuple[str, str, str | None]]:
     """Rows of the one file that names relations."""
     paths = GraphPaths(root=settings.graphs_directory / graph.id)
     (path,) = paths.pushes.glob(f"*{RELATED}")
     (file,) = CheckpointStore(paths.checkpoints).newest().files
     assert file.columns.relation_column == "relation"
     table = pq.read_table(path)
+    assert file.left_out.empty_cells == table["dst"].null_count
     columns = (table[name].to_pylist() for name in ("relation", "src", "dst"))
     return list(zip(*columns, strict=True))
 
@@ -59,7 +68,7 @@ def related(settings: Settings, graph: GraphRecord) -> list[tuple[str, str, str]
 @pytest.mark.parametrize(("columns", "expected"), EXPECTED)
 def test_a_delta_table_has_relations(
     columns: Mapping[str, str],
-    expected: list[tuple[str, str, str]],
+    expected: list[tuple[str, str, str | None]],
     tmp_path: Path,
     settings: Settings,
     database: Database,
@@ -78,7 +87,7 @@ def test_a_delta_table_has_relations(
 @pytest.mark.parametrize(("columns", "expected"), EXPECTED)
 def test_messages_have_relations(
     columns: Mapping[str, str],
-    expected: list[tuple[str, str, str]],
+    expected: list[tuple[str, str, str | None]],
     monkeypatch: pytest.MonkeyPatch,
     settings: Settings,
     database: Database,
