@@ -111,9 +111,8 @@ def _unseen_note(ids: pa.ChunkedArray) -> str:
         return ""
     return (
         f"{_new_ids(len(unseen))} written with blanks or invisible characters around, or with "
-        "accents as "
-        f"characters of their own, the first {unseen[0].as_py()!a}: without these it is "
-        "another node"
+        f"accents as characters of their own, the first {unseen[0].as_py()!a}: without these it "
+        "is another node"
     )
 
 

@@ -31,7 +31,10 @@ class PrecisionAbove:
 
 
 def rarest_class(file: PredictionFile) -> str:
-    """The class of the fewest labels that the predictions were made from, as text."""
+    """The class of the fewest labels that the predictions were made from, as text.
+
+    The first class where the labels were not kept beside the predictions.
+    """
     names = file.meta.class_names
     try:
         counts = np.bincount(KeptLabels.read(file.path).classes, minlength=len(names))

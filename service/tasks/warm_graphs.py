@@ -166,8 +166,8 @@ class WarmGraphs:
         """The snapshot and the node index, from memory if they were the graph's last ones.
 
         ``weights`` are those of relations, by name, 1 of others. What was loaded before is dropped
-        before another snapshot, or other weights, are loaded, so that both are never in
-        memory together. Last solutions stay, since a node keeps its dense id.
+        before another snapshot, or other weights, are loaded, so that both are never in memory
+        together. Last solutions stay, since a node keeps its dense id.
         """
         known: WarmGraph | None = self.kept.pop((task.graph_id, WarmGraph), None)
         weights = dict(weights or {})

@@ -101,8 +101,7 @@ def solve_lines(
 
     They tell how often labels left out are right; what thinning decided, if edges were dropped; how
     relations are weighed, if there are several; and whom the labels speak for, if that is not all
-    nodes. ``graph`` and ``label_column`` stand in the
-    advice.
+    nodes. ``graph`` and ``label_column`` stand in the advice.
     """
     judgement, thinning = result.get("judged"), result.get("thinning")
     lines = []

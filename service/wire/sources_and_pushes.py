@@ -81,7 +81,8 @@ class Push(Ongoing):
 
     def since(self, first: Self) -> Self:
         """The same, with what was told at first."""
-        return self if self.note else replace(self, note=first.note)
+        notes = filter(None, (first.note, self.note))
+        return replace(self, note="; ".join(dict.fromkeys(notes)) or None)
 
     @property
     def is_settled(self) -> bool:

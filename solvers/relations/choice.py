@@ -1,8 +1,8 @@
 """The choice of weights of relations by labels that cheap densities predict when left out.
 
 Candidates are two scalings, all relations as they come or of equal volume; each relation alone; and
-from the best so far one relation left out or damped, greedily. A candidate's belief is that of
-Bayesian bootstraps of the left-out labels, so that few labels tell little; all candidates that
+from the best so far one relation left out or damped, greedily. A candidate's belief (K19) is that
+of Bayesian bootstraps of the left-out labels, so that few labels tell little; all candidates that
 differ from a scaling by relations have together the prior mass of one scaling, so that many of them
 do not win by chance. Densities stand for whole models here: these run on the best two, and say by
 the labels that they leave out themselves how much each of both counts.
@@ -158,7 +158,7 @@ def equal_volumes(relations: RelationGraphs) -> Weights:
 
 
 def bootstrapped_beliefs(losses: FloatArray, masses: FloatArray) -> FloatArray:
-    """(n_candidates,) mean of the posterior over Bayesian bootstraps of the labels.
+    """(n_candidates,) mean of the posterior over Bayesian bootstraps of the labels (K19).
 
     ``losses``, (n_candidates, n_labels), are log losses of left-out labels, ``masses`` prior.
     """

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
+from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.solvers.relations.weight_texts import check_weights
-
-MOST_RELATIONS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,19 +23,15 @@ class RelationGraphs:
     def of(cls, graphs: Mapping[str, Graph]) -> "RelationGraphs":
         """Relations in the order of the mapping.
 
-        `BadArgument` for none or too many, names that a text of weights cannot hold, or graphs of
-        different numbers of nodes.
+        `BadArgument` for none or too many, names that no relation may have, or graphs of different
+        numbers of nodes. One relation may have no name.
         """
         if not 1 <= len(graphs) <= MOST_RELATIONS:
             raise BadArgument(
                 "relations", f"must be 1 to {MOST_RELATIONS} named graphs, got {len(graphs)}"
             )
-        for name in graphs:
-            text = str(name)  # one alone may have no name
-            if (text and not text.strip()) or set(text) & set(",="):
-                raise BadArgument(
-                    "relations", f"must have names without ',' and '=', got {name!r}; rename it"
-                )
+        for name in filter(None, map(str, graphs)):
+            check_relation_name(name, argument="relations")
         sizes = {name: graph.n_nodes for name, graph in graphs.items()}
         if len(set(sizes.values())) > 1:
             raise BadArgument(

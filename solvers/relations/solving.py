@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
-from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.models.contract.model import KEPT_BYTES, Model, ScoreKind, of_column
@@ -65,12 +64,6 @@ class PreparedRelations:
     by_weights: dict[Weights, Any] = field(default_factory=dict)
     pair: _Pair | None = None
 
-    @property
-    def graph(self) -> Graph:
-        """The graph of the best combination; of relations as they come before labels are known."""
-        weights = (1.0,) * len(self.relations) if self.choice is None else self.choice.best.weights
-        return self.relations.combined(weights)
-
     def of(self, model: Model, weights: Weights) -> Any:
         """What the model prepares of a combination."""
         if weights not in self.by_weights:
@@ -96,10 +89,10 @@ class RelationModel(Model):
 
     Labels choose the weights, unless these are given. A model whose scores are calibrated
     probabilities runs on the best two combinations, and its probabilities are averaged by how well
-    they predict labels that it leaves out;
-    others run on the best alone, and numbers on relations as they come. While few labels change
-    the choice stays; the second combination then is not solved anew: its log probabilities change
-    as those of the first do. One relation is solved as a graph.
+    they predict labels that it leaves out; others run on the best alone, and numbers on relations
+    as they come. While few labels change the choice stays; the second combination then is not
+    solved anew: its log probabilities change as those of the first do. One relation is solved as a
+    graph.
     """
 
     weighs_labels: ClassVar[bool] = True  # the model itself refuses what it cannot heed

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.node_kinds import named_column, split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
-from peewit.streaming.edges.relations import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.time_units import TimeUnit
 
 _PAIRS: Final = (

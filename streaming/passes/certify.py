@@ -73,10 +73,10 @@ def certify(
 
     Where the graph has several relations each is measured by itself, and the certificate holds for
     every weighed sum of them at once (B29). The result does not depend on ``n_threads``, nor on
-    ``scheduler``, a dask scheduler whose
-    workers compute the passes; linear solves stay here. Without ``keep_raw`` spooled edges are
-    removed at the end. ``owner``, part of a directory name, is needed where two equal runs may go
-    on at once: it resumes its own run, or takes over one that was stopped.
+    ``scheduler``, a dask scheduler whose workers compute the passes; linear solves stay here.
+    Without ``keep_raw`` spooled edges are removed at the end. ``owner``, part of a directory name,
+    is needed where two equal runs may go on at once: it resumes its own run, or takes over one that
+    was stopped.
 
     Raises
     ------

@@ -354,8 +354,8 @@ def snapshot_edges(
     ``weights`` multiply those of the edges of relations, by name. Where deletions are on these are
     the living ones of the log. With ``scheduler``, the address of a dask scheduler, its workers
     compute the passes, with no going back to threads where it fails. Raises as `snapshot_files`,
-    ClusterError where the scheduler does not answer, and ValueError
-    where a package for it is missing.
+    ClusterError where the scheduler does not answer, and ValueError where a package for it is
+    missing.
     """
     files = snapshot_files(paths, meta)
     if meta.n_erased and not meta.has_log:  # a log has lost them

@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from peewit.solvers.arrays import Int32Array
+from peewit.solvers.relations.relation_names import MOST_RELATIONS
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import StagedFile
-from peewit.streaming.edges.relations import MOST_RELATIONS
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall

@@ -74,8 +74,8 @@ def test_rings_have_their_sizes_and_share_devices_and_cards(folder: Path) -> Non
     for table, column in ((logins, "device_id"), (cards, "card_hash")):
         account = table["account_id"].to_numpy() - 1
         thing = table[column].to_numpy(zero_copy_only=False)
-        phones = np.char.startswith(thing.astype(str), "kiosk")
-        of_frauds = (ring[account] >= 0) & ~phones
+        is_kiosk = np.char.startswith(thing.astype(str), "kiosk")
+        of_frauds = (ring[account] >= 0) & ~is_kiosk
         pairs = sharing(account[of_frauds], thing[of_frauds])
         own = [ring[one] == ring[other] for one, other in pairs]
         assert len(own) > N_FRAUDS / 2

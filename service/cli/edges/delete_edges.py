@@ -22,6 +22,7 @@ from peewit.service.cli.session import (
     open_home,
     print_json,
 )
+from peewit.service.home import Home
 from peewit.service.inbox.edge_deletes import (
     as_deletes,
     deletes_of_pairs,
@@ -74,6 +75,7 @@ def delete(
                 f"deletions of {name} must be exact, they are off; create another graph with "
                 "--deletions exact"
             )
+        n_unmatched = _n_unmatched(home, graph)
         rows = _deletes(graph, edges or (), pair or (), given(src=src, dst=dst, quote=quote))
         write_deletes(rows, file, graph.settings.node_ids)
         columns = replace(CHANGES, missing_ids="keep")
@@ -90,16 +92,11 @@ def delete(
                 is_done=lambda: home.manifest.push_log.get(graph.id, push.id).status != "pending",
             )
         push = home.manifest.push_log.get(graph.id, push.id)
-        progress = home.graph(name).progress
-        snapshots = SnapshotStore(home.paths(graph).snapshots)
-        n_before, n_unmatched = (
-            0 if each is None else snapshots.meta(each).n_unmatched
-            for each in (graph.progress.snapshot, progress.snapshot)
-        )
+        after = home.graph(name)
+        progress, without = after.progress, _n_unmatched(home, after) - n_unmatched
     if push.file is not None and push.status == "quarantined":
         fault = fault_text(push.file.reason, push.file.row, push.file.value)
         raise ValueError(f"the deletes were refused: {fault}")
-    without = n_unmatched - n_before
     if json:
         told = {"graph": name, "push": push.id, "status": push.status, "rows": push.n_rows}
         print_json({**told, "without_edges": without})
@@ -112,6 +109,13 @@ def delete(
             + (f"{without:,} of the pairs had no edge; " if without else "")
             + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)
         )
+
+
+def _n_unmatched(home: Home, graph: GraphRecord) -> int:
+    """Deletes of pairs without an edge so far."""
+    snapshot = graph.progress.snapshot
+    store = SnapshotStore(home.paths(graph).snapshots)
+    return 0 if snapshot is None else store.meta(snapshot).n_unmatched
 
 
 def _deletes(

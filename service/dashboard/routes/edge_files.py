@@ -3,15 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
 
 from peewit.service.api.auth import CallerHere
-from peewit.service.api.json_response import json_response
 from peewit.service.api.operation_routes import here_of
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
@@ -29,13 +26,21 @@ from peewit.service.dashboard.edge_intake import (
     take,
     upload_file,
 )
-from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router
-from peewit.service.dashboard.uploads import Holds, Upload, Uploads
+from peewit.service.dashboard.pages import back_to, form_of, page, page_router
+from peewit.service.dashboard.routes.sent_files import (
+    address_of,
+    decoding_of,
+    received,
+    report_piece,
+    sent_to,
+    upload_of,
+    uploads_of,
+)
+from peewit.service.dashboard.uploads import Upload
 from peewit.service.inbox.confinement import SourceRules
 from peewit.service.live_sources.kinds import FILES, KINDS
 from peewit.service.operations.sources_and_files import add_source
 from peewit.service.problems import InvalidArgument
-from peewit.service.tables.uploads import decoding_bytes
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES
 from peewit.streaming.edges.parts import EdgeFile
@@ -44,7 +49,6 @@ from peewit.streaming.edges.table_formats import Format
 
 router = page_router()
 
-_CHUNK_BYTES: Final = 1 << 20
 _BAD_ROWS_SHOWN: Final = 10
 
 Url = Annotated[str, Query(max_length=2000)]
@@ -83,7 +87,7 @@ async def send_file(
 ) -> Response:
     """Keep a file until its columns are known."""
     upload = await received(request, graph, "edges", name)
-    return sent_to(request, f"/graphs/{graph.settings.name}/edges/files/{upload.id}")
+    return sent_to(request, address_of(graph, "edges", upload))
 
 
 @router.get("/graphs/{graph}/edges/files/{upload_id}", dependencies=[viewing("ingest")])
@@ -91,10 +95,10 @@ def show_file(
     request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: EdgesChosen
 ) -> Response:
     """The first rows of a file that was sent, and what its columns are."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "edges", upload_id)
     last = uploads_of(request).remembered(graph.id, "edges")
     values = _columns_of(upload_file(upload), graph, home, chosen, upload=upload, last=last)
-    address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
+    address = address_of(graph, "edges", upload)
     return page(request, "edge_columns.html", upload=upload, place=None, address=address, **values)
 
 
@@ -103,14 +107,14 @@ async def look_through_file(
     request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: EdgesChosen
 ) -> Response:
     """What would be taken of it and what refused; reads it whole."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "edges", upload_id)
     file = upload_file(upload)
     n_bytes, packed = await decoding_of(upload, home), upload.packed_digest
     values = await _looked_through(file, n_bytes, graph, home, chosen, packed)
     report = values["report"]
     if report.refusal is not None:
         values["report"] = replace(report, refusal=plain_text(report.refusal, upload))
-    address = f"/graphs/{graph.settings.name}/edges/files/{upload.id}"
+    address = address_of(graph, "edges", upload)
     return await run_in_threadpool(
         partial(_report_piece, request, graph, chosen, address=address, upload=upload, **values)
     )
@@ -126,7 +130,7 @@ async def take_file(
     chosen: EdgesChosen,
 ) -> Response:
     """Take a file as it was looked at."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "edges", upload_id)
     again = bool((await form_of(request)).get("again"))
     await run_in_threadpool(home.pushes.require_room, graph.id)
     # first: a disk without room for it has none for the edges
@@ -145,7 +149,7 @@ async def take_file(
 @router.post("/graphs/{graph}/edges/files/{upload_id}/remove", dependencies=[viewing("ingest")])
 def remove_file(request: Request, graph: GraphHere, upload_id: str) -> Response:
     """Give a file up."""
-    _upload(request, graph, upload_id).remove()
+    upload_of(request, graph, "edges", upload_id).remove()
     return back_to(f"/graphs/{graph.settings.name}/edges")
 
 
@@ -154,7 +158,7 @@ def make_integers(
     request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: EdgesChosen
 ) -> Response:
     """Make a graph that is empty one of whole numbers, as the file has them."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "edges", upload_id)
     renewed = home.catalog.renew_empty(
         graph.id,
         lambda settings: replace(settings, node_ids="int64"),
@@ -234,62 +238,8 @@ async def add_place(
     return back_to(f"/graphs/{graph.settings.name}/edges")
 
 
-async def received(request: Request, graph: GraphRecord, holds: Holds, name: str) -> Upload:
-    """The file of a request: its body under a name, or a form field where no script runs."""
-    uploads, owner = uploads_of(request), request.state.caller.name
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return await uploads.receive(graph.id, holds, name, request.stream(), owner=owner)
-    async with request.form(max_files=1, max_fields=10) as form:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise InvalidArgument("file must be chosen", argument="file")
-
-        async def chunks() -> Any:
-            while chunk := await file.read(_CHUNK_BYTES):
-                yield chunk
-
-        return await uploads.receive(graph.id, holds, file.filename or "", chunks(), owner=owner)
-
-
-def sent_to(request: Request, path: str) -> Response:
-    """The address of a file's page: as an answer to a script, else as a redirect."""
-    if "hx-request" in request.headers:
-        return json_response({"location": path}, status=HTTPStatus.CREATED)
-    return back_to(path)
-
-
-def report_piece(request: Request, template: str, **values: Any) -> Response:
-    """The report on a file: a part of its page, or a whole page where no script runs."""
-    values = {"upload": None, "place": None} | values
-    if is_piece(request):
-        return page(request, template, **values)
-    return page(request, "report_page.html", part=template, **values)
-
-
-def uploads_of(request: Request) -> Uploads:
-    """The uploads of the application."""
-    uploads: Uploads = request.app.state.uploads
-    return uploads
-
-
-def _upload(request: Request, graph: GraphRecord, upload_id: str) -> Upload:
-    owner = request.state.caller.name
-    return uploads_of(request).get(graph.id, "edges", upload_id, owner=owner)
-
-
 def _to_columns(address: str, chosen: EdgeChoice) -> Response:
     return back_to(address, **{name: str(value) for name, value in chosen.given.items()})
-
-
-async def decoding_of(upload: Upload, home: ServedHome) -> int:
-    """Bytes of the decoding budget that reading a file takes."""
-
-    def count() -> int:
-        limits = home.upload_limits
-        with upload.opened() as file:
-            return decoding_bytes(file, upload.table_format, upload.n_bytes, limits)
-
-    return await run_in_threadpool(count)
 
 
 def _columns_of(

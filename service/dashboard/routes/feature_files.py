@@ -1,5 +1,6 @@
 """Features: what nodes have, and a table that is sent, understood before it is kept."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -7,23 +8,22 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.served_home import GraphHere, HomeHere
-from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.column_choices import FeaturesChosen
 from peewit.service.dashboard.feature_intake import look, proposal, take
 from peewit.service.dashboard.pages import back_to, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
-from peewit.service.dashboard.routes.edge_files import (
+from peewit.service.dashboard.routes.sent_files import (
+    address_of,
+    columns_page,
     decoding_of,
     received,
     report_piece,
     sent_to,
+    upload_of,
     uploads_of,
 )
-from peewit.service.dashboard.uploads import Upload
 from peewit.service.inbox.feature_log import FeatureSetNotFound
-from peewit.service.tables.uploads import TableTooLarge
-from peewit.streaming.edges.bad_table import BadTable
 
 router = page_router()
 
@@ -63,7 +63,9 @@ async def send_features(
     request: Request, graph: GraphHere, name: Annotated[str, Query(max_length=1000)] = ""
 ) -> Response:
     """Keep a table until its column of nodes is known."""
-    return sent_to(request, _address(graph, await received(request, graph, "features", name)))
+    return sent_to(
+        request, address_of(graph, "features", await received(request, graph, "features", name))
+    )
 
 
 @router.get("/graphs/{graph}/features/files/{upload_id}", dependencies=[viewing("ingest")])
@@ -71,22 +73,10 @@ def show_features_file(
     request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: FeaturesChosen
 ) -> Response:
     """The first rows of a table that was sent, and which column names the nodes."""
-    upload = _upload(request, graph, upload_id)
-    head = fault = None
-    try:
-        last = uploads_of(request).remembered(graph.id, "features")
-        head, chosen = proposal(upload, graph, home, chosen, last=last)
-    except (BadTable, TableTooLarge) as error:
-        fault = str(error)
-    return page(
-        request,
-        "feature_columns.html",
-        graph=graph,
-        upload=upload,
-        address=_address(graph, upload),
-        head=head,
-        fault=fault,
-        chosen=chosen,
+    upload = upload_of(request, graph, "features", upload_id)
+    propose = partial(proposal, upload, graph, home, chosen)
+    return columns_page(
+        *(request, "feature_columns.html", graph, "features", upload, chosen, propose),
         has_features=home.features.status(graph).present is not None,
     )
 
@@ -96,7 +86,7 @@ async def look_through_features(
     request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: FeaturesChosen
 ) -> Response:
     """What would be kept of it; reads it whole."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "features", upload_id)
     async with home.decoding.held(await decoding_of(upload, home)):
         report = await run_in_threadpool(look, upload, graph, home, chosen)
     return await run_in_threadpool(
@@ -107,7 +97,7 @@ async def look_through_features(
         upload=upload,
         chosen=chosen,
         report=report,
-        address=_address(graph, upload),
+        address=address_of(graph, "features", upload),
     )
 
 
@@ -121,7 +111,7 @@ async def take_features(
     chosen: FeaturesChosen,
 ) -> Response:
     """Take a table as it was looked at."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "features", upload_id)
     await run_in_threadpool(uploads_of(request).remember, graph.id, "features", chosen.named)
     async with home.decoding.held(await decoding_of(upload, home)):
         record = await run_in_threadpool(take, upload, graph, home, chosen, owner=caller.name)
@@ -131,14 +121,5 @@ async def take_features(
 @router.post("/graphs/{graph}/features/files/{upload_id}/remove", dependencies=[viewing("ingest")])
 def remove_features_file(request: Request, graph: GraphHere, upload_id: str) -> Response:
     """Give a table up."""
-    _upload(request, graph, upload_id).remove()
+    upload_of(request, graph, "features", upload_id).remove()
     return back_to(f"/graphs/{graph.settings.name}/features")
-
-
-def _upload(request: Request, graph: GraphRecord, upload_id: str) -> Upload:
-    owner = request.state.caller.name
-    return uploads_of(request).get(graph.id, "features", upload_id, owner=owner)
-
-
-def _address(graph: GraphRecord, upload: Upload) -> str:
-    return f"/graphs/{graph.settings.name}/features/files/{upload.id}"

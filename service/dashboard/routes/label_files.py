@@ -1,5 +1,6 @@
 """A file of labels that is sent: its columns and first rows before it is put."""
 
+from functools import partial
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -7,23 +8,22 @@ from starlette.concurrency import run_in_threadpool
 
 from peewit.service.api.auth import CallerHere
 from peewit.service.api.served_home import GraphHere, HomeHere
-from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.column_choices import LabelsChosen
 from peewit.service.dashboard.label_intake import look, proposal, take
-from peewit.service.dashboard.pages import back_to, form_of, page, page_router
+from peewit.service.dashboard.pages import back_to, form_of, page_router
 from peewit.service.dashboard.routes.common import Column, origin_in
-from peewit.service.dashboard.routes.edge_files import (
+from peewit.service.dashboard.routes.sent_files import (
+    address_of,
+    columns_page,
     decoding_of,
     received,
     report_piece,
     sent_to,
+    upload_of,
     uploads_of,
 )
-from peewit.service.dashboard.uploads import Upload
-from peewit.service.tables.uploads import TableTooLarge
 from peewit.service.tables.uploads.label_words import SEVERAL
-from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.table_formats import Format
 
 router = page_router()
@@ -36,7 +36,7 @@ async def send_labels(
     """Keep a file until its columns are known."""
     upload = await received(request, graph, "labels", name)
     query = f"?{urlencode({'into': into})}" if into else ""
-    return sent_to(request, _address(graph, upload) + query)
+    return sent_to(request, address_of(graph, "labels", upload) + query)
 
 
 @router.get("/graphs/{graph}/labels/files/{upload_id}", dependencies=[viewing("label")])
@@ -44,22 +44,10 @@ def show_labels_file(
     request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: LabelsChosen
 ) -> Response:
     """The first rows of a file that was sent, and what its columns are."""
-    upload = _upload(request, graph, upload_id)
-    head = fault = None
-    try:
-        last = uploads_of(request).remembered(graph.id, "labels")
-        head, chosen = proposal(upload, graph, home, chosen, last=last)
-    except (BadTable, TableTooLarge) as error:
-        fault = str(error)
-    return page(
-        request,
-        "label_columns.html",
-        graph=graph,
-        upload=upload,
-        address=_address(graph, upload),
-        head=head,
-        fault=fault,
-        chosen=chosen,
+    upload = upload_of(request, graph, "labels", upload_id)
+    propose = partial(proposal, upload, graph, home, chosen)
+    return columns_page(
+        *(request, "label_columns.html", graph, "labels", upload, chosen, propose),
         columns=[each for each in home.labels.columns(graph.id) if each],
         is_text=upload.table_format is Format.CSV,
     )
@@ -70,10 +58,10 @@ async def look_through_labels(
     request: Request, graph: GraphHere, home: HomeHere, upload_id: str, chosen: LabelsChosen
 ) -> Response:
     """What would be put of it; reads it whole."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "labels", upload_id)
     async with home.label_tables, home.decoding.held(await decoding_of(upload, home)):
         report = await run_in_threadpool(look, upload, graph, home, chosen)
-    address = _address(graph, upload)
+    address = address_of(graph, "labels", upload)
     return await run_in_threadpool(
         report_piece,
         request,
@@ -97,7 +85,7 @@ async def take_labels(
     chosen: LabelsChosen,
 ) -> Response:
     """Put a file as it was looked at."""
-    upload = _upload(request, graph, upload_id)
+    upload = upload_of(request, graph, "labels", upload_id)
     said = (await form_of(request)).get("origin", "imported")
     origin = None if said == "rows" else origin_in(said)
     # first: a disk without room for it has none for the labels
@@ -116,14 +104,5 @@ async def take_labels(
 @router.post("/graphs/{graph}/labels/files/{upload_id}/remove", dependencies=[viewing("label")])
 def remove_labels_file(request: Request, graph: GraphHere, upload_id: str) -> Response:
     """Give a file up."""
-    _upload(request, graph, upload_id).remove()
+    upload_of(request, graph, "labels", upload_id).remove()
     return back_to(f"/graphs/{graph.settings.name}/labels")
-
-
-def _upload(request: Request, graph: GraphRecord, upload_id: str) -> Upload:
-    owner = request.state.caller.name
-    return uploads_of(request).get(graph.id, "labels", upload_id, owner=owner)
-
-
-def _address(graph: GraphRecord, upload: Upload) -> str:
-    return f"/graphs/{graph.settings.name}/labels/files/{upload.id}"

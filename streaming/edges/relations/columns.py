@@ -4,15 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.solvers.relations.relation_names import MOST_RELATIONS, NAME_RULE, is_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import MISSING_WORDS
-from peewit.streaming.edges.relations import (
-    MOST_RELATIONS,
-    NAME_RULE,
-    UNNAMED,
-    is_relation_name,
-)
+from peewit.streaming.edges.relations import UNNAMED
 
 
 def read_relations(

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from peewit.solvers.relations.relation_names import MOST_RELATIONS
 from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.operations import OPERATIONS
 from peewit.streaming.edges.parts import RELATIONS_KEY, columns_of_copy
-from peewit.streaming.edges.relations import MOST_RELATIONS, UNNAMED
+from peewit.streaming.edges.relations import UNNAMED
 from peewit.streaming.edges.relations.columns import too_many_relations
 
 ROWS_PER_GROUP: Final = 1 << 18
@@ -111,7 +112,7 @@ class EdgeCopy:
 def edge_copy(path: str, columns: EdgeColumns, node_kind: NodeKind) -> Iterator[EdgeCopy]:
     """A copy that is whole once the block ends without an error."""
     ids = id_type(node_kind)
-    schema = pa.schema([*((name, ids) for name in columns_of_copy(columns))])
+    schema = pa.schema([(name, ids) for name in columns_of_copy(columns)])
     schema = schema.append(pa.field("weight", pa.float32()))
     if columns.op is not None:
         schema = schema.append(pa.field("op", pa.dictionary(pa.int8(), pa.string())))

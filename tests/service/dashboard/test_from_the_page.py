@@ -680,11 +680,3 @@ def test_kinds_of_edges_are_named_on_the_page(pages: Api) -> None:
     fourth = upload(pages, "edges", "fourth.csv", events)
     problem = pages.client.get(f"{fourth}/look?{wrong}", headers=PIECE)
     assert "dst must be left out where via" in problem.json()["detail"]
-
-
-def test_a_file_of_labels_is_checked_without_script(pages: Api) -> None:
-    bring_communities(pages)
-    address = upload(pages, "labels", "labels.csv", b"node,label\nn1,left\n")
-    text = look(pages, f"{address}/look?node=node&label=label")
-    assert "1 labels of 1 class" in text
-    assert "Other columns" in text

@@ -67,5 +67,5 @@ def test_relations_that_are_no_graphs_of_the_same_nodes_are_refused() -> None:
         RelationGraphs.of({"a": graph, "b": other})
     with pytest.raises(BadArgument, match="must be 1 to 64 named graphs, got 0"):
         RelationGraphs.of({})
-    with pytest.raises(BadArgument, match="must have names without ',' and '=', got 'a=1'"):
+    with pytest.raises(BadArgument, match=r"no comma, = or .* got 'a=1'"):
         RelationGraphs.of({"a=1": graph})

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
@@ -20,7 +21,7 @@ from peewit.streaming.edges.conversion import convert, first_rows, is_read_in_pl
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile
 from peewit.streaming.edges.reader import read_part, read_parts
-from peewit.streaming.edges.relations import MOST_RELATIONS, check_relation_name, copies
+from peewit.streaming.edges.relations import copies
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
