@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.left_out import LeftOut
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile
-from peewit.streaming.snapshots.store import SnapshotMeta
+from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.sparsifier.repair import Repair
 
 

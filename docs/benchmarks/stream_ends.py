@@ -22,7 +22,8 @@ from docs.benchmarks.peak_memory import peak_bytes, reset_peak
 from peewit.solvers.graph import Graph
 from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.snapshots.checkpoints import EMPTY, Checkpoint, CheckpointStore
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierState
 from tests.reference.adjacency import symmetric_matrix
 

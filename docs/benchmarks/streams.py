@@ -14,7 +14,8 @@ from peewit.streaming.events import IngestEvent
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import Snapshot, SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 _OF_SPARSIFIER = {each.name for each in fields(SparsifierSettings)}

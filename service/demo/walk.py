@@ -48,7 +48,8 @@ from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 
 GRAPH_NAME: Final = "digits"
 MAX_EDGES: Final = 16_000

@@ -11,7 +11,7 @@ from peewit.service.inbox.leaving.wishes import Wanted
 from peewit.service.wire.graphs import edges_text
 from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
-from peewit.streaming.snapshots.store import SnapshotMeta
+from peewit.streaming.snapshots.provenance import SnapshotMeta
 
 _UNSEEN: Final = r"^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$"
 """White space and characters that show nothing, as a byte order mark, at either end."""

@@ -15,7 +15,7 @@ from peewit.service.database.tables import graphs, ingest_steps, sources
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.worker_registry import SILENT_AFTER_SECONDS
 from peewit.service.redaction import redacted, shown_url
-from peewit.streaming.snapshots.store import failed_thinnings_text
+from peewit.streaming.snapshots.provenance import failed_thinnings_text
 
 _FORGOTTEN_AFTER_SECONDS = 3600.0
 

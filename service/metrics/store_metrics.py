@@ -40,7 +40,7 @@ from peewit.streaming.events import (
     Retracted,
     Withheld,
 )
-from peewit.streaming.snapshots.store import SnapshotMeta
+from peewit.streaming.snapshots.provenance import SnapshotMeta
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

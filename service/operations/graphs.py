@@ -30,7 +30,7 @@ from peewit.solvers.late_modules import LateModule
 if TYPE_CHECKING:
     from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
     from peewit.streaming.passes.certificate_store import CertificateStore
-    from peewit.streaming.snapshots.store import SnapshotMeta
+    from peewit.streaming.snapshots.provenance import SnapshotMeta
 
 features: Final = LateModule("peewit.service.operations.features")
 certificate_store: Final = LateModule("peewit.streaming.passes.certificate_store")

@@ -52,12 +52,8 @@ from peewit.streaming.snapshots.checkpoints import (
     FilesMovedOn,
     living,
 )
-from peewit.streaming.snapshots.store import (
-    RelationMeta,
-    SnapshotMeta,
-    SnapshotNotFound,
-    SnapshotStore,
-)
+from peewit.streaming.snapshots.provenance import RelationMeta, SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 
 class RawEdgesMovedOn(Conflict, ValueError):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from peewit.streaming.edges.time_units import NEVER, SECOND
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, digest_of_files
-from peewit.streaming.snapshots.store import LastRepair, RelationMeta, SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import LastRepair, RelationMeta, SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.degrees import Damage
 from peewit.streaming.sparsifier.merge_tree import united
 from peewit.streaming.sparsifier.repair import Repair

@@ -21,7 +21,8 @@ from peewit.streaming.features.store import FeatureStore, NewRows
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.nodes.index import open_nodes
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.streaming.graphs import merged_edges
 
 TIGHT = {"graph_penalty": 1.0, "rtol": 1e-14}

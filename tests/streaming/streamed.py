@@ -21,7 +21,8 @@ from peewit.streaming.passes.raw_edge_passes import RawEdges
 from peewit.streaming.passes.raw_edge_spool import Spool
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 

@@ -14,7 +14,8 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 N_NODES = 120

@@ -18,7 +18,8 @@ from peewit.streaming.events import IngestEvent, Repaired
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.degrees import Damage, present_damage
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from tests.streaming.graphs import EdgeList, two_communities

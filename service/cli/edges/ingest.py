@@ -71,7 +71,8 @@ from peewit.service.tables.column_names import edge_columns
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_stream import Interrupted
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotNotFound, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 app = command_group()
 

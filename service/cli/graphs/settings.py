@@ -55,7 +55,8 @@ from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.passes.certificate_store import CertificateStore
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
 

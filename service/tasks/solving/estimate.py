@@ -38,7 +38,8 @@ from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.problems import Unprocessable
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 
 _GIB: Final = 2**30
 _LEAST_CLASSES: Final = 2

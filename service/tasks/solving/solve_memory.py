@@ -10,7 +10,7 @@ from typing import Final
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.contract.model import Model
 from peewit.streaming.passes.edge_folds import product_bytes
-from peewit.streaming.snapshots.store import SnapshotMeta
+from peewit.streaming.snapshots.provenance import SnapshotMeta
 
 RESERVED_BYTES: Final = 512 * 2**20
 """Of the process with its libraries (260 MiB), and blocks that are computed in passing."""

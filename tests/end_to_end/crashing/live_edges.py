@@ -14,7 +14,8 @@ from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.log.change_log import ChangeLog
 from peewit.streaming.log.live_edges import live_blocks
 from peewit.streaming.snapshots.checkpoints import CheckpointStore, living
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.end_to_end.crashing.checks import History
 from tests.end_to_end.crashing.load import read_edges
 from tests.end_to_end.crashing.record import EdgeBatch, Record

@@ -7,7 +7,7 @@ import pytest
 
 from peewit.service.dashboard.neighborhoods import neighborhood
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.snapshots import store as snapshots
+from peewit.streaming.snapshots import edge_files
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from tests.service.solvable import publish_snapshot, two_communities
 
@@ -16,7 +16,7 @@ from tests.service.solvable import publish_snapshot, two_communities
 def test_strongest_edges_and_those_among_them(
     tmp_path: Path, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "_BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(edge_files, "_BATCH_ROWS", batch_rows)
     u, v = two_communities()
     publish_snapshot(tmp_path, 1, u, v)
     store = SnapshotStore(GraphPaths(root=tmp_path).snapshots)

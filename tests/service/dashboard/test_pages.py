@@ -23,7 +23,8 @@ from peewit.solvers.models.contract.model import parameter_schema
 from peewit.streaming.durable_files import publish_json
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_embedding import embed
-from peewit.streaming.snapshots.store import LastRepair, SnapshotStore
+from peewit.streaming.snapshots.provenance import LastRepair
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.degrees import Damage
 from tests.service.api.conftest import (
     ARROW,

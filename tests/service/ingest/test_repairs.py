@@ -23,7 +23,8 @@ from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import IngestEvent, Repaired
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from tests.fresh_databases import fresh
 from tests.service.repairable import SETTINGS, many_edges
 

@@ -19,7 +19,8 @@ from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.edge_passes import EdgePasses, RawEdgesGone
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.store import SnapshotMeta, SnapshotStore
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from tests.reference.laplacian import dense_laplacian
 from tests.reference.spectrum import spectral_error

@@ -14,13 +14,8 @@ from peewit.solvers import graph as graph_module
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
 from peewit.streaming.left_out import LeftOut
-from peewit.streaming.snapshots.store import (
-    WALKS,
-    Snapshot,
-    SnapshotMeta,
-    SnapshotNotFound,
-    SnapshotStore,
-)
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import WALKS, Snapshot, SnapshotNotFound, SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows
 from peewit.streaming.sparsifier.settings_and_state import Records, SparsifierSettings
 from peewit.streaming.sparsifier.sparsifier import sparsifier_graph
