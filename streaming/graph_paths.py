@@ -80,6 +80,11 @@ class GraphPaths:
         return self.root / "embedding"
 
     @property
+    def counts(self) -> Path:
+        """Counts of what nodes send and receive, made for solves."""
+        return self.root / "counts"
+
+    @property
     def map(self) -> Path:
         """Map of a snapshot, made on request."""
         return self.root / "map"

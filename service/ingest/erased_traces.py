@@ -60,8 +60,10 @@ from peewit.streaming.steps import Steps
 
 _log = structlog.get_logger(__name__)
 
-_MADE_AGAIN: Final = ("certify", "refine", "knn_work", "embedding", "map", "filtered_features")
-"""Directories of a graph whose content jobs make again on request."""
+_MADE_AGAIN: Final = (
+    *("certify", "refine", "knn_work", "embedding", "counts", "map", "filtered_features"),
+)
+"""Directories of a graph whose content jobs make again."""
 
 _GONE: Final = "(erased)"
 _QUOTED: Final = re.compile(r"(['\"`])(.*?)\1")

@@ -64,6 +64,7 @@ WORK_DIRECTORIES: Final = (
     "certify",
     "refine",
     "embedding",
+    "counts",
     "map",
     "filtered_features",
 )

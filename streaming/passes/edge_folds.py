@@ -1,4 +1,4 @@
-"""Folds over raw edges: the product with their Laplacian, degrees, components; and their spans.
+"""Folds over raw edges: the product with their Laplacian, degrees, arcs, components; their spans.
 
 A span is a run of consecutive chunks of opened files. Where it ends depends on the files and the
 number of nodes alone, and so does its result: spans are the units that threads and dask workers
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray, Int32Array, frozen_all
+from peewit.solvers.arrays import FloatArray, Int32Array, UInt64Array, frozen_all
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
 from peewit.streaming.cluster.ordered_folds import MAX_ITEMS, Advance
 from peewit.streaming.cluster.sparsified_shares import SHARE_ROWS
@@ -22,6 +22,7 @@ from peewit.streaming.durable_files import naming
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
+from peewit.streaming.kernels.arc_counts import count_arcs
 from peewit.streaming.kernels.edge_passes import (
     LANE_COLUMNS,
     add_edge_differences,
@@ -113,6 +114,33 @@ class Degrees:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArcSums:
+    """What every node sends and receives: (n_nodes, 2) each, in this order."""
+
+    weight: FloatArray
+    partners: UInt64Array  # a bit for each 64th of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arcs:
+    """Fold of the edges from and to every node."""
+
+    n_nodes: int
+
+    def partial(self, item: Span, shared: None, advance: Advance) -> ArcSums:  # noqa: ARG002 - a fold's
+        """Sums by the edges of a span."""
+        shape = (self.n_nodes, 2)
+        sums = ArcSums(weight=np.zeros(shape), partners=np.zeros(shape, np.uint64))
+        for edges in _blocks(item, self.n_nodes, advance):
+            count_arcs(*frozen_all(edges.u, edges.v, edges.weight), sums.weight, sums.partners)
+        return sums
+
+    def merge(self, a: ArcSums, b: ArcSums) -> ArcSums:
+        """Sums by the edges of both."""
+        return ArcSums(weight=a.weight + b.weight, partners=a.partners | b.partners)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RawComponents:
     """Connected components of the raw graph; a node without edges is one."""
 
@@ -165,10 +193,13 @@ def cut_spans(
     files: Sequence[tuple[OpenedFile, int]],
     n_nodes: int,
     weights: Mapping[str, float] | None = None,
+    *,
+    only: str | None = None,
 ) -> list[Span]:
     """Spans of opened files, each given with its number of rows; at least one, even without chunks.
 
-    ``weights`` multiply those of the edges of relations, by name; of 0 they are not read.
+    ``weights`` multiply those of the edges of relations, by name; of 0 they are not read, as those
+    of other relations than ``only`` one.
 
     A span ends at the end of a row group, if there is one within ``SHARE_ROWS`` rows: slices of a
     row group are cheap only for whoever has read the slices before them.
@@ -178,8 +209,8 @@ def cut_spans(
     spans: list[Span] = []
     taken: list[Chunk] = []
     n_taken = 0
-    for chunk in _chunks(files, weights or {}):
-        if chunk.factor == 0.0:
+    for relation, chunk in _chunks(files, weights or {}):
+        if chunk.factor == 0.0 or only not in {None, relation}:
             continue
         begins_group = chunk.part is None or chunk.part.skipped_rows == 0
         if n_taken >= least and (begins_group or n_taken >= max(SHARE_ROWS, least)):
@@ -208,30 +239,37 @@ def product_bytes(n_nodes: int, n_columns: int) -> int:
 
 def _chunks(
     files: Sequence[tuple[OpenedFile, int]], weights: Mapping[str, float]
-) -> Iterator[Chunk]:
+) -> Iterator[tuple[str, Chunk]]:
+    """Chunks of all files, each with its relation."""
     position = count()
     for file, n_rows in files:
         if isinstance(file, StagedFile):
             bare = file.without_parts()
             for part in file.parts:
-                yield Chunk(
-                    file=bare,
-                    number=part.number,
-                    n_rows=part.n_rows,
-                    position=next(position),
-                    part=part,
-                    factor=weights.get(part.relation, 1.0),
+                yield (
+                    part.relation,
+                    Chunk(
+                        file=bare,
+                        number=part.number,
+                        n_rows=part.n_rows,
+                        position=next(position),
+                        part=part,
+                        factor=weights.get(part.relation, 1.0),
+                    ),
                 )
         else:
             for number in range(file.n_batches):
                 first, end = (n_rows * index // file.n_batches for index in (number, number + 1))
                 of_file = file.only(number) if isinstance(file, LiveFile) else file
-                yield Chunk(
-                    file=of_file,
-                    number=number,
-                    n_rows=end - first,
-                    position=next(position),
-                    factor=weights.get(file.relation, 1.0),
+                yield (
+                    file.relation,
+                    Chunk(
+                        file=of_file,
+                        number=number,
+                        n_rows=end - first,
+                        position=next(position),
+                        factor=weights.get(file.relation, 1.0),
+                    ),
                 )
 
 

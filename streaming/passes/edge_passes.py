@@ -19,6 +19,8 @@ from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.kernels.edge_passes import LANE_COLUMNS
 from peewit.streaming.passes.edge_folds import (
+    Arcs,
+    ArcSums,
     Components,
     Degrees,
     LaplacianProduct,
@@ -79,7 +81,7 @@ class EdgePasses(ABC):
         self._weights = dict(weights or {})
         self._executor = executor or ThreadExecutor(min(n_threads, n_lanes(n_nodes)))
         self._spans: list[Span] = []
-        self._opened: list[OpenedFile] = []
+        self._opened: list[tuple[OpenedFile, int]] = []
 
     @property
     @abstractmethod
@@ -102,7 +104,7 @@ class EdgePasses(ABC):
 
     def _cut(self, opened: Sequence[tuple[OpenedFile, int]]) -> None:
         """Take opened files, each with its number of rows."""
-        self._opened = [file for file, _ in opened]
+        self._opened = list(opened)
         self._spans = cut_spans(opened, self._n_nodes, self._weights)
 
     def components(
@@ -158,15 +160,32 @@ class EdgePasses(ABC):
         """
         return self._fold(Degrees(n_nodes=self._n_nodes), None, on_fraction, cancelled)
 
+    def arcs(
+        self,
+        relation: str,
+        *,
+        on_fraction: OnFraction = lambda _fraction: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> ArcSums:
+        """What every node sends and receives in one relation, in one pass over its edges.
+
+        Raises as `open`.
+        """
+        spans = cut_spans(self._opened, self._n_nodes, only=relation)
+        return self._fold(Arcs(n_nodes=self._n_nodes), None, on_fraction, cancelled, spans)
+
     def _fold(
         self,
         fold: Fold[Span, _SharedT, _PartialT],
         shared: _SharedT,
         on_fraction: OnFraction,
         cancelled: Callable[[], bool],
+        spans: Sequence[Span] | None = None,
     ) -> _PartialT:
+        """Result of a fold over some spans, by default all."""
         self._require_unchanged()
-        n_rows = max(sum(span.n_rows for span in self._spans), 1)
+        items = self._spans if spans is None else spans
+        n_rows = max(sum(span.n_rows for span in items), 1)
         n_done = 0
         counting = Lock()
 
@@ -180,7 +199,7 @@ class EdgePasses(ABC):
                     on_fraction(n_done / n_rows)
 
         with self._content_faults():
-            result = self._executor.fold(fold, self._spans, shared, advance)
+            result = self._executor.fold(fold, items, shared, advance)
         self._require_unchanged()
         return result
 
@@ -198,7 +217,7 @@ class EdgePasses(ABC):
         raise_if_any(
             [
                 (file.file.path, "it is missing, or has changed since it was checked")
-                for file in self._opened
+                for file, _ in self._opened
                 if isinstance(file, StagedFile) and not file.is_unchanged()
             ]
         )

@@ -1,8 +1,8 @@
 """Filtered ridge: ridge regression on features that personalized PageRank has smoothed (K.1).
 
-Decision: the dual form, so that one column for each label and one for each class are propagated
-instead of one for each feature. Consequence: one more label is one more column, leave-one-out is
-exact and free (K5), and it guards against a graph or features that say nothing.
+Decision: the dual form, so that leave-one-out is exact and free (K5), and guards against a graph or
+features that say nothing; its rows come from one column for each label or one for each feature,
+whichever are fewer. Consequence: one more label is one more column at most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,6 +56,10 @@ that few labels do not tell."""
 
 _STANDARD_ERRORS: Final = 2.0
 
+MOST_JUDGED: Final = 500
+"""Most labels by which it is judged whether features or the graph alone do: the graph takes two
+columns for each, where features take at most one each of their own."""
+
 MOST_LABELS: Final = 3_000
 """Most labels that a ridge is fitted to: kernels take eight bytes for each pair of labels, a dozen
 times, and seconds that grow with the third power (28 CPU seconds for 4,000 labels)."""
@@ -78,7 +82,12 @@ class FilteredFeatures:
     rows: Rows | None  # as given
     columns: PageRankColumns  # of the filter
     products: RecentVectors  # rows of H_L (K2) by teleport probability and label
-    kernels: dict[str, KernelEntries] = field(default_factory=dict)  # by name of the arm
+    kernels: dict[tuple[str, bool], KernelEntries] = field(default_factory=dict)
+    """By name of the arm, and whether they are for its judgement alone."""
+
+    filtered: dict[float, Float32Array] = field(default_factory=dict)
+    """P X, (n_nodes, n_features), by teleport probability, where features are the fewer."""
+
     _unit: UnitRows | None = None
 
     @property
@@ -90,9 +99,11 @@ class FilteredFeatures:
             self._unit = UnitRows.of_rows(self.rows, self.graph.n_nodes)
         return self._unit
 
-    def kernel(self, arm: Arm, nodes: Int64Array, watch: Watch) -> FloatArray:
+    def kernel(
+        self, arm: Arm, nodes: Int64Array, watch: Watch, *, is_judging: bool = False
+    ) -> FloatArray:
         """(n_labeled, n_labeled) the kernel of an arm between ``nodes``; raises `RunStopped`."""
-        entries = self.kernels.setdefault(arm.name, KernelEntries())
+        entries = self.kernels.setdefault((arm.name, is_judging), KernelEntries())
         if not arm.has_features:
             return entries.between(
                 nodes, lambda some: self.columns.products(nodes, some, arm.teleport, watch)
@@ -124,7 +135,11 @@ class FilteredFeatures:
         return 4 * n_labeled * self.unit.n_columns <= self.products.kept_bytes
 
     def _rows_of(self, nodes: Int64Array, arm: Arm, watch: Watch) -> list[Float32Array]:
-        """Rows of H_L = P' X at ``nodes``, by as few passes over X as memory allows."""
+        """Rows of H_L = P' X at ``nodes``, by as few columns and passes as memory allows."""
+        if self._filters_features(nodes, arm):
+            if arm.teleport not in self.filtered:
+                self.filtered[arm.teleport] = self._filtered_features(arm, watch)
+            return list(self.filtered[arm.teleport][nodes])
 
         def make(missing: Int64Array) -> Iterator[Float32Array]:
             most = max(1, self.products.kept_bytes // (8 * self.unit.n_columns))
@@ -139,6 +154,24 @@ class FilteredFeatures:
                 yield from made.astype(np.float32)
 
         return self.products.of_nodes(nodes, arm.teleport, make)
+
+    def _filters_features(self, nodes: Int64Array, arm: Arm) -> bool:
+        """Whether all of P X is there, or fits and has fewer columns than there are new labels."""
+        if arm.teleport in self.filtered or arm.teleport == 1.0:
+            return arm.teleport in self.filtered
+        n_columns = self.unit.n_columns
+        n_new = nodes.size - self.products.n_known(nodes, arm.teleport)
+        fits = 4 * n_columns * self.graph.n_nodes <= self.products.kept_bytes // 2
+        return n_columns < n_new and fits
+
+    def _filtered_features(self, arm: Arm, watch: Watch) -> Float32Array:
+        made = np.empty((self.graph.n_nodes, self.unit.n_columns), np.float32)
+        one_each = np.eye(self.unit.n_columns)
+        for first in range(0, self.unit.n_columns, self.columns.width):
+            part = slice(first, first + self.columns.width)
+            rows = self.unit.values(one_each[:, part], watch)
+            made[:, part] = self.columns.filtered(rows, arm.teleport, watch)
+        return made
 
     def _inner(self, nodes: Int64Array, some: Int64Array, arm: Arm, watch: Watch) -> FloatArray:
         """(n_labeled, n_some) entries of (K2) without the scale: H_L H_some'."""
@@ -289,8 +322,7 @@ class FilteredRidge(InductiveModel):
         prior, n_before = labels.class_prior(), prepared.columns.n_filtered
         arms, _ = self._arms(prepared.rows is not None)
         try:
-            judgements = [self._judge(prepared, arm, labels, watch) for arm in arms]
-            taken = _choose_arm(judgements, labels, stats)
+            taken, judgements = self._judgements(prepared, arms, labels, stats, watch)
             scores, functions = self._scores(prepared, labels, judgements, taken, watch)
         except RunStopped:
             n_nodes = prepared.graph.n_nodes
@@ -317,7 +349,12 @@ class FilteredRidge(InductiveModel):
             functions=functions,
         )
         judgements.sort(key=lambda ridge: ridge.arm != taken)
-        return solution, judgements[0].left_out(judgements[1:], prior)
+        left_out = judgements[0].left_out(judgements[1:], prior)
+        used = usable(labels)
+        if used.any():
+            is_right = left_out[used].argmax(axis=1) == labels.classes[used]
+            stats |= {"loo_accuracy": float(is_right.mean()), "loo_labels": int(used.sum())}
+        return replace(solution, stats=stats), left_out
 
     @one_blas_thread
     def predict(
@@ -349,8 +386,34 @@ class FilteredRidge(InductiveModel):
         narrow = Arm(name="narrow", teleport=_NARROW)
         return [first, narrow, Arm(name="features", teleport=1.0), graph], graph
 
-    def _judge(self, prepared: FilteredFeatures, arm: Arm, labels: Labels, watch: Watch) -> Judged:
-        kernel = prepared.kernel(arm, labels.nodes, watch)
+    def _judgements(
+        self,
+        prepared: FilteredFeatures,
+        arms: list[Arm],
+        labels: Labels,
+        stats: dict[str, float | int | str],
+        watch: Watch,
+    ) -> tuple[Arm, list[Judged]]:
+        """The arm to take, and fits to all labels: of all arms, or of many labels those in use."""
+        if labels.n_labeled <= MOST_JUDGED or len(arms) == 1:
+            judgements = [self._judge(prepared, arm, labels, watch) for arm in arms]
+            return _choose_arm(judgements, labels, stats), judgements
+        some = labels.subset(_choose_evenly(labels, MOST_JUDGED))
+        judgements = [self._judge(prepared, arm, some, watch, is_judging=True) for arm in arms]
+        taken = _choose_arm(judgements, some, stats)
+        used = dict.fromkeys((arms[0], taken))
+        return taken, [self._judge(prepared, arm, labels, watch) for arm in used]
+
+    def _judge(
+        self,
+        prepared: FilteredFeatures,
+        arm: Arm,
+        labels: Labels,
+        watch: Watch,
+        *,
+        is_judging: bool = False,
+    ) -> Judged:
+        kernel = prepared.kernel(arm, labels.nodes, watch, is_judging=is_judging)
         others = kernel.copy()
         np.fill_diagonal(others, 0.0)
         return Judged(
@@ -477,7 +540,6 @@ def _choose_arm(
     if others:
         for ridge, n_right in zip(judgements, right, strict=True):
             stats[f"loo_{ridge.arm.name}"] = n_right / n_usable
-    stats |= {"loo_accuracy": right[best] / n_usable, "loo_labels": n_usable}
     return judgements[best].arm
 
 

@@ -34,6 +34,10 @@ class RecentVectors:
     kept_bytes: int  # limit, except for the last vectors returned
     _vectors: "OrderedDict[_Key, Float32Array]" = field(default_factory=OrderedDict)
 
+    def n_known(self, nodes: Int64Array, teleport: float) -> int:
+        """Of how many nodes the vectors are there."""
+        return sum((teleport, node) in self._vectors for node in nodes.tolist())
+
     def of_nodes(
         self,
         nodes: Int64Array,

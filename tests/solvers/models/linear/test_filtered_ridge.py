@@ -64,10 +64,11 @@ def test_columns_are_those_of_the_inverse_within_the_error_asked_for(teleport, r
     assert n_steps(teleport, 1e-6) <= 45
 
 
+@pytest.mark.parametrize("n_columns", [40, 12])  # more than labels, and fewer
 @pytest.mark.parametrize("dense", [False, True])
-def test_scores_are_those_of_the_ridge_on_all_smoothed_features(dense: bool) -> None:
+def test_scores_are_those_of_the_ridge_on_all_smoothed_features(dense: bool, n_columns) -> None:
     graph, classes = weighted_graph()
-    labels, features = some_labels(classes), words(classes)
+    labels, features = some_labels(classes), words(classes, n_columns=n_columns)
     features = features.toarray() if dense else features
     found = solved(FilteredRidge(teleport=0.2, norm_penalty=0.7), graph, features, labels)
     twin = DenseRidge(
@@ -237,6 +238,43 @@ def test_what_does_not_fit_the_memory_is_computed_anew() -> None:
         small = solved(FilteredRidge(), graph, given, labels, kept_bytes=1000)
         np.testing.assert_allclose(small.scores, whole.scores, atol=1e-5)
         assert small.stats["n_columns"] > whole.stats["n_columns"]
+
+
+def test_few_features_are_columns_once_for_all_labels() -> None:
+    graph, classes = weighted_graph()
+    features, model = words(classes, n_columns=12), FilteredRidge(teleport=0.1)
+    prepared = model.prepare(graph, features)
+    first = model.solve(prepared, some_labels(classes))
+    assert first.stats["n_columns"] == 12 + 3  # of the features, and of the classes
+    more = some_labels(classes, per_class=12)
+    again = model.solve(prepared, more)
+    assert again.stats["n_columns"] == 3
+    without_room = solved(model, graph, features, more, kept_bytes=1 << 10)
+    assert without_room.stats["n_columns"] > more.n_labeled
+    np.testing.assert_allclose(without_room.scores, again.scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("is_told_by_edges", [False, True])
+def test_some_of_many_labels_judge_and_all_are_fitted(
+    is_told_by_edges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, classes = weighted_graph()
+    by_features = np.random.default_rng(5).permutation(classes)
+    labels = some_labels(classes if is_told_by_edges else by_features, per_class=40)
+    features = words(by_features, n_columns=24)
+    by_all = solved(FilteredRidge(), graph, features, labels)
+    monkeypatch.setattr(filtered_ridge, "MOST_JUDGED", 60)
+    model = FilteredRidge()
+    prepared = model.prepare(graph, features)
+    by_some, left_out = model.solved_and_left_out(prepared, labels)
+    assert (by_some.stats["arm"] == "graph") == is_told_by_edges
+    assert by_some.stats["arm"] == by_all.stats["arm"]
+    fitted = model.solve(prepared, labels)
+    np.testing.assert_allclose(fitted.scores, by_all.scores, atol=1e-4)
+    assert left_out.shape == (labels.n_labeled, 3)
+    assert by_some.stats["loo_labels"] == labels.n_labeled
+    most = 2 * 60 + 2 * 24 + 3 * 3 + (labels.n_labeled if is_told_by_edges else 0)
+    assert 0 < by_some.stats["n_columns"] <= most
 
 
 def test_memory_is_that_of_columns_for_labels_not_for_features() -> None:

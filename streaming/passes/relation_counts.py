@@ -1,0 +1,169 @@
+"""Counts of relations: what each node sends and receives, and how many partners it has.
+
+Context: who writes to many and hears from few is told by no weight of edges, and the snapshot holds
+part of them. Decision: a pass over the raw edges counts both ways, and one file a graph, replaced
+whole, keeps that until a tenth of the edges have come or gone. Consequence: direction is kept by
+the raw edges and logs alone, and whether it is heeded may change at any time.
+"""
+
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.arrays import Float32Array, FloatArray, UInt64Array
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.edge_folds import ArcSums
+from peewit.streaming.passes.edge_passes import OnFraction
+from peewit.streaming.passes.raw_edge_passes import snapshot_edges, spool_directory
+from peewit.streaming.passes.replaced_table import ReplacedTable
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+
+_FILE: Final = "counts.arrow"
+_FORMAT: Final = 1
+_GROWTH: Final = 0.1
+"""Part of the edges that may have come or gone before they are counted anew."""
+
+_BITS: Final = 64
+_WAYS: Final = ("sent", "received", "sent_to", "heard_from", "partners")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountsMeta:
+    """Provenance of counts."""
+
+    snapshot: int  # its number
+    n_nodes: int
+    n_changes: int  # edges that had come or gone
+    relations: tuple[str, ...]
+
+    def serves(self, meta: SnapshotMeta) -> bool:
+        """Whether the counts are near enough those of a snapshot."""
+        n_since = meta.edges_seen + meta.n_gone - self.n_changes
+        return (
+            self.relations == _names(meta)
+            and self.n_nodes <= meta.n_nodes
+            and 0 <= n_since <= _GROWTH * max(self.n_changes, 1)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RelationCounts:
+    """Counts of every relation, memory-mapped: (n_nodes,) each of what `_WAYS` names."""
+
+    meta: CountsMeta
+    columns: dict[tuple[str, str], Float32Array]  # by relation and way
+
+    def features(
+        self, directed: Collection[str], n_nodes: int
+    ) -> tuple[tuple[str, ...], Float32Array]:
+        """Names, and (n_nodes, n_columns) logarithms of one more than each count.
+
+        Of a relation that is ``directed`` each way by itself, of others edges and partners; 0 for
+        nodes that have come since.
+        """
+        names, columns = [], []
+        for relation in self.meta.relations:
+            of = {way: self.columns[relation, way] for way in _WAYS}
+            both = {"edges": of["sent"] + of["received"], "partners": of["partners"]}
+            ways = dict(list(of.items())[:-1]) if relation in directed else both
+            for way, counts in ways.items():
+                column = np.zeros(n_nodes, np.float32)
+                column[: self.meta.n_nodes] = np.log1p(counts)
+                names.append(f"{relation} {way}".replace("_", " ").strip())
+                columns.append(column)
+        return tuple(names), np.column_stack(columns)
+
+
+class CountsStore(ReplacedTable):
+    """The counts of one graph."""
+
+    def __init__(self, paths: GraphPaths) -> None:
+        super().__init__(paths.counts / _FILE, _FORMAT)
+
+    def open(self) -> RelationCounts | None:
+        """The counts; None while there are none, or none that this version can read."""
+        stored = self._read()
+        if stored is None:
+            return None
+        provenance, batch = stored
+        meta = CountsMeta(**provenance | {"relations": tuple(provenance["relations"])})
+        places = [(relation, way) for relation in meta.relations for way in _WAYS]
+        columns = {place: batch.column(at).to_numpy() for at, place in enumerate(places)}
+        return RelationCounts(meta=meta, columns=columns)
+
+    def publish(self, counts: RelationCounts) -> None:
+        """Replace the counts, whole or not at all; raises OSError."""
+        columns = {str(at): pa.array(each) for at, each in enumerate(counts.columns.values())}
+        self._publish(asdict(counts.meta), columns)
+
+
+def count_arcs_of(
+    paths: GraphPaths,
+    meta: SnapshotMeta,
+    *,
+    attempt: str,
+    keep_raw: bool,
+    n_threads: int = 1,
+    scheduler: str | None = None,
+    on_fraction: OnFraction = lambda _fraction: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> RelationCounts:
+    """Count the raw edges of a snapshot, a pass for each relation, and keep that.
+
+    ``attempt`` names a directory of work that nobody else uses. ``on_fraction`` takes the part of
+    the pass in hand. Raises as `snapshot_edges` and `EdgePasses.open`.
+    """
+    own = paths.counts / attempt
+    columns: dict[tuple[str, str], Float32Array] = {}
+    try:
+        with snapshot_edges(
+            paths,
+            meta,
+            spool=spool_directory(paths, own / "spool", keep_raw=keep_raw),
+            staging=own / "staging",
+            n_threads=n_threads,
+            scheduler=scheduler,
+        ) as edges:
+            edges.open(on_fraction=on_fraction, cancelled=cancelled)
+            for relation in _names(meta):
+                sums = edges.arcs(relation, on_fraction=on_fraction, cancelled=cancelled)
+                counted = zip(_WAYS, _counts(sums), strict=True)
+                columns |= {(relation, way): each for way, each in counted}
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    counts = RelationCounts(
+        meta=CountsMeta(
+            snapshot=meta.number,
+            n_nodes=meta.n_nodes,
+            n_changes=meta.edges_seen + meta.n_gone,
+            relations=_names(meta),
+        ),
+        columns=columns,
+    )
+    CountsStore(paths).publish(counts)
+    return counts
+
+
+def _names(meta: SnapshotMeta) -> tuple[str, ...]:
+    return tuple(meta.log_versions)
+
+
+def _counts(sums: ArcSums) -> Sequence[Float32Array]:
+    """(n_nodes,) each, as `_WAYS` names them."""
+    sent_to, heard_from = sums.partners.T
+    partners = (n_partners(each) for each in (sent_to, heard_from, sent_to | heard_from))
+    return [each.astype(np.float32) for each in (*sums.weight.T, *partners)]
+
+
+def n_partners(bits: UInt64Array) -> FloatArray:
+    """(n_nodes,) estimates of different partners, by bits that each sets one of.
+
+    n = -64 ln(z / 64) of z bits that are not set; 310 where all are, of which it cannot tell more.
+    """
+    unset = _BITS - np.bitwise_count(bits).astype(np.float64)
+    estimates: FloatArray = -_BITS * np.log(np.maximum(unset, 0.5) / _BITS)
+    return estimates
