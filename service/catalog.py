@@ -207,7 +207,8 @@ class Catalog:
 
         ``change`` runs inside the transaction, so that two changes at once are both kept.
         ``request_solve`` (`peewit.service.jobs.auto_solve.request_auto_solve`) is called in the
-        transaction when ``auto_solve`` or ``answers`` have changed, as labels may be there already.
+        transaction when ``auto_solve``, ``answers`` or ``directed`` have changed: labels may be
+        there already.
         ``require_edges`` is called with the graph and the name of the setting before all edges are
         read again; it raises where they are kept nowhere.
 
@@ -232,9 +233,9 @@ class Catalog:
             statement = update(graphs).where(graphs.c.id == graph_id).values(**values)
             with _unique_name(wanted.name):
                 changed = record_of(connection.execute(statement.returning(graphs)).one())
-            is_asked_anew = (wanted.auto_solve, *wanted.answers) != (
-                present.auto_solve,
-                *present.answers,
+            is_asked_anew = any(
+                getattr(wanted, name) != getattr(present, name)
+                for name in ("auto_solve", "answers", "directed")
             )
             if request_solve is not None and is_asked_anew:
                 request_solve(connection, graph_id)
@@ -412,7 +413,8 @@ def record_of(row: Row[Any]) -> GraphRecord:
         raise fault
     values = row._asdict()
     chosen = {each.name: values[each.name] for each in fields(GraphSettings)}
-    chosen["columns"], chosen["answers"] = chosen["columns"] or {}, tuple(chosen["answers"] or ())
+    chosen["columns"] = chosen["columns"] or {}
+    chosen |= {name: tuple(chosen[name] or ()) for name in ("answers", "directed")}
     if chosen["window"] is not None:
         chosen["window"] = Window(**chosen["window"])
     if chosen["snapshot_every"] is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from peewit.service.setting_fields import check_rules, setting
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.relations.relation_names import check_relation_name
 from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.change_rules import Deletions, ParallelEdges
 from peewit.streaming.edges.node_kinds import KIND, NODE_KINDS, NodeKind
@@ -192,6 +193,11 @@ class GraphSettings:
         "Kinds of nodes that answers are about, in a typed graph; without any, those with labels.",
         factory=tuple,
     )
+    directed: Sequence[str] = setting(
+        "Relations whose edges go from src to dst: what a node sends and receives, and how many "
+        "partners it has each way, then count apart among its features.",
+        factory=tuple,
+    )
     columns: Mapping[str, str] = setting(
         "What src, dst, weight, op, time, node and label are called in tables.", factory=dict
     )
@@ -224,6 +230,8 @@ class GraphSettings:
             raise BadArgument("parallel", "must be 'sum' where deletions are off, got 'replace'")
         if self.window is not None:
             self.window.require_deletions(self.deletions)
+        for relation in self.directed:
+            check_relation_name(relation, argument="directed")
         for kind in self.answers:
             if self.node_ids != "typed":
                 raise BadArgument("answers", f"needs node_ids='typed', got {self.node_ids!r}")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from peewit.solvers.arrays import Int64Array, IntArray, frozen
+from peewit.solvers.arrays import Float32Array, Int64Array, IntArray, frozen
 from peewit.solvers.late_modules import LateModule
 
 sp = LateModule("scipy.sparse")
@@ -41,7 +41,7 @@ class RowSource(Protocol):
 
 
 class Rows(RowSource, Protocol):
-    """Features as models read them: `FeatureRows`, or a source by `SourceRows`."""
+    """Features as models read them: `FeatureRows`, `WiderRows`, or a source by `SourceRows`."""
 
     @property
     def nodes(self) -> Int64Array | None:
@@ -64,6 +64,8 @@ def checked_rows(features: Any, n_nodes: int) -> Rows:
     A source checks its rows as they are read. Raises as `FeatureRows.of`, or if a source does not
     have one row for each node.
     """
+    if isinstance(features, WiderRows):
+        return WiderRows(rows=FeatureRows.of(features.rows, n_nodes), more=features.more)
     is_source = hasattr(features, "blocks") and not isinstance(features, FeatureRows)
     if not is_source:
         return FeatureRows.of(features, n_nodes)
@@ -166,6 +168,62 @@ class FeatureRows:
             raise ValueError(
                 f"features must be finite, got {entries[first]} in row {place.start + row}"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WiderRows:
+    """Rows with further columns, which are in memory; the rows are read as they are."""
+
+    rows: FeatureRows
+    more: Float32Array  # (n_rows, n_more), finite
+
+    @property
+    def nodes(self) -> Int64Array | None:
+        """Those of the rows."""
+        return self.rows.nodes
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.rows.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Numbers in each row."""
+        return self.rows.n_columns + self._n_more
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are a sparse matrix."""
+        return self.rows.is_sparse
+
+    @property
+    def row_bytes(self) -> int:
+        """About the bytes of one row."""
+        entry = _SPARSE_ENTRY_BYTES if self.is_sparse else self.more.itemsize
+        return self.rows.row_bytes + self._n_more * entry
+
+    def take(self, places: IntArray) -> Any:
+        """Some rows, in memory."""
+        return self._beside(self.rows.take(places), self.more[places])
+
+    def whole(self) -> Any:
+        """All rows as one array or csr_array."""
+        return self._beside(self.rows.whole(), self.more)
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Any]]:
+        """All rows in order, some at a time: their slice, and the rows."""
+        for place, block in self.rows.blocks(n_bytes):
+            yield place, self._beside(block, self.more[place])
+
+    @property
+    def _n_more(self) -> int:
+        return int(self.more.shape[1])
+
+    def _beside(self, rows: Any, more: Float32Array) -> Any:
+        if self.is_sparse:
+            return sp.csr_array(sp.hstack([rows, sp.csr_array(more)]))
+        return np.hstack([rows, more])
 
 
 class SourceRows:

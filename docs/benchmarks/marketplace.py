@@ -3,11 +3,12 @@
 Five calls of ingest read them, each naming relation and kinds of nodes. Printed of each seed are
 the precision of the first so many accounts without label (500 of 60,000), and the average
 precision, by the score of the fraud class: of the union of all edges, of relations that labels
-weigh, alone and with the raw table of accounts as features, and with these and counts of messages;
-of a graph of accounts alone that joins who shares cards, devices and pictures, with the raw table
-and with features made by hand, counts of messages among them; of gradient boosting on these and on
-labels propagated along that graph, left out in five folds where known; and of scikit-network on the
-union. ``--out`` writes the files of the first seed there instead.
+weigh, alone, with counts of what accounts send and receive in each, with the raw table of accounts
+as features, and with both, as a solve has it; of a graph of accounts alone that joins who shares
+cards, devices and pictures, with the raw table and with features made by hand, counts of messages
+among them; of gradient boosting on these and on labels propagated along that graph, left out in
+five folds where known; and of scikit-network on the union. ``--out`` writes the files of the first
+seed there instead.
 """
 
 import tempfile
@@ -29,7 +30,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from docs.benchmarks.frame import CONSOLE, cpu_of, installed, options, show
 from docs.benchmarks.marketplace_files import EDGE_FILES, FRAUD, Marketplace, marketplace
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.service.tasks.joined_counts import JoinedCounts
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -43,18 +45,19 @@ from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.nodes.index import open_nodes
+from peewit.streaming.passes.relation_counts import count_arcs_of
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
 UNION, RELATIONS = "union", "relations"
-WITH_TABLE, RIDGE = "relations, table", "relations, table, ridge"
-WITH_COUNTS = "relations, table, counts"
+WITH_TABLE, WITH_COUNTS = "relations, table", "relations, counts"
+WITH_BOTH, RIDGE = "relations, table, counts", "relations, table, counts, ridge"
 BY_HAND, RIDGE_BY_HAND = "by hand", "by hand, ridge"
 GRAPH_BY_HAND = "graph by hand, table"
 BOOSTED, DIFFUSED = "boosting", "scikit-network"
 METHODS: Final = (
-    *(UNION, RELATIONS, WITH_TABLE, RIDGE, WITH_COUNTS),
+    *(UNION, RELATIONS, WITH_TABLE, WITH_COUNTS, WITH_BOTH, RIDGE),
     *(GRAPH_BY_HAND, BY_HAND, RIDGE_BY_HAND, BOOSTED, DIFFUSED),
 )
 
@@ -74,6 +77,7 @@ class Ingested:
     relations: RelationGraphs
     account: Int64Array  # (n_accounts,) nodes, by number less 1
     labels: Labels  # by number less 1
+    counts: Float32Array  # (n_nodes, n_columns) of what nodes send and receive, as a solve has them
 
     @property
     def node_labels(self) -> Labels:
@@ -83,11 +87,15 @@ class Ingested:
         nodes, classes = self.account[self.labels.nodes], self.labels.classes
         return replace(Labels.from_pairs(nodes, classes), among=is_account)
 
-    def features(self, *columns: FloatArray) -> FeatureRows:
-        """Rows of the table of accounts as `peewit features` makes them, and further columns."""
-        rows = np.column_stack([encoded(self.market), *columns])
+    def features(self) -> FeatureRows:
+        """Rows of the table of accounts as `peewit features` makes them."""
         order = np.argsort(self.account)
-        return FeatureRows(values=rows[order], nodes=self.account[order])
+        return FeatureRows(values=encoded(self.market)[order], nodes=self.account[order])
+
+    def with_counts(self, rows: FeatureRows | None) -> Any:
+        """Rows, if any, beside counts of accounts."""
+        joined = JoinedCounts(version=(), columns=self.counts, nodes=np.sort(self.account))
+        return joined.beside(rows, is_encoded=True)
 
 
 def ingested(market: Marketplace) -> Ingested:
@@ -101,7 +109,9 @@ def ingested(market: Marketplace) -> Ingested:
         for file, columns in EDGE_FILES.items():
             Stream(paths, settings).ingest(EdgeFiles(files / file, columns=columns).list())
         store = SnapshotStore(paths.snapshots)
-        graphs = store.load_relations(store.numbers()[-1])
+        meta = store.meta(store.numbers()[-1])
+        graphs = store.load_relations(meta.number)
+        counted = count_arcs_of(paths, meta, attempt="benchmark", keep_raw=False)
         numbers = pc.cast(pq.read_table(files / "accounts.parquet")["account_id"], pa.string())
         names = pc.binary_join_element_wise("account", numbers, ":")
         nodes = open_nodes(paths.nodes, kind="typed", writable=False)
@@ -115,7 +125,13 @@ def ingested(market: Marketplace) -> Ingested:
         decisions = pyarrow.csv.read_csv(files / "decisions.csv")
     is_fraud = np.asarray(pc.equal(decisions["label"], FRAUD)).astype(np.int64)
     labels = Labels.from_pairs(decisions["account"].to_numpy() - 1, is_fraud)
-    return Ingested(market=market, relations=relations, account=account, labels=labels)
+    return Ingested(
+        market=market,
+        relations=relations,
+        account=account,
+        labels=labels,
+        counts=counted.features(["message"], n_nodes)[1],
+    )
 
 
 def encoded(market: Marketplace) -> FloatArray:
@@ -210,7 +226,7 @@ def methods(case: Ingested) -> dict[str, Callable[[], FloatArray]]:
     """Of each the score of fraud of all accounts, from files that were read."""
     relations, by_hand = case.relations, HandMade.of(case.market)
 
-    def along(model: Model, features: FeatureRows | None = None) -> Callable[[], FloatArray]:
+    def along(model: Model, features: Any = None) -> Callable[[], FloatArray]:
         def score() -> FloatArray:
             whole: Any = RelationModel(model=model)
             solution = whole.solve(whole.prepare(relations, features), case.node_labels)
@@ -235,13 +251,13 @@ def methods(case: Ingested) -> dict[str, Callable[[], FloatArray]]:
         return found
 
     union = relations.combined((1.0,) * len(relations))
-    counts = _scaled(message_counts(case.market))
     found = {
         UNION: lambda: on(union, Auto(), case.node_labels)[case.account],
         RELATIONS: along(Auto()),
         WITH_TABLE: along(Auto(), case.features()),
-        RIDGE: along(FilteredRidge(), case.features()),
-        WITH_COUNTS: along(Auto(), case.features(counts)),
+        WITH_COUNTS: along(Auto(), case.with_counts(None)),
+        WITH_BOTH: along(Auto(), case.with_counts(case.features())),
+        RIDGE: along(FilteredRidge(), case.with_counts(case.features())),
         GRAPH_BY_HAND: lambda: on(by_hand.graph, Auto(), case.labels, encoded(case.market)),
         BY_HAND: lambda: on(by_hand.graph, Auto(), case.labels, by_hand.features),
         RIDGE_BY_HAND: lambda: on(by_hand.graph, FilteredRidge(), case.labels, by_hand.features),

@@ -12,7 +12,7 @@ WORDS: Final = {
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
     "ingest": (
-        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --relation= "
+        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --relation= --directed "
         "--relation-column= --entity= --via= --time-unit=s,ms,us,ns --time-format= "
         "--quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace --no-replace "
         "--again --once --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
@@ -26,12 +26,12 @@ WORDS: Final = {
         "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= --seed= --keep-raw "
         "--no-keep-raw --deletions= --parallel= --window= --window-by= --buckets= --allowed-ahead= "
         "--time-unit= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= --column= "
-        "--answers= --json"
+        "--answers= --directed= --json"
     ),
     "graph set": (
         "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
         "--allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
-        "--column= --answers= --rename= --clock-right --json"
+        "--column= --answers= --directed= --rename= --clock-right --json"
     ),
     "graph list": "--json",
     "graph show": "GRAPH --json",
@@ -44,9 +44,10 @@ WORDS: Final = {
     ),
     "source add": (
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
-        "--op= --time= --relation= --relation-column= --entity= --via= --time-unit=s,ms,us,ns "
-        "--time-format= --quote=double,none --missing-ids=refuse,keep --node= --label= "
-        "--label-column= --skip-bad-rows= --replace --no-replace --again --once --json"
+        "--op= --time= --relation= --directed --relation-column= --entity= --via= "
+        "--time-unit=s,ms,us,ns --time-format= --quote=double,none --missing-ids=refuse,keep "
+        "--node= --label= --label-column= --skip-bad-rows= --replace --no-replace --again --once "
+        "--json"
     ),
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",

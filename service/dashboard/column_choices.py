@@ -51,6 +51,7 @@ class EdgeChoice:
     op: Name = ""
     time: Name = ""
     relation: Name = ""  # of all rows
+    directed: bool = False  # whether its edges go from src to dst
     relation_column: Name = ""
     via: Name = ""  # columns of events, with commas between, which src is joined with
     max_bad_rows: Annotated[int, Query(ge=0, le=MAX_BAD_ROWS)] = 0  # may be left out

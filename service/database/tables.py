@@ -128,6 +128,7 @@ graphs = Table(
     Column("snapshot_every", _Json),
     Column("auto_solve", _Json),
     Column("answers", _Json),
+    Column("directed", _Json),
     Column("columns", _Json),
     Column("state", Text, nullable=False, default="active"),
     _time("created_at", nullable=False),

@@ -13,7 +13,12 @@ from peewit.service.graphs.notes import doubtful_ids_note
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import RawBlock
-from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns, obvious_ends
+from peewit.streaming.edges.column_mapping import (
+    NO_COLUMN,
+    EdgeColumns,
+    is_directed,
+    obvious_ends,
+)
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.parts import EdgeFile
@@ -84,7 +89,9 @@ def table_note(
     if first is None:
         return None
     notes = [_changes_note(name, values) for name, values in first.passed_over.items()]
-    notes += filter(None, [_weight_note(first.names, file.columns)])
+    notes += filter(
+        None, [_weight_note(first.names, file.columns), _direction_note(graph, file.columns)]
+    )
     if graph.settings.node_ids != "typed":
         notes += filter(None, [_shared_ids(graph, nodes, file, first.block, before)])
     if tells_ids:
@@ -102,6 +109,18 @@ def _weight_note(names: Sequence[str], columns: EdgeColumns) -> str | None:
     return (
         f"column {like[0]!r} is passed over, and every edge counts 1; say --weight {like[0]} where "
         "it is the weight"
+    )
+
+
+def _direction_note(graph: GraphRecord, columns: EdgeColumns) -> str | None:
+    """What becomes of directions, where columns are called as those of who sends and who gets."""
+    relation = columns.relation
+    if columns.via or relation in graph.settings.directed or not is_directed(*columns.nodes):
+        return None
+    said = "" if relation else " --relation NAME"
+    return (
+        f"an edge counts alike from {columns.src!r} and from {columns.dst!r}; say{said} --directed "
+        "to count what a node sends and receives apart"
     )
 
 

@@ -93,6 +93,9 @@ class _GraphFields(Body):
     answers: list[str] = Field(
         default_factory=list, description=doc_of("answers"), examples=[["account"]]
     )
+    directed: list[str] = Field(
+        default_factory=list, description=doc_of("directed"), examples=[["message"]]
+    )
     columns: dict[str, str] = Field(
         default_factory=dict,
         description=doc_of("columns"),

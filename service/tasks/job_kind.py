@@ -197,6 +197,7 @@ class ModelKind(Kind[LabelsTaskT]):
             labels=labels.labels,
             origins=labels.origins,
             answers=graph.settings.answers,
+            directed=graph.settings.directed,
             keep_raw=graph.settings.keep_raw,
             n_threads=home.settings.n_threads,
             scheduler=home.settings.scheduler,

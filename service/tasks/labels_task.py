@@ -36,6 +36,7 @@ class LabelsTask(Task):
     labels: Sequence[str | int | float]  # of the nodes
     origins: pa.StringArray  # of the labels, each a `LabelOrigin`
     answers: Sequence[str] = ()  # kinds of nodes that are asked about; none: those of the labels
+    directed: Sequence[str] = ()  # relations of which each way counts apart
     keep_raw: bool = True  # whether the graph keeps raw edges
     n_threads: int = 1  # that read raw edges
     scheduler: str | None = None  # address of dask, whose workers read raw edges instead

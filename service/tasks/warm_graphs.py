@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import psutil
 
+from peewit.service.tasks.joined_counts import JoinedCounts
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.solving.solve_memory import kept_bytes, refusal
-from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.row_ranges import Parallel
@@ -43,6 +43,11 @@ class WarmGraph:
     snapshot: Snapshot
     nodes: Nodes
     weights: Mapping[str, float]  # of relations, by name
+    counts: JoinedCounts | None = None  # that join the features of the model at hand
+
+    def made_of(self, task: LabelsTask) -> Hashable:
+        """What the features of a model are made of."""
+        return task.features_version, self.counts and self.counts.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,7 +65,7 @@ class _Prepared:
 
     model: Model
     value: Any
-    features_version: int | None  # None for a model that takes no features
+    features: Hashable | None  # see `WarmGraph.made_of`; None for a model that takes none
 
 
 class WarmValues(MutableMapping[tuple[str, Hashable], Any]):
@@ -176,7 +181,8 @@ class WarmGraphs:
             and known.snapshot.meta.number == task.snapshot
             and known.weights == weights
         )
-        self._drop_prepared(task, is_present=is_present)
+        if not is_present:
+            self._drop_prepared(task)
         if known is None or not is_present:
             del known
             paths = GraphPaths(root=task.graph_directory)
@@ -193,25 +199,26 @@ class WarmGraphs:
         self.kept[task.graph_id, WarmGraph] = known
         return known
 
-    def _drop_prepared(self, task: LabelsTask, *, is_present: bool) -> None:
-        """Drop what was prepared on an older snapshot, but what it leaves, or of other features."""
+    def _drop_prepared(self, task: LabelsTask) -> None:
+        """Drop what was prepared on an older snapshot, but what it leaves."""
         for (graph_id, kind), each in self.kept.all(_Prepared, task.graph_id).items():
-            if not is_present:
-                self.kept[graph_id, ("left", kind)] = each.model.bequest(each.value)
-            if not is_present or each.features_version not in {None, task.features_version}:
-                del self.kept[graph_id, kind]
+            self.kept[graph_id, ("left", kind)] = each.model.bequest(each.value)
+            del self.kept[graph_id, kind]
 
     def prepared(self, task: LabelsTask, graph: WarmGraph, model: Model) -> tuple[Any, bool]:
         """What the model prepared on the graph and its features, and whether it was there."""
         kind = model.preparation or type(model).__name__
-        if (known := self.kept.get((task.graph_id, kind))) is not None:
+        known: _Prepared | None = self.kept.pop((task.graph_id, kind), None)
+        if known is not None and known.features in {None, graph.made_of(task)}:
+            self.kept[task.graph_id, kind] = known
             return known.value, True
+        del known  # what other features made goes before their own are prepared
         value = self.prepared_alone(task, graph.snapshot.graph, model, graph)
         model.inherit(value, self.kept.pop((task.graph_id, ("left", kind)), {}))
         self.kept[task.graph_id, kind] = _Prepared(
             model=model,
             value=value,
-            features_version=task.features_version if model.uses_features else None,
+            features=graph.made_of(task) if model.uses_features else None,
         )
         return value, False
 
@@ -222,7 +229,7 @@ class WarmGraphs:
         """
         return model.prepare(
             instead,
-            _features(task, model, graph.snapshot),
+            _features(task, model, graph),
             parallel=self._pool.map,
             kept_bytes=kept_bytes(self._memory_bytes, model, graph.snapshot.meta),
         )
@@ -254,9 +261,13 @@ class WarmGraphs:
         self.kept.shrink(lambda: self._resident_bytes() > self._memory_bytes)
 
 
-def _features(task: LabelsTask, model: Model, snapshot: Snapshot) -> FeatureRows | None:
+def _features(task: LabelsTask, model: Model, graph: WarmGraph) -> Any:
     """Features of a snapshot's nodes; None if the model takes none or there are none."""
-    if not model.uses_features or task.features_version == 0:
+    if not model.uses_features:
         return None
-    store = FeatureStore(GraphPaths(root=task.graph_directory).features)
-    return store.load(task.features_version, snapshot.meta.n_nodes)
+    rows, is_encoded = None, False
+    if task.features_version:
+        store = FeatureStore(GraphPaths(root=task.graph_directory).features)
+        rows = store.load(task.features_version, graph.snapshot.meta.n_nodes)
+        is_encoded = store.meta(task.features_version).encoding is not None
+    return rows if graph.counts is None else graph.counts.beside(rows, is_encoded=is_encoded)

@@ -78,6 +78,7 @@ class Settings:
     snapshot_every: dict[str, Any] | None
     auto_solve: dict[str, Any] | None
     answers: tuple[str, ...] = ()
+    directed: tuple[str, ...] = ()
     columns: dict[str, str] = field(default_factory=dict)
 
 

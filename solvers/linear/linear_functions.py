@@ -69,6 +69,17 @@ class LinearFunctions:
         """The same functions, with probabilities as class scores."""
         return replace(self, sigmoid=sigmoid)
 
+    def of_first(self, n_columns: int) -> "LinearFunctions":
+        """The functions of points of which only the first features are known.
+
+        Others count as their mean where there is a center, and as 0 elsewhere.
+        """
+        form = self.form
+        if form.center.size:
+            form = replace(form, center=form.center[:n_columns])
+        weights = np.vstack([self.weights[:n_columns], self.weights[-1:]])
+        return replace(self, weights=weights, form=form)
+
     def trimmed(self) -> "LinearFunctions":
         """The functions themselves: they need all weights."""
         return self

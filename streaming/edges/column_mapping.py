@@ -24,6 +24,9 @@ _PAIRS: Final = (
 )
 """Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
 
+_SENDERS: Final = frozenset({"from", "sender"})
+"""Of these words, those that say that an edge goes one way: source and target seldom mean it."""
+
 _KINDS: Final = ("src_kind", "dst_kind")
 
 RELATION_CHOICES: Final = ("relation", "relation_column", "via")
@@ -262,7 +265,7 @@ def suggestion(names: Sequence[str]) -> str:
 
 def obvious_ends(names: Sequence[str]) -> tuple[str, str] | None:
     """The columns that look like ends by their names; None where that is not obvious."""
-    words = {name: _BETWEEN_WORDS.split(name.lower().removesuffix("id")) for name in names}
+    words = {name: _words(name) for name in names}
     pairs = [
         (one, other)
         for src, dst in _PAIRS
@@ -271,3 +274,12 @@ def obvious_ends(names: Sequence[str]) -> tuple[str, str] | None:
         if src in of_one and [dst if word == src else word for word in of_one] == of_other
     ]
     return pairs[0] if len(pairs) == 1 else None
+
+
+def is_directed(src: str, dst: str) -> bool:
+    """Whether columns are called as those of who sends and who gets, as from_account and to."""
+    return obvious_ends((src, dst)) == (src, dst) and not _SENDERS.isdisjoint(_words(src))
+
+
+def _words(name: str) -> list[str]:
+    return _BETWEEN_WORDS.split(name.lower().removesuffix("id"))

@@ -132,7 +132,8 @@ class Arcs:
         shape = (self.n_nodes, 2)
         sums = ArcSums(weight=np.zeros(shape), partners=np.zeros(shape, np.uint64))
         for edges in _blocks(item, self.n_nodes, advance):
-            count_arcs(*frozen_all(edges.u, edges.v, edges.weight), sums.weight, sums.partners)
+            u, v, weight = frozen_all(edges.u, edges.v, edges.weight)
+            count_arcs(u, v, weight, sums.weight, sums.partners)
         return sums
 
     def merge(self, a: ArcSums, b: ArcSums) -> ArcSums:

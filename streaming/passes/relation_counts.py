@@ -160,9 +160,9 @@ def _counts(sums: ArcSums) -> Sequence[Float32Array]:
 
 
 def n_partners(bits: UInt64Array) -> FloatArray:
-    """(n_nodes,) estimates of different partners, by bits that each sets one of.
+    """(n_nodes,) estimates (K20) of different partners, by bits that each sets one of.
 
-    n = -64 ln(z / 64) of z bits that are not set; 310 where all are, of which it cannot tell more.
+    310 where all are set, of which it cannot tell more.
     """
     unset = _BITS - np.bitwise_count(bits).astype(np.float64)
     estimates: FloatArray = -_BITS * np.log(np.maximum(unset, 0.5) / _BITS)

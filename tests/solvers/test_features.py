@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from peewit.solvers.features import FeatureRows
+from peewit.solvers.features import FeatureRows, WiderRows, checked_rows
 
 
 @pytest.fixture
@@ -77,3 +77,24 @@ def test_the_row_that_is_not_finite_is_named(values: np.ndarray, sparse: bool) -
     values[17, 2] = np.inf
     with pytest.raises(ValueError, match="features must be finite, got inf in row 17"):
         FeatureRows.of(sp.csr_array(values) if sparse else values, 50)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_further_columns_stand_beside_rows_however_they_are_read(
+    values: np.ndarray, sparse: bool
+) -> None:
+    more = np.random.default_rng(1).normal(size=(len(values), 2)).astype(np.float32)
+    rows = FeatureRows.of(sp.csr_array(values) if sparse else values, len(values))
+    wider = checked_rows(WiderRows(rows=rows, more=more), len(values))
+    whole = np.hstack([values, more])
+
+    def dense(block) -> np.ndarray:
+        return block.toarray() if sparse else block
+
+    assert (wider.n_rows, wider.n_columns, wider.is_sparse) == (*whole.shape, sparse)
+    np.testing.assert_allclose(dense(wider.whole()), whole)
+    blocks = list(wider.blocks(n_bytes=3 * wider.row_bytes))
+    assert len(blocks) > 1
+    np.testing.assert_allclose(np.concatenate([dense(block) for _, block in blocks]), whole)
+    places = np.array([0, 2, len(values) - 1])
+    np.testing.assert_allclose(dense(wider.take(places)), whole[places])

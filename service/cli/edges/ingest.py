@@ -15,6 +15,7 @@ from peewit.service.cli.edges.edge_files import listed
 from peewit.service.cli.labels.table_files import (
     AgainOption,
     BadRowsOption,
+    DirectedOption,
     DstOption,
     EntityOption,
     MissingIdsOption,
@@ -29,6 +30,7 @@ from peewit.service.cli.labels.table_files import (
     TimeUnitOption,
     ViaOption,
     WeightOption,
+    directed_relation,
 )
 from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.version_and_health import role_fault
@@ -47,6 +49,7 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.database.lease_keeper import LeaseHeld
+from peewit.service.graphs.directed_relations import direct
 from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
 from peewit.service.graphs.table_notes import (
     LOOKED_AT,
@@ -109,6 +112,7 @@ def ingest(
     op: OpOption = None,
     time: TimeOption = None,
     relation: RelationOption = None,
+    directed: DirectedOption = False,
     relation_column: RelationColumnOption = None,
     entity: EntityOption = None,
     via: ViaOption = None,
@@ -179,14 +183,15 @@ def ingest(
         )
         named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
         of_sources = given(max_bad_rows=skip_bad_rows, replaces=replace, again=again)
-        has_options = named or dry or of_sources
+        has_options = named or dry or of_sources or directed
         if not locations and has_options:
             raise typer.BadParameter(
-                "--src, --dst, --weight, --op, --time, --relation, --relation-column, --entity, "
-                "--via, --time-unit, --time-format, --quote, --missing-ids, --skip-bad-rows, "
-                "--replace, --again and --dry-run need a PATH"
+                "--src, --dst, --weight, --op, --time, --relation, --directed, --relation-column, "
+                "--entity, --via, --time-unit, --time-format, --quote, --missing-ids, "
+                "--skip-bad-rows, --replace, --again and --dry-run need a PATH"
             )
         columns = edge_columns(graph.settings.columns_of_edges, named)
+        is_directed = directed_relation(relation, directed=directed)
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
             dry_run(home, graph, urls, named, skip_bad_rows or 0, as_json=json)
@@ -199,6 +204,9 @@ def ingest(
         for source in sources:
             if otherwise := _read_otherwise(home, source, sources_before):
                 say(f"note: {otherwise}")
+        if is_directed and direct(home.catalog, graph, is_directed):
+            say(f"{name} counts what its nodes send and receive in {is_directed} apart")
+            graph = home.graph(name)
         before = columns_before(graph, sources_before)
         shared = [
             note

@@ -11,6 +11,7 @@ from peewit.service.cli.edges.edge_files import listed
 from peewit.service.cli.labels.table_files import (
     AgainOption,
     BadRowsOption,
+    DirectedOption,
     DstOption,
     EntityOption,
     LabelColumnOption,
@@ -28,6 +29,7 @@ from peewit.service.cli.labels.table_files import (
     TimeUnitOption,
     ViaOption,
     WeightOption,
+    directed_relation,
 )
 from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import (
@@ -43,6 +45,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
+from peewit.service.graphs.directed_relations import direct
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
@@ -98,6 +101,7 @@ def add(
     op: OpOption = None,
     time: TimeOption = None,
     relation: RelationOption = None,
+    directed: DirectedOption = False,
     relation_column: RelationColumnOption = None,
     entity: EntityOption = None,
     via: ViaOption = None,
@@ -128,6 +132,7 @@ def add(
             time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
         )
         named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
+        is_directed = directed_relation(relation, directed=directed)
         source = add_source(
             here_of(home),
             graph,
@@ -144,6 +149,8 @@ def add(
         )
         if holds == "edges":
             keep_columns(home, graph, named)
+        if is_directed:
+            direct(home.catalog, graph, is_directed)
     text = f"added {source.url} as {source.id}; `peewit ingest --follow` or `serve` reads it"
     tell(text, source, as_json=json)
 

@@ -45,6 +45,10 @@ Answers = Annotated[
     list[str] | None,
     of_setting("answers", "--answers", metavar="KIND", also="Repeatable; '' takes them back."),
 ]
+Directed = Annotated[
+    list[str] | None,
+    of_setting("directed", "--directed", metavar="RELATION", also="Repeatable; '' for none."),
+]
 AutoParameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of --auto-solve; repeatable."),
@@ -65,6 +69,7 @@ class SettingOptions:
     parameters: list[str] | None
     columns: list[str] | None
     answers: list[str] | None
+    directed: list[str] | None
     deletions: str | None = None
     window: str | None = None
     window_by: str | None = None
@@ -84,8 +89,9 @@ class SettingOptions:
         for name in ("keep_raw", "deletions", "parallel"):
             if (value := getattr(self, name)) is not None:
                 changes[name] = value
-        if self.answers is not None:
-            changes["answers"] = [kind for kind in self.answers if kind]
+        for name in ("answers", "directed"):
+            if (values := getattr(self, name)) is not None:
+                changes[name] = tuple(value for value in values if value)
         if (window := self._window(settings.window)) is not None:
             changes["window"] = window
             if settings.window is None:

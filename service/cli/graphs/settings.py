@@ -14,6 +14,7 @@ from peewit.service.cli.graphs.options import (
     Buckets,
     Columns,
     DeletionsOf,
+    Directed,
     Epsilon,
     ExpectedNodes,
     KeepRaw,
@@ -84,6 +85,7 @@ def create(
     parameters: AutoParameters = None,
     columns: Columns = None,
     answers: Answers = None,
+    directed: Directed = None,
     json: AsJson = False,
 ) -> None:
     """Create an empty graph."""
@@ -106,6 +108,7 @@ def create(
             parameters=parameters,
             columns=columns,
             answers=answers,
+            directed=directed,
         )
         settings = options.applied(GraphSettings(name=name, **fixed))
     except ValueError as error:
@@ -130,6 +133,7 @@ def set_settings(
     parameters: AutoParameters = None,
     columns: Columns = None,
     answers: Answers = None,
+    directed: Directed = None,
     rename: Annotated[str | None, typer.Option(help="New name.")] = None,
     clock_right: Annotated[
         bool,
@@ -155,6 +159,7 @@ def set_settings(
         parameters=parameters,
         columns=columns,
         answers=answers,
+        directed=directed,
     )
 
     def change(settings: GraphSettings) -> GraphSettings:
@@ -356,5 +361,6 @@ def _setting_fields(
         and f"{as_text(every.edges)} edges, {as_text(every.seconds)} seconds",
         "columns": ", ".join(f"{name}={each}" for name, each in settings.columns.items()) or None,
         "answers": ", ".join(settings.answers) or None,
+        "directed": ", ".join(settings.directed) or None,
         "auto_solve": auto and f"{auto.model} {as_text(auto.parameters)}".rstrip(),
     }

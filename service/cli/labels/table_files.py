@@ -101,6 +101,13 @@ RelationOption = Annotated[
     str | None,
     typer.Option("--relation", metavar="NAME", help="Kind of edges that all rows are of."),
 ]
+DirectedOption = Annotated[
+    bool,
+    typer.Option(
+        "--directed",
+        help="The edges of --relation go from src to dst: see `graph set --directed`.",
+    ),
+]
 RelationColumnOption = Annotated[
     str | None,
     typer.Option(
@@ -303,3 +310,13 @@ def json_or_text(text: str) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+
+
+def directed_relation(relation: str | None, *, directed: bool) -> str:
+    """The relation that is said to be directed, or ''; raises `typer.BadParameter`."""
+    if directed and not relation:
+        raise typer.BadParameter(
+            "--directed needs --relation, the name of the kind of edges; of other tables "
+            "`peewit graph set NAME --directed RELATION` says it"
+        )
+    return relation or "" if directed else ""

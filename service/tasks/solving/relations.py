@@ -1,6 +1,6 @@
 """Weighing relations: the weighed sum of a graph's relations that a solve runs on."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -78,12 +78,12 @@ def prepared_on_two(
     """What the model prepared on both combinations, and whether it was there."""
     key = task.graph_id, ("prepared on two", model.preparation or type(model).__name__)
     known: _PreparedOnTwo | None = graphs.kept.get(key)
-    is_present = known is not None and known.of == (task.snapshot, task.features_version)
+    is_present = known is not None and known.of == (task.snapshot, graph.made_of(task))
     if known is None or not is_present:
         value = graphs.prepared_alone(
             task, _parts(graphs, task, graph), RelationModel(model=model), graph
         )
-        known = _PreparedOnTwo(of=(task.snapshot, task.features_version), value=value)
+        known = _PreparedOnTwo(of=(task.snapshot, graph.made_of(task)), value=value)
         graphs.kept[key] = known
     known.value.choice = choice
     return known.value, is_present
@@ -91,9 +91,9 @@ def prepared_on_two(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PreparedOnTwo:
-    """Preparations on two combinations of a snapshot and a version of features."""
+    """Preparations on two combinations of a snapshot, with some features."""
 
-    of: tuple[int, int]
+    of: Hashable
     value: PreparedRelations
 
 

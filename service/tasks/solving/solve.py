@@ -30,6 +30,7 @@ from peewit.service.tasks.solving.assessment import (
     add_label_shares,
     add_variance,
 )
+from peewit.service.tasks.solving.counts import CountsFound, found_counts, wants_counts
 from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.refine import refine_answer
@@ -54,6 +55,7 @@ from peewit.service.tasks.solving.written import write_result
 from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.service.tasks.warm_graphs import LastSolution
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.iteration_loop import RunStopped
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.relations.solving import PreparedRelations, RelationModel
 from peewit.solvers.solution import grown
@@ -126,7 +128,7 @@ class SolveKind(ModelKind[SolveTask]):
         try:
             with context.graphs.within_memory():
                 return Done(result=_solve_task(task, context))
-        except (StoppedEarly, PassStopped):
+        except (StoppedEarly, PassStopped, RunStopped):
             return TaskStopped()
 
     def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
@@ -191,6 +193,11 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         with stages.stage("weighing relations"):
             choice = final_choice(graphs, task, options, graph, labels, choice, stages)
             graph = graphs.load(task, weights_of(choice))
+    counts = CountsFound(joined=None)
+    if wants_counts(task, model, options, graph.snapshot.meta):
+        with stages.stage("counting"):
+            counts = found_counts(task, graph, getattr(labels, "among", None), stages)
+    graph.counts = counts.joined
     on_two: PreparedRelations | None = None
     with stages.stage("preparing"):
         if choice is not None and runs_on_two(model, options, choice):
@@ -241,7 +248,8 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         first=answer,
         answer=answer,
     )
-    solving.assessment.figures |= stats_of(choice)
+    solving.assessment.figures |= stats_of(choice) | counts.stats
+    solving.assessment.warnings += counts.warnings
     for stage in _STAGES:
         if stage.applies(solving):
             with stages.stage(stage.name):

@@ -68,6 +68,15 @@ class SolveOptions:
             kind=str,
         ),
     )
+    counts: bool = option(
+        True,
+        Rule(
+            doc="Count what nodes send and receive in each relation among the features of auto and "
+            "filtered-ridge: beside a table where there are several relations, and of relations "
+            "that are directed. Reads all edges once.",
+            kind=bool,
+        ),
+    )
     refine: bool = option(
         False,
         Rule(

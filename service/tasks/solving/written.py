@@ -22,6 +22,7 @@ from peewit.service.predictions.prediction_files import (
     write_predictions,
 )
 from peewit.service.predictions.predictors import given_of, write_predictor
+from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
 from peewit.service.tasks.solving.thinning import thinning_summary
 from peewit.solvers.arrays import BoolArray
@@ -31,12 +32,14 @@ from peewit.solvers.assessment.plausibility import (
     answer_warnings,
 )
 from peewit.solvers.labels import Labels
+from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.models.contract.feature_model import FEATURES
 from peewit.solvers.models.contract.model import as_classes
 from peewit.solvers.models.left_out.label_sample import NO_SAMPLE
 from peewit.solvers.solution import Advice, Advised, Functions, Solution
 from peewit.solvers.status import Status
 from peewit.streaming.edges.node_ids import nodes_of_kinds
+from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 
@@ -53,6 +56,8 @@ def write_result(solving: Solving) -> dict[str, Any]:
     doubts = [*assessment.warnings, *_doubts(solving, shown, shares)]
     warning, notes, advice = _texts(solution, doubts, solving.judgement)
     functions = solution.functions  # of new points, where the model worked on given features
+    if isinstance(functions, LinearFunctions) and solving.graph.counts is not None:
+        functions = _of_table(functions, task)
     functions = (
         functions.trimmed() if functions and solution.stats.get("input") == FEATURES else None
     )
@@ -81,6 +86,14 @@ def write_result(solving: Solving) -> dict[str, Any]:
         "thinning": thinning_summary(solving),
         "stats": {**solution.stats, **assessment.figures},
     }
+
+
+def _of_table(functions: LinearFunctions, task: LabelsTask) -> LinearFunctions | None:
+    """The functions of new points, of which a table tells the features, and nothing was counted."""
+    if not task.features_version:
+        return None
+    store = FeatureStore(GraphPaths(root=task.graph_directory).features)
+    return functions.of_first(store.meta(task.features_version).n_columns)
 
 
 def _named_nodes(solving: Solving) -> tuple[pa.ChunkedArray, BoolArray]:

@@ -144,6 +144,7 @@ class Auto(FeatureModel, Refinable):
     """
 
     uses_start: ClassVar[bool] = False
+    takes_counts: ClassVar[bool] = True
     of_graph: ClassVar[str] = "graph"
     is_calibrated: ClassVar[bool] = True
     graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file
@@ -337,8 +338,8 @@ class Auto(FeatureModel, Refinable):
         reachable, warnings = poisson.task.reachable, harmonic.warnings
         if prepared.features is not None:
             filtered, left_out = FilteredRidge().solved_and_left_out(
-                prepared.features, groups.labels, watch
-            )
+                prepared.features, groups.labels, watch, may_drop_features=False
+            )  # the graph alone has other arms
             if filtered.status is Status.CANCELLED:
                 raise RunStopped
             left_out = np.concatenate([left_out, filtered.scores[groups.stand_ins]])

@@ -53,6 +53,10 @@ class Model(ABC):
     weighs_labels: ClassVar[bool] = False
     """Whether `solve` uses the weights of labels; other models refuse weights."""
 
+    takes_counts: ClassVar[bool] = False
+    """Whether its features may be joined by counts of what nodes send and receive, of another
+    size."""
+
     preparation: ClassVar[str] = ""
     """Models with the same nonempty name here can share a preparation."""
 

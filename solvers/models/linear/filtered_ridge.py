@@ -56,7 +56,7 @@ that few labels do not tell."""
 
 _STANDARD_ERRORS: Final = 2.0
 
-MOST_JUDGED: Final = 500
+MOST_JUDGED: Final = 200
 """Most labels by which it is judged whether features or the graph alone do: the graph takes two
 columns for each, where features take at most one each of their own."""
 
@@ -235,6 +235,7 @@ class FilteredRidge(InductiveModel):
     """
 
     preparation: ClassVar[str] = "filtered features"
+    takes_counts: ClassVar[bool] = True
     of_graph: ClassVar[str] = "graph"
 
     teleport: float | Literal["auto"] = hyperparameter(
@@ -295,14 +296,25 @@ class FilteredRidge(InductiveModel):
         return _with_shares_of_nodes(solution, left_out, prepared.graph, labels)
 
     def solved_and_left_out(
-        self, prepared: FilteredFeatures, labels: Labels, watch: Watch = UNWATCHED
+        self,
+        prepared: FilteredFeatures,
+        labels: Labels,
+        watch: Watch = UNWATCHED,
+        *,
+        may_drop_features: bool = True,
     ) -> tuple[Solution, FloatArray]:
-        """The solution, and (n_labeled, n_classes) left-out values of the arm taken (K5)."""
+        """The solution, and (n_labeled, n_classes) left-out values of the arm taken (K5).
+
+        Unless it ``may_drop_features`` the graph alone takes over nowhere but where they say
+        nothing.
+        """
         check_labels(labels, prepared.graph)
         if labels.n_labeled <= MOST_LABELS:
-            return self._solve(prepared, labels, watch)
+            return self._solve(prepared, labels, watch, may_drop_features=may_drop_features)
         chosen = _choose_evenly(labels, MOST_LABELS)
-        solution, left_out = self._solve(prepared, labels.subset(chosen), watch)
+        solution, left_out = self._solve(
+            prepared, labels.subset(chosen), watch, may_drop_features=may_drop_features
+        )
         warning = (
             f"the ridge was fitted to {MOST_LABELS:,} of the {labels.n_labeled:,} labels, the same "
             "part of each class: its cost grows with their third power"
@@ -312,7 +324,12 @@ class FilteredRidge(InductiveModel):
         return replace(solution, warnings=(*solution.warnings, warning)), values
 
     def _solve(
-        self, prepared: FilteredFeatures, labels: Labels, watch: Watch
+        self,
+        prepared: FilteredFeatures,
+        labels: Labels,
+        watch: Watch,
+        *,
+        may_drop_features: bool,
     ) -> tuple[Solution, FloatArray]:
         stats: dict[str, float | int | str] = {
             "input": self.of_graph if prepared.rows is None else FEATURES
@@ -320,7 +337,9 @@ class FilteredRidge(InductiveModel):
         if prepared.rows is not None and prepared.rows.nodes is not None:
             stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
         prior, n_before = labels.class_prior(), prepared.columns.n_filtered
-        arms, _ = self._arms(prepared.rows is not None)
+        arms, of_graph = self._arms(prepared.rows is not None)
+        if not may_drop_features and len(arms) > 1:
+            arms.remove(of_graph)
         try:
             taken, judgements = self._judgements(prepared, arms, labels, stats, watch)
             scores, functions = self._scores(prepared, labels, judgements, taken, watch)

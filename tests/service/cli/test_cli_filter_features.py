@@ -74,4 +74,4 @@ def test_what_cannot_be_done_is_told(peewit: Peewit, tmp_path: Path) -> None:
     assert peewit(*command, "-o", tmp_path / "out.npy").exit_code == 2
     assert "no directory" in peewit(*command, "-o", tmp_path / "no" / "out.parquet").err
     assert not out.exists()
-    assert peewit("jobs", "list", "--json").json == []
+    assert peewit("jobs", "list", "--json").json["jobs"] == []

@@ -31,7 +31,7 @@ def test_a_graph_is_shown_once_where_there_is_no_terminal(
     peewit: Peewit, graph: str, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.parquet"
-    pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [0.0]}), bad)
+    pq.write_table(pa.table({"src": ["a"], "dst": ["b"], "weight": [-1.0]}), bad)
     assert peewit("ingest", graph, bad).exit_code == 1
     shown = peewit("watch", graph)
     assert shown.exit_code == 0, shown.err

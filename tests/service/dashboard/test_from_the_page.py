@@ -667,11 +667,12 @@ def test_kinds_of_edges_are_named_on_the_page(pages: Api) -> None:
     assert "<code>a</code> 2, <code>b</code> 2" in report
     send(pages, f"{second}?{chosen}")
     third = upload(pages, "edges", "third.csv", events + b"4,,9,b\n")
-    send(pages, f"{third}?{urlencode(ends | {'relation': 'seen'})}")
+    send(pages, f"{third}?{urlencode(ends | {'relation': 'seen', 'directed': 1})}")
     pages.ingest()
     record = pages.home.catalog.get("g")
     assert record.progress.edges_seen == 6 + 4 + 4
     assert record.progress.left_out.empty_cells == 2
+    assert record.settings.directed == ("seen",)
     pushes = GraphPaths(root=pages.home.settings.graphs_directory / record.id).pushes
     (path,) = pushes.glob(f"*{RELATED}")
     relations = pq.read_table(path)["relation"].to_pylist()
@@ -680,3 +681,5 @@ def test_kinds_of_edges_are_named_on_the_page(pages: Api) -> None:
     fourth = upload(pages, "edges", "fourth.csv", events)
     problem = pages.client.get(f"{fourth}/look?{wrong}", headers=PIECE)
     assert "dst must be left out where via" in problem.json()["detail"]
+    unnamed = send(pages, f"{fourth}?{urlencode(ends | {'directed': 1})}", 422)
+    assert "directed needs relation" in unnamed.text

@@ -1,0 +1,92 @@
+"""Counts among features: what nodes send and receive, beside what a table says of them.
+
+Counts join features where there are some and several relations, or a relation is directed; a pass
+over the raw edges makes them, which serves later solves, too. Without raw edges they are left out,
+and that is told.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from peewit.service.tasks.joined_counts import JoinedCounts
+from peewit.service.tasks.labels_task import LabelsTask
+from peewit.service.tasks.progress import StageTimer
+from peewit.service.tasks.solving.solve_options import SolveOptions
+from peewit.service.tasks.warm_graphs import WarmGraph
+from peewit.solvers.arrays import BoolArray
+from peewit.solvers.iteration_loop import ProgressReport
+from peewit.solvers.models.contract.model import Model
+from peewit.streaming.cluster.cluster_error import ClusterError
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.relation_counts import CountsStore, RelationCounts, count_arcs_of
+from peewit.streaming.snapshots.provenance import SnapshotMeta
+
+_LEAST_RELATIONS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountsFound:
+    """Counts for a solve, and what is told of them."""
+
+    joined: JoinedCounts | None
+    stats: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def wants_counts(task: LabelsTask, model: Model, options: SolveOptions, meta: SnapshotMeta) -> bool:
+    """Whether counts join the features of a solve."""
+    if not (options.counts and model.takes_counts):
+        return False
+    directed = set(task.directed).intersection(meta.log_versions)
+    return bool(directed) or (task.features_version > 0 and len(meta.relations) >= _LEAST_RELATIONS)
+
+
+def found_counts(
+    task: LabelsTask, graph: WarmGraph, is_asked: BoolArray | None, stages: StageTimer
+) -> CountsFound:
+    """Counts of the snapshot, or of an earlier one of nearly the same edges, for a solve.
+
+    Without features the rows are of the nodes that ``is_asked`` marks, (n_nodes,), or all.
+    """
+    paths, meta = GraphPaths(root=task.graph_directory), graph.snapshot.meta
+    counts = CountsStore(paths).open()
+    if counts is None or not counts.meta.serves(meta):
+        try:
+            counts = _counted(task, paths, meta, stages)
+        except (OSError, ValueError, ClusterError) as error:
+            warning = (
+                "counts of what nodes send and receive are left out of the features, as all edges "
+                f"are read for them: {error}"
+            )
+            return CountsFound(joined=None, warnings=(warning,))
+    names, columns = counts.features(task.directed, meta.n_nodes)
+    nodes = None if is_asked is None or is_asked.all() else np.flatnonzero(is_asked)
+    joined = JoinedCounts(
+        version=(counts.meta.snapshot, *sorted(task.directed)), columns=columns, nodes=nodes
+    )
+    return CountsFound(
+        joined=joined, stats={"n_counts": len(names), "counts_snapshot": counts.meta.snapshot}
+    )
+
+
+def _counted(
+    task: LabelsTask, paths: GraphPaths, meta: SnapshotMeta, stages: StageTimer
+) -> RelationCounts:
+    tell: Callable[[ProgressReport], None] = stages.iteration
+
+    def on_fraction(fraction: float) -> None:
+        tell(ProgressReport(phase="counting", n_iter=0, max_iter=1, fraction=fraction))
+
+    return count_arcs_of(
+        paths,
+        meta,
+        attempt=f"{task.job_id}-{task.attempt}",
+        keep_raw=task.keep_raw,
+        n_threads=task.n_threads,
+        scheduler=task.scheduler,
+        on_fraction=on_fraction,
+        cancelled=stages.watch.is_cancelled,
+    )

@@ -1,0 +1,160 @@
+"""Solving where what nodes send and receive tells more than whom they are joined with."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from peewit.service.predictions.prediction_files import PredictionFile, predictor_path
+from peewit.service.predictions.predictors import read_functions
+from peewit.service.tasks.joined_counts import JoinedCounts
+from peewit.service.tasks.solving.solve import SolveTask
+from peewit.service.tasks.tasks_and_messages import Done
+from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.solvers.features import FeatureRows
+from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from tests.service.solvable import graphs_within, publish_features
+from tests.service.tasks.solving.test_solve import MEMORY_BYTES, run, solved, task
+
+N_ACCOUNTS = 200
+
+
+def is_seller(account: int) -> bool:
+    return account % 2 == 1
+
+
+def messages(n_rows: int = 3_000) -> pa.Table:
+    """Buyers write to sellers, most of whom answer seldom."""
+    rng = np.random.default_rng(0)
+    buyer, seller = 2 * rng.integers(0, N_ACCOUNTS // 2, (2, n_rows)) + [[0], [1]]
+    answers = rng.random(n_rows) < 0.1
+    src, dst = np.where(answers, seller, buyer), np.where(answers, buyer, seller)
+    return pa.table({"src": src, "dst": dst})
+
+
+def logins() -> pa.Table:
+    rng = np.random.default_rng(1)
+    return pa.table({"src": rng.integers(0, N_ACCOUNTS, 600), "dst": rng.integers(0, 90, 600)})
+
+
+@pytest.fixture
+def solver() -> WarmGraphs:
+    return graphs_within(MEMORY_BYTES)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Messages between accounts, and logins on devices."""
+    paths = GraphPaths(root=tmp_path / "g")
+    settings = StreamSettings(node_kind="typed", sparsifier=SparsifierSettings(max_edges=2_000))
+    for name, table, kind in (("message", messages(), "account"), ("login", logins(), "device")):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        columns = EdgeColumns(src="account:src", dst=f"{kind}:dst", relation=name)
+        files = EdgeFiles(tmp_path / f"{name}.parquet", columns=columns)
+        Stream(paths, settings).ingest(files.list())
+    return paths.root
+
+
+def asked_of(directory: Path, model: str = "auto", **options: Any) -> SolveTask:
+    labels = {f"account:{n}": "seller" if is_seller(n) else "buyer" for n in range(30)}
+    newest = SnapshotStore(GraphPaths(root=directory).snapshots).latest()
+    assert newest is not None
+    return replace(task(directory, labels, model=model, snapshot=newest), **options)
+
+
+def share_right(directory: Path, answer: Done) -> float:
+    table = PredictionFile(directory / "predictions" / answer.result["file"]).table()
+    table = table.filter(table["node"].is_valid())  # accounts alone are asked about
+    rows = zip(table["node"].to_pylist(), table["label"].to_pylist(), strict=True)
+    return float(
+        np.mean([(label == "seller") == is_seller(int(node.split(":")[1])) for node, label in rows])
+    )
+
+
+@pytest.mark.parametrize("model", ["auto", "filtered-ridge"])
+def test_who_sends_and_who_receives_is_told_apart_once_somebody_says_so(
+    directory: Path, solver: WarmGraphs, model: str
+) -> None:
+    without = solved(solver, asked_of(directory, model))
+    assert "n_counts" not in without.result["stats"]
+    share_without = share_right(directory, without)  # later solves take the place of the file
+    assert model == "auto" or share_without < 0.7
+    with_counts = solved(solver, asked_of(directory, model, directed=("message",)))
+    assert share_right(directory, with_counts) >= 0.99
+    stats = with_counts.result["stats"]
+    assert (stats["n_counts"], stats["counts_snapshot"]) == (4 + 2, 2)
+    assert (stats["input"], with_counts.result["features_version"]) == ("features", 0)
+    assert not with_counts.result["inductive"]
+    again = solved(solver, asked_of(directory, model, directed=("message",)))
+    assert again.result["warm"]
+    other = solved(solver, asked_of(directory, model))
+    assert share_right(directory, other) == share_without
+
+
+def test_other_models_and_who_wants_none_do_without(directory: Path, solver: WarmGraphs) -> None:
+    for model, parameters in (("hfs", {}), ("svm", {}), ("auto", {"counts": False})):
+        asked = asked_of(directory, model, directed=("message",), parameters=parameters)
+        assert "n_counts" not in solved(solver, asked).result["stats"]
+    assert not GraphPaths(root=directory).counts.exists()
+
+
+def test_counts_join_a_table_and_points_need_none(directory: Path, solver: WarmGraphs) -> None:
+    """Of new points, whose edges nobody knows, the table alone tells."""
+    store = SnapshotStore(GraphPaths(root=directory).snapshots)
+    n_nodes = store.meta(2).n_nodes
+    values = np.random.default_rng(2).normal(size=(n_nodes, 3)).astype(np.float32)
+    publish_features(directory, 1, values)
+    answer = solved(solver, asked_of(directory, "filtered-ridge", features_version=1))
+    assert answer.result["stats"]["n_counts"] == 4
+    assert answer.result["inductive"]
+    functions = read_functions(predictor_path(directory / "predictions" / answer.result["file"]))
+    assert functions.class_scores(np.zeros((2, 3))).shape == (2, 2)
+
+
+def test_files_that_are_gone_cost_the_counts_alone(directory: Path, solver: WarmGraphs) -> None:
+    (directory.parent / "login.parquet").unlink()
+    answer = solved(solver, asked_of(directory, directed=("message",)))
+    assert "n_counts" not in answer.result["stats"]
+    assert "counts of what nodes send and receive are left out" in answer.result["warning"]
+    assert "login.parquet: it is missing" in answer.result["warning"]
+
+
+def test_a_solve_that_is_stopped_while_it_counts_leaves_nothing(
+    directory: Path, solver: WarmGraphs
+) -> None:
+    asked = asked_of(directory, directed=("message",))
+    for stop_after in range(0, 40, 4):
+        run(solver, asked, stop_after=stop_after)
+    counts = GraphPaths(root=directory).counts
+    assert not counts.exists() or [each.name for each in counts.iterdir()] == ["counts.arrow"]
+
+
+def test_counts_are_as_large_as_the_columns_beside_them() -> None:
+    rng = np.random.default_rng(3)
+    counts = np.column_stack([rng.poisson(4, 50), np.full(50, 7), rng.poisson(90, 50)])
+    counts = counts.astype(np.float32)
+    joined = JoinedCounts(version=(1,), columns=counts, nodes=np.arange(0, 50, 2))
+    alone = joined.beside(None, is_encoded=False)
+    assert alone is not None
+    assert alone.n_columns == 2  # one of them tells nothing
+    assert alone.nodes.tolist() == list(range(0, 50, 2))
+    np.testing.assert_allclose(alone.whole().std(axis=0), 1.0, rtol=1e-5)
+    rows = FeatureRows(values=rng.normal(size=(20, 4)) * [1, 2, 3, 4], nodes=np.arange(20))
+    wider = joined.beside(rows, is_encoded=False)
+    assert wider is not None
+    more = wider.whole()[:, 4:]
+    variance = rows.values.var(axis=0).mean()
+    np.testing.assert_allclose(more.var(axis=0), variance, rtol=1e-5)
+    encoded = joined.beside(rows, is_encoded=True)
+    assert encoded is not None
+    np.testing.assert_allclose(encoded.whole()[:, 4:].var(axis=0), 1.0, rtol=1e-5)
