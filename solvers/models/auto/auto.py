@@ -293,8 +293,8 @@ class Auto(FeatureModel, Refinable):
         shares = np.exp(stack.far.shares.of_all)
         shares /= shares.sum()
         sample = LabelSample(p_value=coverage.p_value, shares=shares, is_estimated=False)
-        # a left-out label out of reach of others is predicted by nothing, as no node is (K16)
-        has_others = groups.reached(graph.component)
+        # a left-out label of which others say nothing is predicted by nothing, as no node is (K16)
+        has_others = built.is_informed
         reached, left_out = has_others[groups.usable], stack.left_out
         if not coverage.is_spread:
             places_judged = places[has_others[places]]
@@ -336,19 +336,27 @@ class Auto(FeatureModel, Refinable):
         arms["walks"], walk_stats = walk_arm(prepared, poisson, densities, arms, watch)
         stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **walk_stats}
         reachable, warnings = poisson.task.reachable, harmonic.warnings
+        is_informed = groups.reached(prepared.graph.component)
         if prepared.features is not None:
-            filtered, left_out = FilteredRidge().solved_and_left_out(
+            filtered, rows = FilteredRidge().solved_and_left_out(
                 prepared.features, groups.labels, watch, may_drop_features=False
             )  # the graph alone has other arms
             if filtered.status is Status.CANCELLED:
                 raise RunStopped
-            left_out = np.concatenate([left_out, filtered.scores[groups.stand_ins]])
+            left_out = np.concatenate([rows.values, filtered.scores[groups.stand_ins]])
+            is_informed |= np.append(rows.is_informed, filtered.reachable[groups.stand_ins])
             arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
             warnings += filtered.warnings
             names = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in names if name in filtered.stats}
-        return _Arms(arms=arms, reachable=reachable, stats=stats, warnings=warnings)
+        return _Arms(
+            arms=arms,
+            reachable=reachable,
+            is_informed=is_informed,
+            stats=stats,
+            warnings=warnings,
+        )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
         """One for every group of labels."""
@@ -429,6 +437,7 @@ class _Arms:
 
     arms: dict[str, StackedArm]
     reachable: BoolArray
+    is_informed: BoolArray  # (n_left_out,) whether others say anything of what is left out
     stats: dict[str, float | int | str]
     warnings: tuple[str, ...]
 

@@ -57,8 +57,8 @@ that few labels do not tell."""
 _STANDARD_ERRORS: Final = 2.0
 
 MOST_JUDGED: Final = 200
-"""Most labels by which it is judged whether features or the graph alone do: the graph takes two
-columns for each, where features take at most one each of their own."""
+"""Most labels by which the graph alone is judged: it takes two columns for each, where features
+take at most one each of their own."""
 
 MOST_LABELS: Final = 3_000
 """Most labels that a ridge is fitted to: kernels take eight bytes for each pair of labels, a dozen
@@ -208,6 +208,14 @@ class Judged:
         return values
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOutRows:
+    """What the fit without each label says of it."""
+
+    values: FloatArray  # (n_labeled, n_classes); shares of the classes where nothing is said
+    is_informed: BoolArray  # (n_labeled,) whether any other label says something of it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredRidge(InductiveModel):
     """Ridge regression on features smoothed along the graph (section K.1).
@@ -290,10 +298,10 @@ class FilteredRidge(InductiveModel):
         watch: Watch,
     ) -> Solution:
         """Scores of every node; see `Model.solve`."""
-        solution, left_out = self.solved_and_left_out(prepared, labels, watch)
+        solution, rows = self.solved_and_left_out(prepared, labels, watch)
         if solution.status is Status.CANCELLED:
             return solution
-        return _with_shares_of_nodes(solution, left_out, prepared.graph, labels)
+        return _with_shares_of_nodes(solution, rows.values, prepared.graph, labels)
 
     def solved_and_left_out(
         self,
@@ -302,8 +310,8 @@ class FilteredRidge(InductiveModel):
         watch: Watch = UNWATCHED,
         *,
         may_drop_features: bool = True,
-    ) -> tuple[Solution, FloatArray]:
-        """The solution, and (n_labeled, n_classes) left-out values of the arm taken (K5).
+    ) -> tuple[Solution, LeftOutRows]:
+        """The solution, and left-out values of the arm taken (K5).
 
         Unless it ``may_drop_features`` the graph alone takes over nowhere but where they say
         nothing.
@@ -312,7 +320,7 @@ class FilteredRidge(InductiveModel):
         if labels.n_labeled <= MOST_LABELS:
             return self._solve(prepared, labels, watch, may_drop_features=may_drop_features)
         chosen = _choose_evenly(labels, MOST_LABELS)
-        solution, left_out = self._solve(
+        solution, rows = self._solve(
             prepared, labels.subset(chosen), watch, may_drop_features=may_drop_features
         )
         warning = (
@@ -320,8 +328,10 @@ class FilteredRidge(InductiveModel):
             "part of each class: its cost grows with their third power"
         )
         values = solution.scores[labels.nodes]  # the others are left out as it is
-        values[chosen] = left_out
-        return replace(solution, warnings=(*solution.warnings, warning)), values
+        is_informed = solution.reachable[labels.nodes]
+        values[chosen], is_informed[chosen] = rows.values, rows.is_informed
+        whole = LeftOutRows(values=values, is_informed=is_informed)
+        return replace(solution, warnings=(*solution.warnings, warning)), whole
 
     def _solve(
         self,
@@ -330,7 +340,7 @@ class FilteredRidge(InductiveModel):
         watch: Watch,
         *,
         may_drop_features: bool,
-    ) -> tuple[Solution, FloatArray]:
+    ) -> tuple[Solution, LeftOutRows]:
         stats: dict[str, float | int | str] = {
             "input": self.of_graph if prepared.rows is None else FEATURES
         }
@@ -351,7 +361,10 @@ class FilteredRidge(InductiveModel):
                 status=Status.CANCELLED,
                 stats={**stats, "n_iter": 0},
             )
-            return cancelled, np.tile(prior, (labels.n_labeled, 1))
+            nothing = np.tile(prior, (labels.n_labeled, 1))
+            return cancelled, LeftOutRows(
+                values=nothing, is_informed=np.zeros(labels.n_labeled, bool)
+            )
         reachable = np.asarray(scores.any(axis=1))
         scores[~reachable] = prior
         stats |= {
@@ -373,7 +386,9 @@ class FilteredRidge(InductiveModel):
         if used.any():
             is_right = left_out[used].argmax(axis=1) == labels.classes[used]
             stats |= {"loo_accuracy": float(is_right.mean()), "loo_labels": int(used.sum())}
-        return replace(solution, stats=stats), left_out
+        is_informed = np.logical_or.reduce([ridge.is_informed for ridge in judgements])
+        rows = LeftOutRows(values=left_out, is_informed=is_informed)
+        return replace(solution, stats=stats), rows
 
     @one_blas_thread
     def predict(
@@ -413,15 +428,21 @@ class FilteredRidge(InductiveModel):
         stats: dict[str, float | int | str],
         watch: Watch,
     ) -> tuple[Arm, list[Judged]]:
-        """The arm to take, and fits to all labels: of all arms, or of many labels those in use."""
-        if labels.n_labeled <= MOST_JUDGED or len(arms) == 1:
-            judgements = [self._judge(prepared, arm, labels, watch) for arm in arms]
-            return _choose_arm(judgements, labels, stats), judgements
-        some = labels.subset(_choose_evenly(labels, MOST_JUDGED))
-        judgements = [self._judge(prepared, arm, some, watch, is_judging=True) for arm in arms]
-        taken = _choose_arm(judgements, some, stats)
-        used = dict.fromkeys((arms[0], taken))
-        return taken, [self._judge(prepared, arm, labels, watch) for arm in used]
+        """The arm to take, and fits to all labels, those of the arms of features first."""
+        is_few = labels.n_labeled <= MOST_JUDGED
+        at_once = [arm for arm in arms if is_few or arm.has_features] or arms
+        judgements = [self._judge(prepared, arm, labels, watch) for arm in at_once]
+        taken = _choose_arm(judgements, labels, stats)
+        for graph in (arm for arm in arms if arm not in at_once):
+            some, of_some = labels.subset(_choose_evenly(labels, MOST_JUDGED)), stats.copy()
+            pair = [
+                self._judge(prepared, arm, some, watch, is_judging=True) for arm in (taken, graph)
+            ]
+            taken = _choose_arm(pair, some, of_some)
+            stats[f"loo_{graph.name}"] = of_some[f"loo_{graph.name}"]
+            if taken == graph:
+                judgements.append(self._judge(prepared, graph, labels, watch))
+        return taken, judgements
 
     def _judge(
         self,

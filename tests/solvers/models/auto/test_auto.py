@@ -505,3 +505,24 @@ def test_public_splits_of_citations(peewit_data: Path, name: str, least: float) 
     test = test[classes[test] >= 0]
     scores = Auto().solve(Auto().prepare(graph, features), labels_at(train, classes)).scores
     assert (scores[test].argmax(axis=1) == classes[test]).mean() >= least
+
+
+def test_labels_that_no_edge_joins_with_others_are_judged_by_their_features() -> None:
+    """Each pair of nodes is a component of its own, and features tell all."""
+    rng = np.random.default_rng(0)
+    n_nodes = 400
+    u = np.arange(0, n_nodes, 2)
+    graph = Graph.from_edges(u, u + 1, np.ones(u.size), n_nodes=n_nodes)
+    classes = rng.integers(0, 2, n_nodes // 2).repeat(2)
+    features = np.column_stack([classes, 1 - classes]) + 0.1 * rng.normal(size=(n_nodes, 2))
+    labels = Labels.from_pairs(np.arange(0, 120, 2), classes[:120:2])
+    model = Auto()
+    solution = model.solve(model.prepare(graph, features), labels)
+    left_out = solution.left_out
+    assert left_out is not None
+    assert left_out.reachable.all()
+    right = left_out.scores.argmax(axis=1) == labels.classes[left_out.places]
+    assert right.mean() == solution.stats["loo_accuracy"] > 0.98
+    without = model.solve(model.prepare(graph), labels).left_out
+    assert without is not None
+    assert not without.reachable.any()

@@ -105,8 +105,8 @@ def test_left_out_values_are_those_of_fits_without_the_labels(together: bool) ->
     whole = DenseRidge(
         points=points, nodes=labels.nodes, targets=targets_of(labels.classes), norm_penalty=1.0
     )
-    _, found = model.solved_and_left_out(model.prepare(graph, words(classes)), labels)
-    np.testing.assert_allclose(found, whole.left_out(class_folds(labels)), atol=1e-4)
+    _, rows = model.solved_and_left_out(model.prepare(graph, words(classes)), labels)
+    np.testing.assert_allclose(rows.values, whole.left_out(class_folds(labels)), atol=1e-4)
 
 
 def test_rows_of_zeros_are_nodes_without_features() -> None:
@@ -146,7 +146,7 @@ def test_of_very_many_labels_a_part_of_each_class_is_fitted(
     model = FilteredRidge(teleport=0.1)
     whole = solved(model, graph, words(classes), labels)
     monkeypatch.setattr(filtered_ridge, "MOST_LABELS", 45)
-    part, left_out = model.solved_and_left_out(model.prepare(graph, words(classes)), labels)
+    part, rows = model.solved_and_left_out(model.prepare(graph, words(classes)), labels)
     told = [each for each in part.warnings if "45 of the 120 labels" in each]
     assert not whole.warnings
     assert len(told) == 1
@@ -155,7 +155,7 @@ def test_of_very_many_labels_a_part_of_each_class_is_fitted(
     fewer = solved(model, graph, words(classes), labels.subset(chosen))
     np.testing.assert_allclose(part.scores, fewer.scores, atol=1e-6)
     others = np.setdiff1d(np.arange(120), chosen)
-    np.testing.assert_array_equal(left_out[others], part.scores[labels.nodes[others]])
+    np.testing.assert_array_equal(rows.values[others], part.scores[labels.nodes[others]])
 
 
 def test_folds_hold_about_one_label_of_each_class() -> None:
@@ -266,12 +266,12 @@ def test_some_of_many_labels_judge_and_all_are_fitted(
     monkeypatch.setattr(filtered_ridge, "MOST_JUDGED", 60)
     model = FilteredRidge()
     prepared = model.prepare(graph, features)
-    by_some, left_out = model.solved_and_left_out(prepared, labels)
+    by_some, rows = model.solved_and_left_out(prepared, labels)
     assert (by_some.stats["arm"] == "graph") == is_told_by_edges
     assert by_some.stats["arm"] == by_all.stats["arm"]
     fitted = model.solve(prepared, labels)
     np.testing.assert_allclose(fitted.scores, by_all.scores, atol=1e-4)
-    assert left_out.shape == (labels.n_labeled, 3)
+    assert rows.values.shape == (labels.n_labeled, 3)
     assert by_some.stats["loo_labels"] == labels.n_labeled
     most = 2 * 60 + 2 * 24 + 3 * 3 + (labels.n_labeled if is_told_by_edges else 0)
     assert 0 < by_some.stats["n_columns"] <= most
