@@ -31,7 +31,7 @@ IN_BASH = {
         "labelstudio",
         "map",
     ),
-    *("papers", "points", "retract", "scans", "spam", "verdicts", "window", "words"),
+    *("papers", "points", "retract", "scans", "spam", "tables", "verdicts", "window", "words"),
 }
 IN_PYTHON = {
     *("bridges", "estimators", "filtered", "networkx"),
@@ -75,6 +75,10 @@ def test_sparse_features_need_no_edges(home: Home, tmp_path: Path) -> None:
 
 def test_suggested_scans_are_labeled(home: Home, tmp_path: Path) -> None:
     run("scans", home, tmp_path)
+
+
+def test_tables_become_a_ranked_list(home: Home, tmp_path: Path) -> None:
+    run("tables", home, tmp_path)
 
 
 def test_an_agent_is_given_tools(home: Home, tmp_path: Path) -> None:
