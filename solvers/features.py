@@ -9,7 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, Int64Array, IntArray, frozen
+from peewit.solvers.arrays import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    frozen,
+)
 from peewit.solvers.late_modules import LateModule
 
 sp = LateModule("scipy.sparse")
@@ -168,6 +175,32 @@ class FeatureRows:
             raise ValueError(
                 f"features must be finite, got {entries[first]} in row {place.start + row}"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColumnScaling:
+    """(v - center) * factor of columns, (n_columns,) each; a factor of 0 leaves a column out."""
+
+    center: FloatArray
+    factor: FloatArray
+
+    @classmethod
+    def of(cls, columns: Float32Array) -> "ColumnScaling":
+        """Mean 0 and variance 1 of columns that differ."""
+        spread = columns.std(axis=0, dtype=np.float64)
+        factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+        return cls(center=columns.mean(axis=0, dtype=np.float64), factor=factor)
+
+    @property
+    def is_kept(self) -> BoolArray:
+        """(n_columns,) whether the column stays."""
+        return self.factor > 0.0
+
+    def scaled(self, columns: Float32Array) -> Float32Array:
+        """(n_rows, n_kept) scaled rows."""
+        kept = self.is_kept
+        rows = (columns[:, kept] - self.center[kept]) * self.factor[kept]
+        return rows.astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -93,6 +93,8 @@ class Solution:
         The linear system that decided the classes of nodes, if there is one.
     left_out : LeftOut or None
         Predictions of labels that the model left out itself, if it keeps them.
+    of_features : Functions or None
+        What features say, smoothed along the edges, where that is a part of the scores.
     """
 
     scores: FloatArray
@@ -105,6 +107,7 @@ class Solution:
     densities: Float32Array | None = None
     decisive: Decisive | None = None
     left_out: LeftOut | None = None
+    of_features: Functions | None = None
 
 
 Advice: TypeAlias = Literal["threshold", "label more", "label random", "label apart", "other model"]

@@ -94,7 +94,9 @@ class Ingested:
 
     def with_counts(self, rows: FeatureRows | None) -> Any:
         """Rows, if any, beside counts of accounts."""
-        joined = JoinedCounts(version=(), columns=self.counts, nodes=np.sort(self.account))
+        joined = JoinedCounts(
+            version=(), names=(), columns=self.counts, nodes=np.sort(self.account)
+        )
         return joined.beside(rows, is_encoded=True)
 
 

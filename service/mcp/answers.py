@@ -264,6 +264,14 @@ class Reason(Answer):
         )
 
 
+class Feature(Answer):
+    """A feature that speaks for the prediction, or below 0 against it."""
+
+    name: str
+    value: float | None = Field(description="The node's own; null where it has none.")
+    part: float = Field(description="Of what all features add, -1 to 1.")
+
+
 class Explanation(Answer):
     """The prediction of a node, and why."""
 
@@ -272,6 +280,7 @@ class Explanation(Answer):
     best: list[ClassScore] = Field(description="The five best classes, where scores are kept.")
     for_it: list[Reason] = Field(description="Labels that speak for it, the weightiest first.")
     against_it: list[Reason]
+    features: list[Feature] = Field(description="Those that add most, the weightiest first.")
     no_reasons: str | None = Field(description="Why there are no reasons, if there are none.")
 
     @classmethod
@@ -291,6 +300,12 @@ class Explanation(Answer):
             best=[ClassScore(label=name, score=score) for name, score in scores[:_BEST]],
             for_it=[] if reasons is None else [Reason.of(each) for each in reasons.labels],
             against_it=[] if reasons is None else [Reason.of(each) for each in reasons.against],
+            features=[]
+            if reasons is None
+            else [
+                Feature(name=each.name, value=each.value, part=each.part)
+                for each in reasons.features
+            ],
             no_reasons=refusal,
         )
 

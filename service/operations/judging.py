@@ -213,8 +213,8 @@ def get_reasons(
     """
     its_id = node_id(node, graph.settings.node_ids, name="NODE" if here.is_local else "id")
     file = which.open_to_evaluate(here, graph)
-    reader, snapshots = here.home.predictions, here.home.snapshots(graph)
-    reasons = node_reasons(reader, snapshots, graph, file, its_id, k=k)
+    home = here.home
+    reasons = node_reasons(home.predictions, home.paths(graph), graph, file, its_id, k=k)
     return PredictionReasons(**provenance(file), reasons=reasons)
 
 

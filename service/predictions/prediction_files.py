@@ -41,6 +41,7 @@ SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
 LEFT_OUT_SUFFIX: Final = ".left-out"
 GIVEN_SUFFIX: Final = ".npy"
+FEATURES_SUFFIX: Final = ".features"
 LABELS_SUFFIX: Final = ".labels"
 DENSITIES_SUFFIX: Final = ".densities"
 SHARES_SUFFIX: Final = ".shares"
@@ -602,6 +603,11 @@ def predictor_path(path: Path) -> Path:
 def given_path(path: Path) -> Path:
     """Path of what nodes give new points, beside a prediction file; it may not exist."""
     return path.with_suffix(GIVEN_SUFFIX)
+
+
+def features_path(path: Path) -> Path:
+    """Path of what features say, beside a prediction file; it may not exist."""
+    return path.with_suffix(FEATURES_SUFFIX)
 
 
 def left_out_path(path: Path) -> Path:

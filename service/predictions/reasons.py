@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.predictions.feature_reasons import feature_reasons
 from peewit.service.predictions.kept_labels import KeptLabels
-from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.prediction_files import PredictionFile, features_path
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.thresholds import class_place
 from peewit.service.tables.formats import json_integer
@@ -22,6 +23,7 @@ from peewit.solvers.laplacian.walks.walk_rows import WalkRows
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.harmonic.label_shares import LinearModel
+from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.problems import Conflict
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows
@@ -39,7 +41,7 @@ class ReasonsNotKept(Conflict, LookupError):
 
 def node_reasons(
     reader: PredictionReader,
-    snapshots: SnapshotStore,
+    paths: GraphPaths,
     graph: GraphRecord,
     file: PredictionFile,
     node: NodeId,
@@ -63,7 +65,7 @@ def node_reasons(
     dense = int(reader.nodes.lookup(graph, node_array([node], graph.settings.node_ids))[0])
     solve_labels = _kept_labels(file)
     nodes, classes, shares = solve_labels.nodes, solve_labels.classes, solve_labels.shares
-    snapshots = snapshots.weighed(file.meta.relation_weights)
+    snapshots = SnapshotStore(paths.snapshots).weighed(file.meta.relation_weights)
     rows = walk_rows(snapshots, file.meta.snapshot)
     names, is_whole = file.meta.class_names, True
     if shares is not None:
@@ -100,12 +102,22 @@ def node_reasons(
             for place in largest.tolist()
         ),
         labels=labels,
+        features=feature_reasons(paths, file, named_reasons.ids, rows, dense, supported, k=k),
+        belief_features=_belief_in_features(file),
         carried=sum(reason.part for reason in labels),
         against=against,
         followed=evidence.followed,
         is_whole=is_whole,
         note=_note(file, evidence, predicted, solve_labels),
     )
+
+
+def _belief_in_features(file: PredictionFile) -> float:
+    """How much of the answers is by features."""
+    stats = file.meta.stats
+    if "belief_features" in stats:
+        return float(stats["belief_features"])
+    return float(features_path(file.path).exists())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

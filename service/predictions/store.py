@@ -29,6 +29,7 @@ from peewit.service.predictions.kept_labels import erase_labels
 from peewit.service.predictions.left_out import erase_left_out
 from peewit.service.predictions.prediction_files import (
     DENSITIES_SUFFIX,
+    FEATURES_SUFFIX,
     GIVEN_SUFFIX,
     LABELS_SUFFIX,
     LEFT_OUT_SUFFIX,
@@ -48,7 +49,7 @@ GRACE_SECONDS: Final = 600.0
 
 _FILE_NAME: Final = re.compile(r"(?P<job_id>[0-9a-f]+)-\d+\.arrow")
 _MAX_OPEN: Final = 16
-_OF_FEATURES: Final = (PREDICTOR_SUFFIX, GIVEN_SUFFIX)
+_OF_FEATURES: Final = (PREDICTOR_SUFFIX, GIVEN_SUFFIX, FEATURES_SUFFIX)
 _OF_LEFT_OUT: Final = (LEFT_OUT_SUFFIX,)
 _OF_LABELS: Final = (LABELS_SUFFIX, DENSITIES_SUFFIX, SHARES_SUFFIX)
 _SUFFIXES: Final = (*_OF_FEATURES, *_OF_LEFT_OUT, *_OF_LABELS, SUFFIX)

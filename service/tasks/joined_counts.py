@@ -1,11 +1,11 @@
 """Counts of relations as columns beside the features of nodes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
-from peewit.solvers.features import FeatureRows, WiderRows
+from peewit.solvers.features import ColumnScaling, FeatureRows, WiderRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -13,29 +13,39 @@ class JoinedCounts:
     """Columns of counts of all nodes, and which of these have rows where no table says so."""
 
     version: tuple[int | str, ...]  # differs where the columns do
+    names: tuple[str, ...]
     columns: Float32Array  # (n_nodes, n_columns), logarithms
     nodes: Int64Array | None  # (n_rows,), increasing; None: all
+
+    def scaling(self, rows: FeatureRows | None, *, is_encoded: bool) -> ColumnScaling:
+        """Mean 0 and variance 1 among the nodes with rows, as what is encoded has about.
+
+        Beside other rows the variance is the mean one of their columns.
+        """
+        scaling = ColumnScaling.of(self._of(rows))
+        if rows is None or is_encoded:
+            return scaling
+        return replace(scaling, factor=scaling.factor * np.sqrt(_mean_variance(rows)))
 
     def beside(
         self, rows: FeatureRows | None, *, is_encoded: bool
     ) -> FeatureRows | WiderRows | None:
         """The columns that differ among the nodes with rows, beside these rows if there are any.
 
-        Each has mean 0 and variance 1, as what is encoded has about; beside other rows the mean
-        variance of their columns. None where nothing differs and there are no rows.
+        None where nothing differs and there are no rows.
         """
-        nodes = self.nodes if rows is None else rows.nodes
-        columns = self.columns if nodes is None else self.columns[nodes]
-        center, spread = columns.mean(axis=0, dtype=float), columns.std(axis=0, dtype=float)
-        differs = spread > 0
-        if not differs.any():
+        scaling = self.scaling(rows, is_encoded=is_encoded)
+        if not scaling.is_kept.any():
             return rows
-        scaled = (columns[:, differs] - center[differs]) / spread[differs]
+        scaled = scaling.scaled(self._of(rows))
         if rows is None:
-            return FeatureRows(values=scaled.astype(np.float32), nodes=nodes)
-        if not is_encoded:
-            scaled *= np.sqrt(_mean_variance(rows))
-        return WiderRows(rows=rows, more=scaled.astype(np.float32))
+            return FeatureRows(values=scaled, nodes=self.nodes)
+        return WiderRows(rows=rows, more=scaled)
+
+    def _of(self, rows: FeatureRows | None) -> Float32Array:
+        """The columns at the nodes with rows."""
+        nodes = self.nodes if rows is None else rows.nodes
+        return self.columns if nodes is None else self.columns[nodes]
 
 
 def _mean_variance(rows: FeatureRows) -> float:

@@ -18,6 +18,7 @@ from peewit.service.tasks.joined_counts import JoinedCounts
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled
 from peewit.service.tasks.solving.solve_memory import kept_bytes, refusal
+from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.row_ranges import Parallel
@@ -265,9 +266,14 @@ def _features(task: LabelsTask, model: Model, graph: WarmGraph) -> Any:
     """Features of a snapshot's nodes; None if the model takes none or there are none."""
     if not model.uses_features:
         return None
-    rows, is_encoded = None, False
-    if task.features_version:
-        store = FeatureStore(GraphPaths(root=task.graph_directory).features)
-        rows = store.load(task.features_version, graph.snapshot.meta.n_nodes)
-        is_encoded = store.meta(task.features_version).encoding is not None
+    rows, is_encoded = table_rows(task, graph)
     return rows if graph.counts is None else graph.counts.beside(rows, is_encoded=is_encoded)
+
+
+def table_rows(task: LabelsTask, graph: WarmGraph) -> tuple[FeatureRows | None, bool]:
+    """Rows that a table gives the nodes of a snapshot, if there are some; whether as it came."""
+    if not task.features_version:
+        return None, False
+    store = FeatureStore(GraphPaths(root=task.graph_directory).features)
+    rows = store.load(task.features_version, graph.snapshot.meta.n_nodes)
+    return rows, store.meta(task.features_version).encoding is not None

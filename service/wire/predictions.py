@@ -151,6 +151,20 @@ class LabelReason:
 
 
 @record
+class FeatureReason:
+    """A feature that speaks for the class, or against it."""
+
+    name: str = described("Of a column, `column=word`, or of a count, as `message sent`.")
+    value: float | None = described(
+        "The node's own, as it came; null of a node without features, and of a missing one."
+    )
+    part: float = described(
+        "Of the sizes of what all features add, the node's own and those near it, smoothed along "
+        "the edges (K5c); below 0 where it speaks against the class."
+    )
+
+
+@record
 class ClassSupport:
     """How much speaks for a class."""
 
@@ -177,6 +191,12 @@ class NodeReasons:
     carried: float = described("Part of the support of the class predicted that these carry.")
     against: tuple[LabelReason, ...] = described(
         "Of other classes, those that add most to their support; up to as many."
+    )
+    features: tuple[FeatureReason, ...] = described(
+        "Those that add most, where features are part of the answer and still there."
+    )
+    belief_features: float = described(
+        "How much of the answer is by features, 0 to 1; 0 where it is by edges alone."
     )
     followed: float = described("Share of the walks that were followed to their end.")
     is_whole: bool = described(

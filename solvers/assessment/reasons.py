@@ -63,23 +63,7 @@ def reasons(
     most_edges : int
         Limit on the edges that walks pass.
     """
-    n_nodes = rows.n_nodes
-    stopped, left = np.zeros((2, n_nodes))
-    visited = np.empty(n_nodes, np.int32)
-    n_visited = follow_walks(
-        rows.indptr,
-        rows.indices,
-        rows.probability,
-        node,
-        TELEPORT,
-        most_edges,
-        _ENOUGH,
-        stopped,
-        left,
-        np.zeros(n_nodes, bool),
-        visited,
-    )
-    visited = visited[:n_visited]
+    stopped, left, visited = _followed(rows, node, TELEPORT, most_edges)
     counts = np.bincount(classes, minlength=n_classes)
     places = np.flatnonzero(stopped[nodes])
     sources = nodes[places]
@@ -97,6 +81,43 @@ def reasons(
         whole=density,
         followed=1.0 - float(left[visited].sum()),
     )
+
+
+def filter_row(
+    rows: WalkRows, node: int, teleport: float, *, most_edges: int = MOST_EDGES
+) -> tuple[Int64Array, FloatArray]:
+    """Nodes, and the entries at them of the row of P (K1) at a node, as far as walks are followed.
+
+    P is symmetric: a walk from i stops at j with the probability P_ij sqrt(d_j / d_i).
+    """
+    if teleport >= 1.0:
+        return np.array([node]), np.ones(1)
+    stopped, _, visited = _followed(rows, node, teleport, most_edges)
+    nodes = np.sort(visited[stopped[visited] > 0.0]).astype(np.int64)
+    return nodes, stopped[nodes] * np.sqrt(rows.degree[node] / rows.degree[nodes])
+
+
+def _followed(
+    rows: WalkRows, node: int, teleport: float, most_edges: int
+) -> tuple[FloatArray, FloatArray, Int32Array]:
+    """Shares of the walks that stopped at each node and that wait there, and the nodes visited."""
+    n_nodes = rows.n_nodes
+    stopped, left = np.zeros((2, n_nodes))
+    visited: Int32Array = np.empty(n_nodes, np.int32)
+    n_visited = follow_walks(
+        rows.indptr,
+        rows.indices,
+        rows.probability,
+        node,
+        teleport,
+        most_edges,
+        _ENOUGH,
+        stopped,
+        left,
+        np.zeros(n_nodes, bool),
+        visited,
+    )
+    return stopped, left, visited[:n_visited]
 
 
 def shared_reasons(shares: Float32Array, classes: Int64Array, *, n_classes: int) -> Reasons:

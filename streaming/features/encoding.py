@@ -46,6 +46,7 @@ _PLAIN_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _LIKE_NUMBER: Final = r"^[^\pL]*[0-9][^\pL]*$"
 
 _FARTHEST: Final = 3.0  # numbers are squashed into [-3, 3]
+_ALMOST_FARTHEST: Final = 2.9999  # what is squashed to it can be told again
 _DAY: Final = 86_400_000_000  # microseconds
 _SHOWN: Final = 3
 
@@ -91,6 +92,17 @@ class EncodedColumn:
         if self.may_be_missing:
             values = np.column_stack([values, is_missing.reshape(n_rows, 1)])
         return values.astype(np.float32)
+
+    def decoded(self, encoded: FloatArray) -> list[float | None]:
+        """Values of one row's features of this column; see `Encoding.decoded`."""
+        values: list[float | None] = encoded.tolist()
+        if self.may_be_missing and encoded[-1] and self.kind not in ("category", "hashed"):
+            return [None] * (len(values) - 1) + [1.0]
+        if self.kind in ("number", "time"):
+            squashed = float(np.clip(encoded[0], -_ALMOST_FARTHEST, _ALMOST_FARTHEST))
+            off = squashed / np.sqrt(1.0 - np.square(squashed / _FARTHEST))
+            values[0] = float(f"{self.center + off * self.scale:.4g}")
+        return values
 
     def _of_numbers(self, numbers: FloatArray) -> FloatArray:
         if self.kind == "flag":
@@ -178,6 +190,17 @@ class Encoding:
             ],
             axis=1,
         )
+
+    def decoded(self, row: FloatArray) -> list[float | None]:
+        """Values of one encoded row, by feature: numbers and times as they came, others as is.
+
+        None for a number that is missing. Times are in days since 1970.
+        """
+        values: list[float | None] = []
+        for column in self.columns:
+            own = row[len(values) : len(values) + len(column.features)]
+            values += column.decoded(own)
+        return values
 
     def note(self) -> str:
         """How many columns became how many features, and which were left out."""

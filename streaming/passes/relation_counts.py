@@ -73,7 +73,7 @@ class RelationCounts:
             for way, counts in ways.items():
                 column = np.zeros(n_nodes, np.float32)
                 column[: self.meta.n_nodes] = np.log1p(counts)
-                names.append(f"{relation} {way}".replace("_", " ").strip())
+                names.append(f"{relation} {way.replace('_', ' ')}".strip())
                 columns.append(column)
         return tuple(names), np.column_stack(columns)
 
@@ -160,10 +160,10 @@ def _counts(sums: ArcSums) -> Sequence[Float32Array]:
 
 
 def n_partners(bits: UInt64Array) -> FloatArray:
-    """(n_nodes,) estimates (K20) of different partners, by bits that each sets one of.
+    """(n_nodes,) whole numbers near the estimates (K20) of different partners.
 
-    310 where all are set, of which it cannot tell more.
+    Each partner sets one of the ``bits``. 311 where all are set, of which it cannot tell more.
     """
     unset = _BITS - np.bitwise_count(bits).astype(np.float64)
-    estimates: FloatArray = -_BITS * np.log(np.maximum(unset, 0.5) / _BITS)
+    estimates: FloatArray = np.rint(_BITS * np.log(_BITS / np.maximum(unset, 0.5)))
     return estimates

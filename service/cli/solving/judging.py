@@ -158,6 +158,16 @@ def show_reasons(answer: PredictionReasons, *, node: str, **_: object) -> None:
     by = {"walks": "walks find, for what those from anywhere do", "shares": "labels add up to"}
     echo(f"{by[reasons.by]}: {support}")
     echo()
+    if reasons.features:
+        print_rows(
+            (f"feature for {predicted}", "its own", "part"),
+            (
+                (each.name, "-" if each.value is None else f"{each.value:g}", f"{each.part:+.1%}")
+                for each in reasons.features
+            ),
+        )
+        echo(f"features are {reasons.belief_features:.0%} of the answer")
+        echo()
     _print_labels(f"for {predicted}", reasons.labels)
     if reasons.labels:
         echo(f"these carry {reasons.carried:.1%} of what speaks for {predicted}")

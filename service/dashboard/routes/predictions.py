@@ -222,13 +222,11 @@ def show_reasons(
     """The labels that speak for the prediction of one node."""
     its_id = node_id(node, graph.settings.node_ids, name="id")
     file = home.predictions.open(predicting_job(graph, home, job_id))
-    snapshots = SnapshotStore(home.paths(graph).snapshots)
+    paths = home.paths(graph)
     reasons, refusal = None, None
     try:
         with refusing():
-            reasons = node_reasons(
-                home.predictions, snapshots, graph, file, its_id, k=_REASONS_SHOWN
-            )
+            reasons = node_reasons(home.predictions, paths, graph, file, its_id, k=_REASONS_SHOWN)
     except (ReasonsNotKept, SnapshotNotFound) as error:
         refusal = str(error)
     return piece(

@@ -182,7 +182,7 @@ def show_reasons(
         with refusing():
             reasons = node_reasons(
                 home.predictions,
-                home.snapshots(graph),
+                home.paths(graph),
                 graph,
                 file,
                 its_id,

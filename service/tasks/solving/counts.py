@@ -65,7 +65,10 @@ def found_counts(
     names, columns = counts.features(task.directed, meta.n_nodes)
     nodes = None if is_asked is None or is_asked.all() else np.flatnonzero(is_asked)
     joined = JoinedCounts(
-        version=(counts.meta.snapshot, *sorted(task.directed)), columns=columns, nodes=nodes
+        version=(counts.meta.snapshot, *sorted(task.directed)),
+        names=names,
+        columns=columns,
+        nodes=nodes,
     )
     return CountsFound(
         joined=joined, stats={"n_counts": len(names), "counts_snapshot": counts.meta.snapshot}

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.service.predictions.feature_reasons import LEAST_BELIEF, CountsUsed, FeatureWeights
 from peewit.service.predictions.kept_labels import write_labels
 from peewit.service.predictions.left_out import write_left_out
 from peewit.service.predictions.prediction_files import (
@@ -25,6 +27,7 @@ from peewit.service.predictions.predictors import given_of, write_predictor
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
 from peewit.service.tasks.solving.thinning import thinning_summary
+from peewit.service.tasks.warm_graphs import table_rows
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.assessment.plausibility import (
     CLOSE_TOGETHER,
@@ -96,6 +99,24 @@ def _of_table(functions: LinearFunctions, task: LabelsTask) -> LinearFunctions |
     return functions.of_first(store.meta(task.features_version).n_columns)
 
 
+def _write_feature_weights(solving: Solving, file: Path) -> None:
+    """Keep what features say of classes, where that is a part of the answer."""
+    solution, counts = solving.answer.solution, solving.graph.counts
+    functions = solution.of_features
+    belief = float(solution.stats.get("belief_features", 1.0))
+    if not isinstance(functions, LinearFunctions) or belief < LEAST_BELIEF:
+        return
+    used = None
+    if counts is not None:
+        rows, is_encoded = table_rows(solving.task, solving.graph)
+        scaling = counts.scaling(rows, is_encoded=is_encoded)
+        snapshot, *directed = counts.version
+        used = CountsUsed(
+            snapshot=int(snapshot), directed=tuple(map(str, directed)), scaling=scaling
+        )
+    FeatureWeights.of(functions, float(solution.stats["teleport"]), used).write(file)
+
+
 def _named_nodes(solving: Solving) -> tuple[pa.ChunkedArray, BoolArray]:
     """External ids of all nodes, null for those that are not asked about, and which are.
 
@@ -148,6 +169,7 @@ def _write(
         given_labels = given_of(answer.model, answer.prepared, solution)
         if given_labels is not None:
             write_array(given_path(file), given_labels.astype(np.float32))
+    _write_feature_weights(solving, file)
     if isinstance(labels, Labels):
         write_labels(file, as_classes(answer.labels))
     if solution.densities is not None and solution.densities.shape[1] <= MAX_SCORE_COLUMNS:

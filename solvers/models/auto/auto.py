@@ -54,7 +54,14 @@ from peewit.solvers.models.left_out.label_sample import LabelSample, reweighed, 
 from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.row_ranges import Parallel
-from peewit.solvers.solution import Advised, Decisive, LeftOut, Solution, give_shares
+from peewit.solvers.solution import (
+    Advised,
+    Decisive,
+    Functions,
+    LeftOut,
+    Solution,
+    give_shares,
+)
 from peewit.solvers.status import Status
 
 _TOSS_UP: Final = 0.02
@@ -320,6 +327,7 @@ class Auto(FeatureModel, Refinable):
             left_out=None
             if coverage.is_spread
             else LeftOut(places=groups.usable, scores=left_out, reachable=reached),
+            of_features=built.of_features,
         )
 
     def _arms(
@@ -336,7 +344,7 @@ class Auto(FeatureModel, Refinable):
         arms["walks"], walk_stats = walk_arm(prepared, poisson, densities, arms, watch)
         stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **walk_stats}
         reachable, warnings = poisson.task.reachable, harmonic.warnings
-        is_informed = groups.reached(prepared.graph.component)
+        is_informed, of_features = groups.reached(prepared.graph.component), None
         if prepared.features is not None:
             filtered, rows = FilteredRidge().solved_and_left_out(
                 prepared.features, groups.labels, watch, may_drop_features=False
@@ -347,13 +355,14 @@ class Auto(FeatureModel, Refinable):
             is_informed |= np.append(rows.is_informed, filtered.reachable[groups.stand_ins])
             arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
-            warnings += filtered.warnings
+            warnings, of_features = warnings + filtered.warnings, filtered.functions
             names = ("input", "n_without_features", "teleport")
             stats |= {name: filtered.stats[name] for name in names if name in filtered.stats}
         return _Arms(
             arms=arms,
             reachable=reachable,
             is_informed=is_informed,
+            of_features=of_features,
             stats=stats,
             warnings=warnings,
         )
@@ -438,6 +447,7 @@ class _Arms:
     arms: dict[str, StackedArm]
     reachable: BoolArray
     is_informed: BoolArray  # (n_left_out,) whether others say anything of what is left out
+    of_features: Functions | None
     stats: dict[str, float | int | str]
     warnings: tuple[str, ...]
 

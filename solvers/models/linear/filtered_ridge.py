@@ -379,6 +379,7 @@ class FilteredRidge(InductiveModel):
             status=Status.CONVERGED,
             stats=stats,
             functions=functions,
+            of_features=functions if taken.has_features else None,
         )
         judgements.sort(key=lambda ridge: ridge.arm != taken)
         left_out = judgements[0].left_out(judgements[1:], prior)

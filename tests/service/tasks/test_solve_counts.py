@@ -143,7 +143,9 @@ def test_counts_are_as_large_as_the_columns_beside_them() -> None:
     rng = np.random.default_rng(3)
     counts = np.column_stack([rng.poisson(4, 50), np.full(50, 7), rng.poisson(90, 50)])
     counts = counts.astype(np.float32)
-    joined = JoinedCounts(version=(1,), columns=counts, nodes=np.arange(0, 50, 2))
+    joined = JoinedCounts(
+        version=(1,), names=tuple("abc"), columns=counts, nodes=np.arange(0, 50, 2)
+    )
     alone = joined.beside(None, is_encoded=False)
     assert alone is not None
     assert alone.n_columns == 2  # one of them tells nothing

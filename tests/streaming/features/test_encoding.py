@@ -152,3 +152,17 @@ def test_batches_are_tables_of_features(n_words: int) -> None:
 def test_a_table_that_says_nothing_is_refused() -> None:
     with pytest.raises(BadFeatures, match="a column that differs between rows"):
         Encoding.of(pa.table({"a": [1, 1], "b": ["x", "x"]}))
+
+
+def test_an_encoded_row_is_told_as_it_came() -> None:
+    amounts = [0.5, 12.0, 900.0, None, 1e6]
+    table = pa.table({"amount": amounts, "country": list("abaab"), "is_new": [True] + [False] * 4})
+    encoding = Encoding.of(table)
+    rows = encoding.encode(table.to_batches()[0], 0).astype(float)
+    told = [dict(zip(encoding.names, encoding.decoded(row), strict=True)) for row in rows]
+    for row, amount in zip(told[:3], amounts, strict=False):
+        assert row["amount"] == pytest.approx(amount, rel=1e-2)
+    assert (told[3]["amount"], told[3]["amount missing"]) == (None, 1.0)
+    assert told[4]["amount"] > 900.0  # so far off that it is squashed
+    assert [row["country=b"] for row in told] == [0.0, 1.0, 0.0, 0.0, 1.0]
+    assert [row["is_new"] for row in told] == [1.0, 0.0, 0.0, 0.0, 0.0]

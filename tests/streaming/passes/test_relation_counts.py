@@ -84,7 +84,7 @@ def check(paths: GraphPaths, relation: str, arcs: list[tuple[int, int, float]]) 
         else:  # 40 nodes on 64 bits
             assert ((found > 0) == (values[: found.size] > 0)).all()
             assert np.abs(found - values[: found.size]).max() <= 14
-            assert np.corrcoef(found, values[: found.size])[0, 1] > 0.97
+            assert np.corrcoef(found, values[: found.size])[0, 1] > 0.95
 
 
 def listed(table: dict[str, np.ndarray]) -> list[tuple[int, int, float]]:

@@ -1,0 +1,224 @@
+"""Reasons by features: which of them speak for a class at a node, its own and those near it.
+
+Where a prediction rests on features, labels on the way say little. A solve keeps the weights of its
+ridge beside the predictions; the smoothed row of one node is a walk away (K5c).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from peewit.service.predictions.prediction_files import (
+    PredictionFile,
+    features_path,
+    write_arrays,
+)
+from peewit.service.wire.predictions import FeatureReason
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
+from peewit.solvers.assessment.reasons import filter_row
+from peewit.solvers.features import ColumnScaling, FeatureRows
+from peewit.solvers.laplacian.walks.walk_rows import WalkRows
+from peewit.solvers.linear.linear_functions import LinearFunctions
+from peewit.solvers.linear.row_scaling import RowScaling
+from peewit.streaming.edges.node_ids import nodes_of_kinds
+from peewit.streaming.features.encoding import Encoding
+from peewit.streaming.features.store import FeaturesNotFound, FeatureStore
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.relation_counts import CountsStore
+
+LEAST_BELIEF: Final = 0.05
+"""Belief in features below which they are no reason of an answer."""
+
+_MOST_ROWS: Final = 4_096
+"""Rows near a node that are looked at: those with most of its walks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountsUsed:
+    """Counts of relations among the features of a solve, after those of the table."""
+
+    snapshot: int
+    directed: tuple[str, ...]
+    scaling: ColumnScaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeatureWeights:
+    """Weights of filtered features, and how their rows were made."""
+
+    weights: FloatArray  # (n_columns, n_classes), without the constant
+    form: RowScaling
+    teleport: float
+    counts: CountsUsed | None
+
+    @classmethod
+    def of(cls, functions: LinearFunctions, teleport: float, counts: CountsUsed | None) -> Self:
+        """The weights of functions of features, and of counts if there were some."""
+        return cls(
+            weights=functions.weights[:-1], form=functions.form, teleport=teleport, counts=counts
+        )
+
+    def write(self, path: Path) -> None:
+        """Keep them beside a prediction file."""
+        parts: dict[str, Any] = {
+            "weights": self.weights,
+            "center": self.form.center,
+            "teleport": self.teleport,
+        }
+        if self.counts is not None:
+            parts |= {
+                "snapshot": self.counts.snapshot,
+                "directed": np.array(self.counts.directed, np.str_),
+                "count_center": self.counts.scaling.center,
+                "count_factor": self.counts.scaling.factor,
+            }
+        write_arrays(features_path(path), parts)
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """Those beside a prediction file; None where features were no part of the answer."""
+        try:
+            parts = np.load(features_path(path), allow_pickle=False)
+        except FileNotFoundError:
+            return None
+        with parts:
+            counts = None
+            if "snapshot" in parts:
+                counts = CountsUsed(
+                    snapshot=int(parts["snapshot"]),
+                    directed=tuple(parts["directed"].tolist()),
+                    scaling=ColumnScaling(
+                        center=parts["count_center"], factor=parts["count_factor"]
+                    ),
+                )
+            form = RowScaling(is_unit=True, constant=1.0, center=parts["center"], zeros_stay=True)
+            return cls(
+                weights=parts["weights"],
+                form=form,
+                teleport=float(parts["teleport"]),
+                counts=counts,
+            )
+
+
+def feature_reasons(
+    paths: GraphPaths,
+    file: PredictionFile,
+    ids: pa.ChunkedArray,
+    rows: WalkRows,
+    node: int,
+    supported: int,
+    *,
+    k: int,
+) -> tuple[FeatureReason, ...]:
+    """The features that add most to a class at a node, over what they add to all (K5c).
+
+    ``ids``, (n_nodes,), are the external ones.
+    Empty where features were no part of the answer, or are no longer there as it used them.
+    """
+    kept = FeatureWeights.read(file.path)
+    if kept is None or supported < 0:
+        return ()
+    try:
+        known = _KnownFeatures.of(paths, file, ids, kept)
+    except FeaturesNotFound:  # replaced since
+        return ()
+    if known is None:
+        return ()
+    nodes, part = filter_row(rows, node, kept.teleport)
+    largest = np.sort(np.argsort(-part, kind="stable")[:_MOST_ROWS])
+    nodes, part = nodes[largest], part[largest]
+    points, has_row = known.at(nodes)
+    unit = (points - kept.form.center) * kept.form.scale(points)[:, None]
+    smoothed = part[has_row] @ unit
+    over_all = kept.weights[:, supported] - kept.weights.mean(axis=1)
+    added = smoothed * over_all
+    whole = np.abs(added).sum()
+    order = np.argsort(-np.abs(added), kind="stable")[:k]
+    own = known.own_values(node)
+    return tuple(
+        FeatureReason(name=known.names[place], value=own[place], part=float(added[place] / whole))
+        for place in order.tolist()
+        if whole > 0.0 and added[place] != 0.0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _KnownFeatures:
+    """Features of nodes as a solve used them: a table's, counts, or both."""
+
+    names: tuple[str, ...]
+    table: FeatureRows | None
+    encoding: Encoding | None
+    counts: Float32Array | None  # (n_nodes, n_counts) logarithms
+    scaling: ColumnScaling | None
+    ids: pa.ChunkedArray
+    answers: tuple[str, ...]  # kinds of the nodes that are counted where there is no table; or all
+
+    @classmethod
+    def of(
+        cls, paths: GraphPaths, file: PredictionFile, ids: pa.ChunkedArray, kept: FeatureWeights
+    ) -> Self | None:
+        """Those of a prediction file; None where counts are of another snapshot by now."""
+        names: list[str] = []
+        table, encoding, counts, scaling = None, None, None, None
+        if file.meta.features_version:
+            store = FeatureStore(paths.features)
+            meta = store.meta(file.meta.features_version)
+            table = store.load(meta.version, file.n_nodes)
+            numbers = (f"feature {place}" for place in range(meta.n_columns))
+            names += meta.names or tuple(numbers)
+            encoding = None if meta.encoding is None else Encoding.from_json(meta.encoding)
+        if kept.counts is not None:
+            present, scaling = CountsStore(paths).open(), kept.counts.scaling
+            if present is None or present.meta.snapshot != kept.counts.snapshot:
+                return None
+            of_counts, columns = present.features(kept.counts.directed, file.n_nodes)
+            is_kept = scaling.is_kept
+            names += [name for name, stays in zip(of_counts, is_kept, strict=True) if stays]
+            counts = columns
+        known = cls(
+            names=tuple(names),
+            table=table,
+            encoding=encoding,
+            counts=counts,
+            scaling=scaling,
+            ids=ids,
+            answers=file.meta.answers,
+        )
+        return known if len(names) == len(kept.weights) else None
+
+    def at(self, nodes: Int64Array) -> tuple[FloatArray, Any]:
+        """(n_with_rows, n_columns) rows of the nodes that have some, and which these are."""
+        places, has_row = nodes, np.ones(nodes.size, bool)
+        parts = []
+        if self.table is not None:
+            owners = self.table.nodes
+            if owners is not None:
+                places = np.searchsorted(owners, nodes).clip(max=owners.size - 1)
+                has_row = owners[places] == nodes
+                places = places[has_row]
+            taken = self.table.take(places)
+            parts.append(taken.toarray() if sp.issparse(taken) else taken)
+        elif self.answers:
+            has_row = nodes_of_kinds(self.ids.take(pa.array(nodes)), self.answers)
+        if self.counts is not None and self.scaling is not None:
+            parts.append(self.scaling.scaled(self.counts[nodes[has_row]]))
+        return np.hstack(parts).astype(np.float64), has_row
+
+    def own_values(self, node: int) -> Sequence[float | None]:
+        """The node's own values as people know them; None of what it has none."""
+        rows, has_row = self.at(np.array([node]))
+        if not has_row.all():
+            return [None] * len(self.names)
+        values: list[float | None] = rows[0].tolist()
+        if self.encoding is not None:
+            values[: len(self.encoding.names)] = self.encoding.decoded(rows[0])
+        if self.counts is not None and self.scaling is not None:
+            own = np.expm1(self.counts[node][self.scaling.is_kept])
+            values[len(values) - own.size :] = [float(f"{each:.4g}") for each in own]
+        return values
