@@ -78,8 +78,9 @@ def test_memory_comes_back_after_many_large_uploads(tmp_path: Path) -> None:
         anyio.run(_upload, server, [wide(9_000), long(1_000)], {202})
         before = process.memory_info().rss
         bodies = [wide(100_000), wide(9_999), long(700_000), wide(100_000)] * 4
-        codes = anyio.run(_upload, server, bodies, {202, 413, 503})
-        assert codes.count(413) == 8
+        anyio.run(_upload, server, bodies[:1], {413})
+        codes = anyio.run(_upload, server, bodies, {202, 413, 503})  # 503: no turn while it is busy
+        assert 202 not in [*codes[::4], *codes[3::4]]
         kept = process.memory_info().rss - before
         assert kept < 100 * MIB, f"{kept / MIB:.0f} MiB kept"
         anyio.run(_upload, server, [long(1_000)], {202})
@@ -88,19 +89,19 @@ def test_memory_comes_back_after_many_large_uploads(tmp_path: Path) -> None:
 
 
 async def _upload(server: Server, bodies: list[bytes], expected: set[int]) -> list[int]:
-    codes: list[int] = []
+    codes = [0] * len(bodies)
 
-    async def send(client: httpx.AsyncClient, body: bytes) -> None:
+    async def send(client: httpx.AsyncClient, place: int, body: bytes) -> None:
         answer = await client.post(
             "/v1/graphs/g/features", content=body, headers={"Content-Type": CSV}
         )
         assert answer.status_code in expected, answer.text
-        codes.append(answer.status_code)
+        codes[place] = answer.status_code
 
     async with (
         httpx.AsyncClient(base_url=server.url, timeout=60) as client,
         anyio.create_task_group() as tasks,
     ):
-        for body in bodies:
-            tasks.start_soon(send, client, body)
+        for place, body in enumerate(bodies):
+            tasks.start_soon(send, client, place, body)
     return codes
