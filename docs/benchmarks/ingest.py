@@ -2,7 +2,9 @@
 
 A graph of communities (kept if ``--dir`` is given) is read with pyarrow on two threads and
 ingested: speeds, their ratio and memory. ``--family all --nodes 1_000_000 --edges 8_000_000`` has
-graphs that do not mix well beside, roads with 1.3 edges a node whatever is asked.
+graphs that do not mix well beside, roads with 1.3 edges a node whatever is asked. ``--relations 4``
+also deals the files to so many relations, and both ingests keep ``--max-edges`` in place of an
+epsilon.
 """
 
 import argparse
@@ -10,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +21,7 @@ from docs.benchmarks.edge_families import FAMILIES, write
 from docs.benchmarks.frame import CONSOLE, Figures, Spent, alone, options, spent
 from docs.benchmarks.peak_memory import peak_bytes
 from docs.benchmarks.streams import newest_meta, opened
+from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
 
@@ -42,18 +46,28 @@ def ingest(
     epsilon: float,
     memory_limit: int | None,
     node_kind: NodeKind,
+    max_edges: int | None,
+    n_relations: int,
 ) -> tuple[int, str]:
-    """Files to snapshot by the stream, with its checkpoints."""
+    """Files to snapshot by the stream, with its checkpoints, dealt to relations if need be."""
     with tempfile.TemporaryDirectory(dir=directory.parent) as home:
         stream = opened(
             Path(home),
             node_kind=node_kind,
-            epsilon=epsilon,
+            epsilon=None if max_edges else epsilon,
+            max_edges=max_edges,
             expected_nodes=n_nodes,
             n_threads=n_threads,
             memory_limit=memory_limit,
         )
-        summary, meta = stream.ingest(EdgeFiles(directory).list()), newest_meta(Path(home))
+        files = EdgeFiles(directory).list()
+        if n_relations:
+            names = [EdgeColumns(relation=f"relation {each}") for each in range(n_relations)]
+            files = [
+                replace(file, columns=names[place % n_relations])
+                for place, file in enumerate(files)
+            ]
+        summary, meta = stream.ingest(files), newest_meta(Path(home))
     notes = (
         f"kept {meta.edges_kept:,}, {meta.n_resparsifications} resparsifications, "
         f"epsilon {meta.epsilon_expected:.2f} expected"
@@ -80,6 +94,8 @@ def main() -> None:
         epsilon=0.7,
         threads=min(2, os.cpu_count() or 1),
         memory_limit=str,
+        relations=0,
+        max_edges=(10_000_000, "where there are relations"),
     )
     families = [*FAMILIES] if asked.family == "all" else [asked.family]
     table = Figures(
@@ -90,7 +106,7 @@ def main() -> None:
     for family in families:
         with tempfile.TemporaryDirectory() as temporary:
             rows = _both(family, asked, Path(temporary))
-        all_notes.append(f"{family}: {rows['ingest'][1]}")
+        all_notes += [f"{family}, {name}: {row[1]}" for name, row in rows.items() if row[1]]
         base = rows["pyarrow reading"][2]
         for name, (n_edges, _, taken, mib) in rows.items():
             ratios = f"1/{taken.wall / base.wall:.1f}", f"1/{taken.cpu / base.cpu:.1f}"
@@ -107,10 +123,16 @@ def _both(family: str, asked: argparse.Namespace, temporary: Path) -> dict[str, 
     write(family, warm, n_nodes=2_000, n_edges=400_000 if family == "communities" else 40_000)
     reading = read, warm, directory, asked.threads
     alone(measured, *reading)  # files into the page cache
-    return {
+    most = asked.max_edges if asked.relations else None
+    of_ingest = *reading[1:], asked.nodes, asked.epsilon, limit, kind, most
+    rows = {
         "pyarrow reading": alone(measured, *reading),
-        "ingest": alone(measured, ingest, *reading[1:], asked.nodes, asked.epsilon, limit, kind),
+        "ingest": alone(measured, ingest, *of_ingest, 0),
     }
+    if asked.relations:
+        name = f"ingest, {asked.relations} relations"
+        rows[name] = alone(measured, ingest, *of_ingest, asked.relations)
+    return rows
 
 
 def _size(text: str) -> int:
