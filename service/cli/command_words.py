@@ -52,7 +52,7 @@ WORDS: Final = {
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
     "source retry": "GRAPH SOURCE --json",
-    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --add --json",
+    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --text= --add --json",
     "labels put": (
         "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
         "--contradictions=refuse,last,leave-out,opinions --quote=double,none --label-column= "

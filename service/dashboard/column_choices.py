@@ -203,6 +203,7 @@ class FeatureChoice:
 
     node: Name = ""
     node_kind: Kind = ""
+    text: Name = ""  # columns of texts, with commas between
     mode: Annotated[SetMode, Query()] = "replace"
 
     @property

@@ -43,6 +43,7 @@ def path_blocks(
     zero_based: bool = False,
     node: str = NODE,
     encoding: Encoding | None = None,
+    texts: Sequence[str] = (),
     n_threads: int = 1,
 ) -> Iterator[FeatureBlock]:
     """Checked blocks of files that are one set, in the order of the files.
@@ -50,8 +51,8 @@ def path_blocks(
     Files are tables, packed or not, whose names tell their format; one ``.npz`` of
     `scipy.sparse.save_npz`; or, with ``is_libsvm``, one file of libsvm text, whose labels are
     ignored and whose columns count from 0 if ``zero_based``, else from 1. ``node`` names the column
-    of nodes; ``encoding`` says what becomes of columns of any kind, else the first file's rows do;
-    ``n_threads`` blocks of Parquet are read together.
+    of nodes; ``encoding`` says what becomes of columns of any kind, else the first file's rows do,
+    but for columns of ``texts``; ``n_threads`` blocks of Parquet are read together.
 
     Raises BadFeatures, with file and row, where a row breaks the data contract, and ValueError
     where the suffix of a file tells no format or a matrix is not the only file.
@@ -66,7 +67,7 @@ def path_blocks(
                 blocks = matrix_blocks(graph, _libsvm(path, zero_based=zero_based))
             else:
                 blocks = _file_blocks(
-                    graph, path, node=node, encoding=encoding, n_threads=n_threads
+                    graph, path, node=node, encoding=encoding, texts=texts, n_threads=n_threads
                 )
             for block in blocks:
                 if encoding is None and block.encoding is not None:
@@ -94,7 +95,13 @@ def n_rows_known(paths: Sequence[Path]) -> int | None:
 
 
 def _file_blocks(
-    graph: GraphRecord, path: Path, *, node: str, encoding: Encoding | None, n_threads: int
+    graph: GraphRecord,
+    path: Path,
+    *,
+    node: str,
+    encoding: Encoding | None,
+    texts: Sequence[str],
+    n_threads: int,
 ) -> Iterator[FeatureBlock]:
     if path.suffix == MATRIX_SUFFIX:
         yield from matrix_blocks(graph, _load_matrix(path))
@@ -104,7 +111,7 @@ def _file_blocks(
         with path.open("rb") as file:
             require_no_seam(file)
             holds_lists = not is_raw(file, table_format, node, None)
-        if holds_lists:
+        if holds_lists and not texts:
             settings = graph.settings
             yield from read_blocks(
                 [path],
@@ -114,7 +121,9 @@ def _file_blocks(
             )
             return
     with unpacked(path, compression) as table:
-        yield from table_blocks(graph, table, table_format, node=node, encoding=encoding)
+        yield from table_blocks(
+            graph, table, table_format, node=node, encoding=encoding, texts=texts
+        )
 
 
 def _libsvm(path: Path, *, zero_based: bool) -> Any:
@@ -152,18 +161,26 @@ def table_blocks(
     *,
     node: str = NODE,
     encoding: Encoding | None = None,
+    texts: Sequence[str] = (),
     limits: UploadLimits | None = None,
 ) -> Iterator[FeatureBlock]:
     """Checked blocks of a table that somebody sent; ``node`` names its column of nodes.
 
-    ``encoding`` says what becomes of columns of any kind; else the first rows do.
+    ``encoding`` says what becomes of columns of any kind; else the first rows do, but for columns
+    of ``texts``.
     """
     settings = graph.settings
     n_columns: int | None = None
     first_row = 0
     of_kind, node = split_column(node)
     for batch in feature_batches(
-        file, table_format, settings.node_ids, node=node, encoding=encoding, limits=limits
+        file,
+        table_format,
+        settings.node_ids,
+        node=node,
+        encoding=encoding,
+        texts=texts,
+        limits=limits,
     ):
         block = read_features(
             batch,

@@ -12,6 +12,7 @@ from peewit.service.operations.declaration import Path, Query, Table, operation
 from peewit.service.operations.features import feature_set_of, features_of
 from peewit.service.operations.here import Here
 from peewit.service.operations.tables import Pieces, Rows, TableUpload
+from peewit.service.tables.column_names import column_list
 from peewit.service.tables.formats import encode
 from peewit.service.tasks.filter import files_of
 from peewit.service.wire.features import Features, FeatureSet
@@ -27,6 +28,10 @@ FeatureRows = Annotated[
     ),
 ]
 NodeColumn = Annotated[str | None, Query("Column of the node; the graph's otherwise.")]
+TextColumns = Annotated[
+    str | None,
+    Query("Columns of texts, with commas between: their words become features, by a hash."),
+]
 
 
 @operation("GET /features", "read", client="features")
@@ -62,22 +67,30 @@ _TAKES: Final[dict[str, Any]] = {
 
 @operation("PUT /features", "ingest", **_TAKES)
 def put_features(
-    here: Here, graph: GraphRecord, rows: FeatureRows, node: NodeColumn = None
+    here: Here,
+    graph: GraphRecord,
+    rows: FeatureRows,
+    node: NodeColumn = None,
+    text: TextColumns = None,
 ) -> FeatureSet:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
     202 while they wait, 200 once they are in the graph, for which `wait` can wait.
     """
-    return _taken(here, graph, rows, node, "replace")
+    return _taken(here, graph, rows, node, text, "replace")
 
 
 @operation("POST /features", "ingest", **_TAKES)
 def add_features(
-    here: Here, graph: GraphRecord, rows: FeatureRows, node: NodeColumn = None
+    here: Here,
+    graph: GraphRecord,
+    rows: FeatureRows,
+    node: NodeColumn = None,
+    text: TextColumns = None,
 ) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
-    return _taken(here, graph, rows, node, "add")
+    return _taken(here, graph, rows, node, text, "add")
 
 
 @operation(
@@ -112,7 +125,12 @@ def get_filtered_features(
 
 
 def _taken(
-    here: Here, graph: GraphRecord, rows: TableUpload, node: str | None, mode: SetMode
+    here: Here,
+    graph: GraphRecord,
+    rows: TableUpload,
+    node: str | None,
+    text: str | None,
+    mode: SetMode,
 ) -> FeatureSet:
     column = node or graph.settings.columns.get(NODE, NODE)
     graph = typed_graph(here.home.database, graph, kinds_named({NODE: column}))
@@ -122,6 +140,7 @@ def _taken(
         rows.table_format,
         node=column,
         encoding=here.home.features.encoding(graph) if mode == "add" else None,
+        texts=column_list(text),
         limits=rows.limits,
     )
     return feature_set_of(here.home.features.add(graph, blocks, mode=mode, owner=here.owner))

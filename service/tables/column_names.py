@@ -73,3 +73,8 @@ def label_columns(
     """Names of the columns of labels: those given, else the graph's, else the usual ones."""
     named = {**graph, **chosen}
     return LabelColumns(node=named.get("node", "node"), label=named.get("label", "label"), **others)
+
+
+def column_list(text: str | None) -> tuple[str, ...]:
+    """Names of columns that stand with commas between, none where nothing does."""
+    return tuple(each.strip() for each in text.split(",")) if text else ()

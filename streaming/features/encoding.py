@@ -5,7 +5,7 @@ points, are encoded alike, their columns matched by name.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
@@ -22,7 +22,7 @@ from peewit.streaming.features.checked_tables import ENCODING, NODE, BadFeatures
 
 sp = LateModule("scipy.sparse")
 
-Encoded: TypeAlias = Literal["number", "flag", "time", "category", "hashed"]
+Encoded: TypeAlias = Literal["number", "flag", "time", "category", "hashed", "text"]
 """How a column is read."""
 
 SAMPLE_ROWS: Final = 100_000
@@ -35,6 +35,7 @@ _MOST_DENSE: Final = 256
 """Features of a row that are kept with their zeros; of more, only the others."""
 
 _BUCKETS: Final = 64
+_TEXT_BUCKETS: Final = 256
 _ROWS: Final = 1 << 13  # encoded at once
 _UNIQUE: Final = 0.9
 """Share of different words from which a column names rows, and says nothing of others."""
@@ -75,14 +76,16 @@ class EncodedColumn:
             "time": [self.name, *(f"{self.name} {each}" for each in _CYCLES)],
             "category": [f"{self.name}={word}" for word in self.words],
             "hashed": [f"{self.name}#{bucket}" for bucket in range(_BUCKETS)],
+            "text": [f"{self.name}~{bucket}" for bucket in range(_TEXT_BUCKETS)],
         }[self.kind]
         return [*names, f"{self.name} missing"] if self.may_be_missing else names
 
     def encode(self, column: pa.Array, first_row: int) -> Float32Array:
         """(n_rows, n_features) of some rows; BadFeatures for a value of another kind."""
         n_rows = len(column)
-        if self.kind in ("category", "hashed"):
-            values = self._of_words(_as_words(column))
+        if self.kind in _OF_WORDS:
+            words = _as_words(column)
+            values = _of_texts(words) if self.kind == "text" else self._of_words(words)
             is_missing = _as_words(column).is_null().to_numpy(zero_copy_only=False)
         else:
             numbers = _as_numbers(column, self.kind, self.name, first_row)
@@ -96,7 +99,7 @@ class EncodedColumn:
     def decoded(self, encoded: FloatArray) -> list[float | None]:
         """Values of one row's features of this column; see `Encoding.decoded`."""
         values: list[float | None] = encoded.tolist()
-        if self.may_be_missing and encoded[-1] and self.kind not in ("category", "hashed"):
+        if self.may_be_missing and encoded[-1] and self.kind not in _OF_WORDS:
             return [None] * (len(values) - 1) + [1.0]
         if self.kind in ("number", "time"):
             squashed = float(np.clip(encoded[0], -_ALMOST_FARTHEST, _ALMOST_FARTHEST))
@@ -119,7 +122,7 @@ class EncodedColumn:
         coded = words.dictionary_encode()
         distinct = coded.dictionary.to_pylist()
         if self.kind == "hashed":
-            place = [_bucket(word) for word in distinct]
+            place = [_bucket(word, _BUCKETS) for word in distinct]
         else:
             known = {word: number for number, word in enumerate(self.words)}
             place = [known.get(word, -1) for word in distinct]
@@ -132,6 +135,7 @@ class EncodedColumn:
         return one_hot
 
 
+_OF_WORDS: Final = ("category", "hashed", "text")
 _CYCLES: Final = ("sine of day", "cosine of day", "sine of week", "cosine of week")
 _CYCLE_LENGTHS: Final = (1.0, 7.0)  # days
 
@@ -145,15 +149,25 @@ class Encoding:
     doubts: tuple[str, ...] = ()  # what words may have been meant for
 
     @classmethod
-    def of(cls, sample: pa.Table) -> "Encoding":
+    def of(cls, sample: pa.Table, texts: Sequence[str] = ()) -> "Encoding":
         """The encoding that fits the first rows of a table; its node column is not among them.
 
-        Raises BadFeatures where no column is left.
+        ``texts`` are columns of texts. Raises BadFeatures where no column is left, and for a text
+        that is no column.
         """
+        if absent := next((name for name in texts if name not in sample.column_names), None):
+            raise BadFeatures(
+                f"text must name columns of the table, which has "
+                f"{', '.join(map(repr, sample.column_names))}, got {absent!r}",
+                argument="text",
+            )
         columns, left_out, doubts = [], [], []
         for name in sample.column_names:
+            if name in texts:
+                columns.append(_fitted_text(name, plain_column(sample.column(name))))
+                continue
             column = _fitted(name, plain_column(sample.column(name)))
-            if column is None or column.kind in ("category", "hashed"):
+            if column is None or column.kind in _OF_WORDS:
                 doubts += _doubts(name, plain_column(sample.column(name)))
             if column is None:
                 left_out.append(name)
@@ -170,6 +184,11 @@ class Encoding:
     def names(self) -> tuple[str, ...]:
         """Names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Columns of texts."""
+        return tuple(each.name for each in self.columns if each.kind == "text")
 
     def encode(self, batch: pa.RecordBatch, first_row: int) -> Float32Array:
         """(n_rows, n_features) of some rows.
@@ -215,7 +234,8 @@ class Encoding:
             named = ", ".join(map(repr, self.left_out[:_SHOWN]))
             text += (
                 f"; left out, as they hold one value, or another in nearly every row: {named}"
-                f"{f' and {more} more' if more > 0 else ''}"
+                f"{f' and {more} more' if more > 0 else ''}; name those that are texts as such to "
+                "have their words"
             )
         if self.doubts:
             more = len(self.doubts) - _SHOWN
@@ -247,6 +267,7 @@ _PLURALS: Final[dict[str, str]] = {
     "time": "times",
     "category": "words",
     "hashed": "many words, hashed",
+    "text": "texts",
 }
 
 
@@ -271,6 +292,33 @@ def _fitted(name: str, column: pa.ChunkedArray) -> EncodedColumn | None:
         scale=float(scale),
         may_be_missing=may_be_missing,
     )
+
+
+def _fitted_text(name: str, column: pa.ChunkedArray) -> EncodedColumn:
+    has_gaps = _as_words(column.combine_chunks()).null_count > 0
+    return EncodedColumn(name=name, kind="text", may_be_missing=has_gaps)
+
+
+def _of_texts(texts: pa.Array) -> FloatArray:
+    """(n_rows, `_TEXT_BUCKETS`) words and pairs of words that follow each other, of length 1.
+
+    A hash picks the feature of each; a row has the roots of its counts before it is scaled.
+    """
+    words = pc.split_pattern_regex(pc.utf8_lower(pc.fill_null(texts, "")), r"[^\pL\pN]+")
+    row, word = pc.list_parent_indices(words).to_numpy(), words.flatten()
+    is_word = pc.not_equal(word, "")
+    row, word = row[is_word.to_numpy(zero_copy_only=False)], word.filter(is_word)
+    follows = row[1:] == row[:-1]
+    pair = pc.binary_join_element_wise(word[:-1], word[1:], " ").filter(pa.array(follows))
+    coded = pa.concat_arrays([word, pair]).dictionary_encode()
+    bucket = np.array(
+        [_bucket(each, _TEXT_BUCKETS) for each in coded.dictionary.to_pylist()], np.int64
+    )
+    counts = np.zeros((len(texts), _TEXT_BUCKETS))
+    rows = np.append(row, row[1:][follows])
+    np.add.at(counts, (rows, bucket[coded.indices.to_numpy()]), 1.0)
+    total = counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.sqrt(counts / np.maximum(total, 1.0)))
 
 
 def _doubts(name: str, column: pa.ChunkedArray) -> list[str]:
@@ -414,10 +462,10 @@ def _require_all(words: pa.Array, fits: pa.Array, name: str, first_row: int, wha
         )
 
 
-def _bucket(word: str) -> int:
+def _bucket(word: str, n_buckets: int) -> int:
     """The feature of a word among many, the same on every machine."""
     digest = blake2b(word.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") % _BUCKETS
+    return int.from_bytes(digest, "little") % n_buckets
 
 
 def encoded_batch(

@@ -225,7 +225,12 @@ def _content_key(body: Body, *columns: str | None) -> Call[str]:
 
 
 def put_features(
-    graph: str, rows: TableLike, *, wait: float | None = 0.0, node: str | None = None
+    graph: str,
+    rows: TableLike,
+    *,
+    wait: float | None = 0.0,
+    node: str | None = None,
+    text: str | None = None,
 ) -> Call[FeatureSet]:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
@@ -241,6 +246,8 @@ def put_features(
         is over the set is returned as it stands, pending.
     node : str, optional
         What the column of the node is called; as the graph says when left out, else ``node``.
+    text : str, optional
+        Columns of texts, with commas between: their words become features, by a hash.
 
     Returns
     -------
@@ -253,17 +260,22 @@ def put_features(
     RateLimited
         The backlog stayed full.
     """
-    return (yield from _send("PUT", graph, rows, wait, node))
+    return (yield from _send("PUT", graph, rows, wait, node, text))
 
 
 def add_features(
-    graph: str, rows: TableLike, *, wait: float | None = 0.0, node: str | None = None
+    graph: str,
+    rows: TableLike,
+    *,
+    wait: float | None = 0.0,
+    node: str | None = None,
+    text: str | None = None,
 ) -> Call[FeatureSet]:
     """Add rows, or overwrite those of the same nodes; the others stay. Else as `put_features`.
 
     Not repeated after a broken connection: what others have written since would be overwritten.
     """
-    return (yield from _send("POST", graph, rows, wait, node))
+    return (yield from _send("POST", graph, rows, wait, node, text))
 
 
 def _send(
@@ -272,11 +284,12 @@ def _send(
     rows: TableLike,
     wait: float | None,
     node: str | None,
+    text: str | None,
 ) -> Call[FeatureSet]:
     request = Request(
         method=method,
         path=path("graphs", graph, "features"),
-        params={"node": node},
+        params={"node": node, "text": text},
         body=table_body(rows),
         is_repeatable=method == "PUT",
     )

@@ -84,6 +84,7 @@ def feature_batches(
     node: str = NODE,
     edge_kind: NodeKind | None = None,
     encoding: Encoding | None = None,
+    texts: Sequence[str] = (),
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, for `peewit.streaming.features.checked_tables`.
@@ -91,16 +92,20 @@ def feature_batches(
     In CSV every column except ``node`` is one number of the row, in the order of the header. With
     ``node_kind`` None rows are points, not nodes, which in NDJSON may have edges to nodes of
     ``edge_kind``. A table without lists of features, and in text with more than numbers, is encoded
-    as it comes: by ``encoding``, or of nodes as its first rows say. Raises `BadUpload` where the
-    file cannot be read, and `TableTooLarge` as `edge_batches` does.
+    as it comes: by ``encoding``, or of nodes as its first rows say, with columns of ``texts``.
+    Raises `BadUpload` where the file cannot be read, or holds no columns that could be texts, and
+    `TableTooLarge` as `edge_batches` does.
     """
     is_text = encoding is not None and table_format is Format.CSV
     may_be_raw = encoding is not None or node_kind is not None
     if is_text or (may_be_raw and is_raw(file, table_format, node if node_kind else None, limits)):
         yield from encoded_batches(
-            file, table_format, node_kind, node, encoding=encoding, limits=limits
+            file, table_format, node_kind, node, encoding=encoding, texts=texts, limits=limits
         )
         return
+    if texts:
+        rule = "text must be left out of a table of lists, or of numbers alone"
+        raise BadUpload(f"{rule}, got {texts[0]!r}", argument="text")
     match table_format:
         case Format.ARROW | Format.PARQUET:
             owner = (node,) if node_kind else ()

@@ -51,12 +51,18 @@ def encoded_batches(
     node: str,
     *,
     encoding: Encoding | None,
+    texts: Sequence[str],
     limits: UploadLimits | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of lists of features, and of the column ``node`` unless ``node_kind`` is None.
 
-    Without an ``encoding`` the first rows decide. Raises `BadUpload` and `BadFeatures`.
+    Without an ``encoding`` the first rows decide, but for columns that hold ``texts``. Raises
+    `BadUpload` and `BadFeatures`.
     """
+    if encoding is not None and texts and set(texts) != set(encoding.texts):
+        kept = ", ".join(encoding.texts) or "none"
+        rule = f"text must be left out, as the features there were made with {kept} as texts"
+        raise BadUpload(f"{rule}; replace the whole set to change that", argument="text")
     batches = _columns(file, table_format, node_kind, node, limits)
     held: list[pa.RecordBatch] = []
     if encoding is None:
@@ -70,7 +76,8 @@ def encoded_batches(
             return
         alike = [each for each in held if each.schema == held[0].schema]
         sample = pa.Table.from_batches(alike).slice(0, SAMPLE_ROWS)
-        encoding = Encoding.of(sample.select([n for n in sample.column_names if n != node]))
+        sample = sample.select([name for name in sample.column_names if name != node])
+        encoding = Encoding.of(sample, texts)
     first_row = 0
     for batch in counted(chain(held, batches), limits):
         if node_kind is not None:

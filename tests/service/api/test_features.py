@@ -188,3 +188,15 @@ def test_labels_of_nodes_whose_features_wait_are_taken(api: Api) -> None:
     api.create_graph()
     give(api, ROWS, 202)
     assert api.put_labels({"a": "left"})["accepted"] == 1
+
+
+def test_columns_of_texts_are_named_with_the_table(api: Api) -> None:
+    api.call("POST", "/graphs", 201, json={"name": "t"})
+    body = b"node,about,x\n" + b"".join(b"n%d,lamp no %d,%d\n" % (k, k, k) for k in range(20))
+    path = "/graphs/t/features?text=about"
+    taken = api.call("PUT", path, 202, content=body, headers={"Content-Type": CSV}).json()
+    assert (taken["n_rows"], taken["n_columns"]) == (20, 256 + 1)
+    problem = api.problem(
+        "PUT", "/graphs/t/features?text=a", 422, content=body, headers={"Content-Type": CSV}
+    )
+    assert problem["argument"] == "text"

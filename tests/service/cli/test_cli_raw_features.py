@@ -134,3 +134,37 @@ def test_columns_that_give_the_label_away_are_named(
     )
     put = peewit("features", graph, written(numbers, tmp_path / "numbers.csv"))
     assert "column 'z' gives the label away" in put.err
+
+
+@pytest.mark.usefixtures("processes")
+def test_texts_that_are_named_tell_by_their_words(
+    peewit: Peewit, graph: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(2)
+    words = [["cheap", "fast", "new"], ["old", "lamp", "fair"]]
+    about = [
+        " ".join(rng.choice(words[k % 2], 3)) + f" no {k}" if k % 11 else None
+        for k in range(N_NODES)
+    ]
+    table = pa.table({"account": [f"a{k}" for k in range(N_NODES)], "about": about})
+    path = written(table.append_column("x", pa.array(rng.random(N_NODES))), tmp_path / "t.csv")
+    left_out = peewit("features", graph, path, "--node", "account")
+    assert "'about'; name those that are texts as such" in left_out.err
+    put = peewit("features", graph, path, "--node", "account", "--text", "about")
+    assert put.exit_code == 0, put.err
+    assert "2 columns became 258 features: 1 of texts, 1 of numbers" in put.err
+    labels = [f"a{k},{'odd' if k % 2 else 'even'}" for k in range(30)]
+    (tmp_path / "labels.csv").write_text("\n".join(["node,label", *labels]) + "\n")
+    peewit("labels", "put", graph, tmp_path / "labels.csv")
+    assert peewit("solve", graph, "--model", "filtered-ridge").exit_code == 0
+    points = written(pa.table({"x": [0.5], "about": ["a fair old lamp"]}), tmp_path / "p.csv")
+    told = peewit("predict", graph, points, "--json")
+    assert json.loads(told.out)["label"] == "odd"
+    refused = peewit("features", graph, path, "--node", "account", "--text", "abut")
+    assert refused.exit_code == 1
+    assert "text must name columns of the table, which has 'about', 'x', got 'abut'" in refused.err
+    added = peewit("features", graph, path, "--node", "account", "--text", "x", "--add")
+    assert "were made with about as texts; replace the whole set" in added.err
+    numbers = written(pa.table({"account": ["a1"], "x": [1.0]}), tmp_path / "n.csv")
+    refused = peewit("features", graph, numbers, "--node", "account", "--text", "x")
+    assert "text must be left out of a table of lists, or of numbers alone" in refused.err

@@ -166,3 +166,26 @@ def test_an_encoded_row_is_told_as_it_came() -> None:
     assert told[4]["amount"] > 900.0  # so far off that it is squashed
     assert [row["country=b"] for row in told] == [0.0, 1.0, 0.0, 0.0, 1.0]
     assert [row["is_new"] for row in told] == [1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_words_of_texts_and_pairs_of_words_become_features_of_length_one() -> None:
+    texts = ["Fast bike, fast sale!", None, "", "old lamp", "FAST bike fast sale"]
+    encoding = Encoding.of(pa.table({"about": texts, "x": range(5)}), ["about"])
+    assert encoding.texts == ("about",)
+    assert len(encoding.names) == 256 + 1 + 1
+    rows = encoding.encode(pa.record_batch({"about": texts, "x": range(5)}), 0)
+    words, missing = rows[:, :256], rows[:, 256]
+    assert missing.tolist() == [0, 1, 1, 0, 0]
+    np.testing.assert_allclose(np.square(words).sum(axis=1), [1, 0, 0, 1, 1], rtol=1e-6)
+    np.testing.assert_array_equal(words[0], words[4])  # signs and capital letters say nothing
+    assert sorted(np.square(words[0])[words[0] > 0].round(3)) == [0.143] * 5 + [0.286]
+    assert sorted(np.square(words[3])[words[3] > 0].round(3)) == [0.333] * 3
+    assert "1 of texts" in encoding.note()
+    again = Encoding.from_json(encoding.to_json())
+    np.testing.assert_array_equal(
+        again.encode(pa.record_batch({"about": texts, "x": range(5)}), 0), rows
+    )
+    with pytest.raises(
+        BadFeatures, match="text must name columns of the table, which has 'x', got 'about'"
+    ):
+        Encoding.of(pa.table({"x": range(5)}), ["about"])
