@@ -1,6 +1,7 @@
 """Steps from one schema to the next, and databases that are refused: of before them, or after."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,25 @@ def test_a_step_is_taken_once_by_all_who_come_at_once_and_loses_nothing(
         after = connection.execute(text("SELECT note FROM graphs")).one()
         assert connection.execute(select(graphs)).mappings().one() == before
     assert after.note is None
+
+
+@pytest.mark.parametrize("lacks", [["directed"], ["answers", "directed"]])
+def test_graphs_of_the_first_step_become_graphs_that_may_be_directed(
+    database: Database, database_url: str, lacks: list[str]
+) -> None:
+    Catalog(database).create(GraphSettings(name="friends", seed=7))
+    with database.write() as connection:
+        for column in lacks:
+            connection.execute(text(f"ALTER TABLE graphs DROP COLUMN {column}"))
+    set_version(database, "0027")
+    opened = open_database(database_url)
+    catalog = Catalog(opened)
+    assert catalog.get("friends").settings.directed == ()
+    directed = replace(catalog.get("friends").settings, directed=("message",))
+    changed = catalog.update(catalog.get("friends").id, lambda _settings: directed)
+    assert changed.settings.directed == catalog.get("friends").settings.directed == ("message",)
+    assert version_of(opened) == NEWEST
+    opened.close()
 
 
 @pytest.mark.usefixtures("later")
