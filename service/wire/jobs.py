@@ -1,6 +1,6 @@
 """Jobs and estimates of jobs, and how results of solves are put in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
 from typing import Any, Final, Literal
@@ -111,8 +111,9 @@ def solve_lines(
         )
     if thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
-    if relations := result.get("stats", {}).get("relations"):
-        lines.append(_relations_line(relations))
+    stats = result.get("stats", {})
+    if said := [*_relations_said(stats.get("relations", ())), *_counts_said(stats)]:
+        lines.append("; ".join(said))
     if judgement is not None and judgement["sample"] != "random" and _says_more(judgement):
         n_others = int(result["n_nodes"]) - int(result["n_labels"])
         if n_others:
@@ -120,14 +121,23 @@ def solve_lines(
     return lines
 
 
-def _relations_line(relations: Sequence[Mapping[str, Any]]) -> str:
-    """How much each relation counts, and who said so."""
+def _relations_said(relations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """How much each relation counts, and who said so; nothing of a graph that has one."""
+    if not relations:
+        return
     named = [(each["name"] or "(no name)", each["weight"]) for each in relations]
     weights = ", ".join(f"{name} {weight:.3g}" for name, weight in named if weight)
     left_out = ", ".join(name for name, weight in named if not weight)
     is_asked = all(each["reading"] == "given" for each in relations)
-    line = f"{'as asked' if is_asked else 'by the labels'} relations count {weights}"
-    return f"{line}; left out: {left_out}" if left_out else line
+    yield f"{'as asked' if is_asked else 'by the labels'} relations count {weights}"
+    if left_out:
+        yield f"left out: {left_out}"
+
+
+def _counts_said(stats: Mapping[str, Any]) -> Iterator[str]:
+    """How many features count what nodes do, also in relations that are left out."""
+    if n_counts := stats.get("n_counts"):
+        yield f"{n_counts} features count what nodes send and receive in all of them"
 
 
 _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {

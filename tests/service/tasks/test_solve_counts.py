@@ -15,6 +15,7 @@ from peewit.service.tasks.joined_counts import JoinedCounts
 from peewit.service.tasks.solving.solve import SolveTask
 from peewit.service.tasks.tasks_and_messages import Done
 from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.wire.jobs import solve_lines
 from peewit.solvers.features import FeatureRows
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.sources import EdgeFiles
@@ -94,6 +95,8 @@ def test_who_sends_and_who_receives_is_told_apart_once_somebody_says_so(
     stats = with_counts.result["stats"]
     assert (stats["n_counts"], stats["counts_snapshot"]) == (4 + 2, 2)
     assert (stats["input"], with_counts.result["features_version"]) == ("features", 0)
+    (line,) = [each for each in solve_lines(with_counts.result) if "relations count" in each]
+    assert line.endswith("; 6 features count what nodes send and receive in all of them")
     assert not with_counts.result["inductive"]
     again = solved(solver, asked_of(directory, model, directed=("message",)))
     assert again.result["warm"]
