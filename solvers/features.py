@@ -188,7 +188,8 @@ class ColumnScaling:
     def of(cls, columns: Float32Array) -> "ColumnScaling":
         """Mean 0 and variance 1 of columns that differ."""
         spread = columns.std(axis=0, dtype=np.float64)
-        factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+        differs = columns.max(axis=0) > columns.min(axis=0)  # a deviation may be rounding
+        factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=differs)
         return cls(center=columns.mean(axis=0, dtype=np.float64), factor=factor)
 
     @property

@@ -144,8 +144,8 @@ def test_a_solve_that_is_stopped_while_it_counts_leaves_nothing(
 
 def test_counts_are_as_large_as_the_columns_beside_them() -> None:
     rng = np.random.default_rng(3)
-    counts = np.column_stack([rng.poisson(4, 50), np.full(50, 7), rng.poisson(90, 50)])
-    counts = counts.astype(np.float32)
+    same = np.full(50, np.log1p(0.7))  # whose mean is another number, by rounding
+    counts = np.column_stack([rng.poisson(4, 50), same, rng.poisson(90, 50)]).astype(np.float32)
     joined = JoinedCounts(
         version=(1,), names=tuple("abc"), columns=counts, nodes=np.arange(0, 50, 2)
     )
