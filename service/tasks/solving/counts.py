@@ -5,7 +5,7 @@ over the raw edges makes them, which serves later solves, too. Without raw edges
 and that is told.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ from peewit.streaming.passes.relation_counts import CountsStore, RelationCounts,
 from peewit.streaming.snapshots.provenance import SnapshotMeta
 
 _LEAST_RELATIONS: Final = 2
+_COLUMN_BYTES: Final = 2 * 4 * 4
+"""Of a relation and node: four columns of four bytes, twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +38,24 @@ class CountsFound:
     warnings: tuple[str, ...] = ()
 
 
-def wants_counts(task: LabelsTask, model: Model, options: SolveOptions, meta: SnapshotMeta) -> bool:
+def wants_counts(
+    model: Model,
+    options: SolveOptions,
+    meta: SnapshotMeta,
+    *,
+    directed: Collection[str],
+    features_version: int,
+) -> bool:
     """Whether counts join the features of a solve."""
     if not (options.counts and model.takes_counts):
         return False
-    directed = set(task.directed).intersection(meta.log_versions)
-    return bool(directed) or (task.features_version > 0 and len(meta.relations) >= _LEAST_RELATIONS)
+    is_directed = not set(directed).isdisjoint(meta.log_versions)
+    return is_directed or (features_version > 0 and len(meta.relations) >= _LEAST_RELATIONS)
+
+
+def counts_bytes(meta: SnapshotMeta) -> int:
+    """Memory of counts as columns, and once more as they are scaled."""
+    return _COLUMN_BYTES * meta.n_nodes * len(meta.log_versions)
 
 
 def found_counts(

@@ -17,6 +17,7 @@ from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.store import LabelStore
 from peewit.service.tasks.forecast import last_equal, seconds_by_stage
 from peewit.service.tasks.newest_snapshot import NoSnapshot, newest_snapshot
+from peewit.service.tasks.solving.counts import counts_bytes, wants_counts
 from peewit.service.tasks.solving.solve_memory import (
     RESERVED_BYTES,
     graph_bytes,
@@ -202,6 +203,15 @@ class Estimator:
         if len(snapshot.relations) > 1 and not options.relations:  # which labels weigh
             sizes = [n_edges, *(each.edges_kept for each in snapshot.relations)]
             again += sum(graph_bytes(n_nodes, size, 1.0) for size in sizes)
+
+        if wants_counts(
+            model,
+            options,
+            snapshot,
+            directed=graph.settings.directed,
+            features_version=graph.features_version,
+        ):
+            again += counts_bytes(snapshot)
 
         def held(n_classes: int) -> int:
             for_nodes = n_nodes * model.node_bytes(n_nodes, n_classes)

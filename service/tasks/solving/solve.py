@@ -194,7 +194,13 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
             choice = final_choice(graphs, task, options, graph, labels, choice, stages)
             graph = graphs.load(task, weights_of(choice))
     counts = CountsFound(joined=None)
-    if wants_counts(task, model, options, graph.snapshot.meta):
+    if wants_counts(
+        model,
+        options,
+        graph.snapshot.meta,
+        directed=task.directed,
+        features_version=task.features_version,
+    ):
         with stages.stage("counting"):
             counts = found_counts(task, graph, getattr(labels, "among", None), stages)
     graph.counts = counts.joined

@@ -12,11 +12,16 @@ import pytest
 from peewit.service.predictions.prediction_files import PredictionFile, predictor_path
 from peewit.service.predictions.predictors import read_functions
 from peewit.service.tasks.joined_counts import JoinedCounts
+from peewit.service.tasks.solving.counts import counts_bytes, wants_counts
 from peewit.service.tasks.solving.solve import SolveTask
+from peewit.service.tasks.solving.solve_options import SolveOptions
 from peewit.service.tasks.tasks_and_messages import Done
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import solve_lines
 from peewit.solvers.features import FeatureRows
+from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.contract.model import Model
+from peewit.solvers.models.harmonic.harmonic import HFS
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -163,3 +168,35 @@ def test_counts_are_as_large_as_the_columns_beside_them() -> None:
     encoded = joined.beside(rows, is_encoded=True)
     assert encoded is not None
     np.testing.assert_allclose(encoded.whole()[:, 4:].var(axis=0), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("directed", "features_version", "options", "model", "expected"),
+    [
+        (("message",), 0, {}, Auto(), True),
+        ((), 1, {}, Auto(), True),
+        ((), 0, {}, Auto(), False),
+        (("call",), 0, {}, Auto(), False),  # of which the snapshot has no edge
+        (("message",), 1, {"counts": False}, Auto(), False),
+        (("message",), 1, {}, HFS(), False),
+    ],
+)
+def test_counts_are_made_and_room_is_kept_for_them_where_they_are_used(
+    directory: Path,
+    directed: tuple[str, ...],
+    features_version: int,
+    options: dict[str, bool],
+    model: Model,
+    expected: bool,
+) -> None:
+    meta = SnapshotStore(GraphPaths(root=directory).snapshots).meta(2)
+    wanted = wants_counts(
+        model,
+        SolveOptions(**options),
+        meta,
+        directed=directed,
+        features_version=features_version,
+    )
+    assert wanted == expected
+    columns = 2 * 4 * meta.n_nodes  # float32
+    assert counts_bytes(meta) == 2 * 4 * columns
