@@ -194,8 +194,8 @@ class GraphSettings:
         factory=tuple,
     )
     directed: Sequence[str] = setting(
-        "Relations whose edges go from src to dst: what a node sends and receives, and how many "
-        "partners it has each way, then count apart among its features.",
+        "Relations whose edges go from src to dst: solves count what a node sends and receives, "
+        "and its partners each way, among its features, also where no table gives any.",
         factory=tuple,
     )
     columns: Mapping[str, str] = setting(

@@ -119,8 +119,8 @@ def _direction_note(graph: GraphRecord, columns: EdgeColumns) -> str | None:
         return None
     said = "" if relation else " --relation NAME"
     return (
-        f"an edge counts alike from {columns.src!r} and from {columns.dst!r}; say{said} --directed "
-        "to count what a node sends and receives apart"
+        f"labels pass along edges from {columns.src!r} to {columns.dst!r} both ways alike; "
+        f"say{said} --directed to have solves count what a node sends and receives"
     )
 
 

@@ -62,20 +62,30 @@ class RelationCounts:
     ) -> tuple[tuple[str, ...], Float32Array]:
         """Names, and (n_nodes, n_columns) logarithms of one more than each count.
 
-        Of a relation that is ``directed`` each way by itself, of others edges and partners; 0 for
-        nodes that have come since.
+        Each way by itself of a relation that is ``directed``, and where a node stands at both ends;
+        of others edges and partners. 0 for nodes that have come since.
         """
         names, columns = [], []
         for relation in self.meta.relations:
-            of = {way: self.columns[relation, way] for way in _WAYS}
-            both = {"edges": of["sent"] + of["received"], "partners": of["partners"]}
-            ways = dict(list(of.items())[:-1]) if relation in directed else both
-            for way, counts in ways.items():
+            for way, counts in self._ways(relation, is_directed=relation in directed).items():
                 column = np.zeros(n_nodes, np.float32)
                 column[: self.meta.n_nodes] = np.log1p(counts)
-                names.append(f"{relation} {way.replace('_', ' ')}".strip())
+                names.append(f"{relation} {way}".strip())
                 columns.append(column)
         return tuple(names), np.column_stack(columns)
+
+    def _ways(self, relation: str, *, is_directed: bool) -> dict[str, Float32Array]:
+        """Counts of one relation by what they are called."""
+        sent, received, sent_to, heard_from, partners = (
+            self.columns[relation, way] for way in _WAYS
+        )
+        if is_directed:
+            names = "sent", "received", "sent to", "heard from"
+        elif ((sent > 0) & (received > 0)).any():
+            names = "out", "in", "partners out", "partners in"
+        else:
+            return {"edges": sent + received, "partners": partners}
+        return dict(zip(names, (sent, received, sent_to, heard_from), strict=True))
 
 
 class CountsStore(ReplacedTable):

@@ -205,7 +205,7 @@ def ingest(
             if otherwise := _read_otherwise(home, source, sources_before):
                 say(f"note: {otherwise}")
         if is_directed and direct(home.catalog, graph, is_directed):
-            say(f"{name} counts what its nodes send and receive in {is_directed} apart")
+            say(f"solves of {name} count what its nodes send and receive in {is_directed}")
             graph = home.graph(name)
         before = columns_before(graph, sources_before)
         shared = [

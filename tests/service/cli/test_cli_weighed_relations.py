@@ -109,16 +109,18 @@ def test_directions_are_said_with_a_file_or_later(peewit: Peewit, messages: Path
     assert peewit("graph", "create", "m", "--seed", 1).exit_code == 0
     ends = ("--src", "account:from", "--dst", "account:to")
     unnamed = peewit("ingest", "m", messages, *ends, "--dry-run")
-    assert "say --relation NAME --directed to count what a node sends" in unnamed.out
+    assert "say --relation NAME --directed to have solves count" in unnamed.out
     refused = peewit("ingest", "m", messages, *ends, "--directed")
     assert refused.exit_code == 2
     assert "--directed needs --relation" in refused.err
     named = (*ends, "--relation", "message")
-    assert "say --directed to count" in peewit("ingest", "m", messages, *named, "--dry-run").out
+    assert (
+        "say --directed to have solves" in peewit("ingest", "m", messages, *named, "--dry-run").out
+    )
     read = peewit("ingest", "m", messages, *named, "--directed")
     assert read.exit_code == 0, read.err
     assert "note" not in read.err
-    assert "m counts what its nodes send and receive in message apart" in read.err
+    assert "solves of m count what its nodes send and receive in message" in read.err
     settings = peewit("graph", "show", "m", "--json").json["settings"]
     assert settings["directed"] == ["message"]
     assert peewit("graph", "set", "m", "--directed", "").exit_code == 0

@@ -130,22 +130,29 @@ def test_counts_follow_deletes_and_the_window(tmp_path: Path) -> None:
     check(paths, "message", [*lives, (0, 1, 1.0)])
 
 
-def test_directions_count_apart_only_where_somebody_says_so(tmp_path: Path) -> None:
-    table = rows(3)
-    paths = ingest(tmp_path, {"message": pa.table(table), "card": pa.table(rows(4))})
+def test_directions_count_apart_where_a_node_is_at_both_ends(tmp_path: Path) -> None:
+    message, card = rows(3), rows(4)
+    card["src"], card["dst"] = card["src"] % 20, 20 + card["dst"] % 20
+    paths = ingest(tmp_path, {"message": pa.table(message), "card": pa.table(card)})
     meta = newest(paths)
     counts = count_arcs_of(paths, meta, attempt="a-1", keep_raw=True)
-    names, columns = counts.features(["message"], meta.n_nodes + 2)
-    assert names == (
-        *("message sent", "message received", "message sent to", "message heard from"),
-        *("card edges", "card partners"),
-    )
-    np.testing.assert_allclose(
-        np.expm1(columns[: meta.n_nodes, 0]), expected(listed(table))["sent"], rtol=1e-4
-    )
+    of_message = "sent", "received", "sent to", "heard from"
+    unsaid = "out", "in", "partners out", "partners in"
+    found = []
+    for directed, ways in ((["message"], of_message), ([], unsaid)):
+        names, columns = counts.features(directed, meta.n_nodes + 2)
+        of_card = "card edges", "card partners"
+        assert names == (*(f"message {way}" for way in ways), *of_card)
+        found.append(columns)
+    np.testing.assert_array_equal(*found)
+    columns = found[0]
+    sent = expected(listed(message))["sent"]
+    np.testing.assert_allclose(np.expm1(columns[: meta.n_nodes, 0]), sent, rtol=1e-4)
     assert not columns[meta.n_nodes :].any()  # nodes that have come since
     both = counts.columns["card", "sent"] + counts.columns["card", "received"]
     np.testing.assert_allclose(np.expm1(columns[: meta.n_nodes, 4]), both, rtol=1e-4)
+    names, _ = counts.features(["card"], meta.n_nodes)
+    assert names[4:] == tuple(f"card {way}" for way in of_message)
 
 
 def test_counts_serve_until_a_tenth_has_come(tmp_path: Path) -> None:
