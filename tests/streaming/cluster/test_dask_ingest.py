@@ -273,7 +273,7 @@ def test_a_file_with_a_bad_row_is_as_if_it_had_never_come(
 ) -> None:
     files = make_data(tmp_path / "data", kind)
     expected = published(ingest(tmp_path / "good", files, settings(kind, two_workers), Recorder()))
-    # The first fault lies in the second of two waves; a later one must not be told.
+    # The first fault lies in the second of two waves; of the later one the number is told.
     faults = {f"row_{N_ROWS - 10}": np.nan, f"row_{N_ROWS - 1}": -1.0}
     write_edges(tmp_path / "data" / "1x.parquet", 5, kind, **faults)
     (tmp_path / "data" / "2x.parquet").write_bytes(b"PAR1, but no more")
@@ -282,7 +282,10 @@ def test_a_file_with_a_bad_row_is_as_if_it_had_never_come(
     paths = ingest(tmp_path / "graph", files, settings(kind, two_workers), recorder)
     assert published(paths) == expected
     first, second = recorder.quarantined()
-    rule = "column 'weight' must be finite and >= 0"
+    rule = (
+        "2 rows are bad, max_bad_rows 2 leaves them out; one of them: column 'weight' must be "
+        "finite and >= 0"
+    )
     assert first == ("1x.parquet", rule, N_ROWS - 10, "nan")
     assert second[0] == "2x.parquet"
 
