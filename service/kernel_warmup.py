@@ -48,6 +48,7 @@ from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.delete_matching import match_deletes
 from peewit.streaming.passes.node_map import in_order
+from peewit.streaming.passes.relation_counts import count_arcs_of
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.walk_rows import walk_rows
@@ -97,6 +98,7 @@ def _stream(root: Path, kind: NodeKind) -> Graph:
     paths = _ingest(root, kind, tables, _SPARSIFIER)
     store = SnapshotStore(paths.snapshots)
     certify(paths, store.numbers()[-1], CertifySettings(gap=0.5))
+    count_arcs_of(paths, store.meta(store.numbers()[-1]), attempt="warm", keep_raw=True)
     _tell_reasons(store)
     graph = store.load(store.numbers()[-1]).graph
     _tell_thinning(graph)
