@@ -94,10 +94,10 @@ class Ingested:
 
     def with_counts(self, rows: FeatureRows | None) -> Any:
         """Rows, if any, beside counts of accounts."""
-        joined = JoinedCounts(
-            version=(), names=(), columns=self.counts, nodes=np.sort(self.account)
-        )
-        return joined.beside(rows, is_encoded=True)
+        nodes = np.sort(self.account)
+        of_nodes = self.counts[nodes]
+        joined = JoinedCounts.of(of_nodes, rows, is_encoded=True, nodes=nodes, snapshot=1)
+        return joined.beside(rows)
 
 
 def ingested(market: Marketplace) -> Ingested:
@@ -132,7 +132,7 @@ def ingested(market: Marketplace) -> Ingested:
         relations=relations,
         account=account,
         labels=labels,
-        counts=counted.features(["message"], n_nodes)[1],
+        counts=counted.rows(["message"], np.arange(n_nodes)),
     )
 
 

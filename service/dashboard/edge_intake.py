@@ -14,7 +14,7 @@ from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, at_their_places
 from peewit.service.dashboard.uploads import Upload
-from peewit.service.graphs.directed_relations import direct, require_named
+from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.graphs.table_notes import columns_before, table_note
 from peewit.service.inbox.block_rows import relations_of
 from peewit.service.inbox.confinement import SourceRules, require_within
@@ -185,7 +185,7 @@ def take(
     columns = _columns(graph, choice)
     with refusing():
         graph = typed_graph(home.database, graph, columns.kinds)
-        is_directed = require_named(choice.relation) if choice.directed else ""
+        directed_one = directed_relation(choice.relation, is_directed=choice.directed)
     file = replace(upload_file(upload), columns=columns, max_bad_rows=choice.max_bad_rows)
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     with (
@@ -217,8 +217,7 @@ def take(
             limits=home.upload_limits,
             staged=staged if relations_of(columns) else None,
         )
-    if is_directed:
-        direct(home.catalog, graph, is_directed)
+    mark_directed(home.catalog, graph, directed_one)
     upload.remove()
     return push
 

@@ -11,20 +11,25 @@ from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.solvers.arguments import BadArgument
 
 
-def require_named(relation: str | None) -> str:
-    """The relation; raises `BadArgument` where its edges are of none, which has no name."""
+def directed_relation(relation: str | None, *, is_directed: bool) -> str | None:
+    """The relation of a table, if it is directed.
+
+    Raises `BadArgument` for one without a name.
+    """
+    if not is_directed:
+        return None
     if not relation:
         raise BadArgument(
             "directed",
             "needs relation, the name of the kind of edges that are directed; of other tables "
-            "`graph set --directed NAME` says it",
+            "`peewit graph set NAME --directed RELATION` says it",
         )
     return relation
 
 
-def direct(catalog: Catalog, graph: GraphRecord, relation: str) -> bool:
-    """Say that a relation is directed; returns whether that is new."""
-    if relation in graph.settings.directed:
+def mark_directed(catalog: Catalog, graph: GraphRecord, relation: str | None) -> bool:
+    """Keep with a graph that a relation is directed, if it is; returns whether that is new."""
+    if relation is None or relation in graph.settings.directed:
         return False
 
     def change(settings: GraphSettings) -> GraphSettings:

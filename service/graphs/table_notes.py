@@ -11,6 +11,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.graphs.notes import doubtful_ids_note
 from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.tables.column_names import column_list
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.column_mapping import (
@@ -22,7 +23,6 @@ from peewit.streaming.edges.column_mapping import (
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.parts import EdgeFile
-from peewit.streaming.edges.relations import via_columns
 
 LOOKED_AT: Final = 20
 """Files of one call that are looked at."""
@@ -42,7 +42,7 @@ def columns_before(graph: GraphRecord, sources: Collection[SourceRecord]) -> set
     """Names of the columns of nodes that tables of a graph had so far."""
     named = [graph.settings.columns, *(each.columns or {} for each in sources)]
     ends = {each[end] for each in named for end in ("src", "dst", "entity") if end in each}
-    return ends.union(*(via_columns(each["via"]) for each in named if "via" in each))
+    return ends.union(*(column_list(each.get("via")) for each in named))
 
 
 def local_file(path: str, columns: EdgeColumns) -> EdgeFile:

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, update
 from peewit.service.catalog import GraphRecord, is_empty, lock_graph, record_of
 from peewit.service.database.engine import Database
 from peewit.service.database.tables import graphs
+from peewit.service.tables.column_names import column_list
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.node_kinds import split_column
-from peewit.streaming.edges.relations import via_columns
 
 _OF_NODES = ("src", "dst", "entity", "node")
 
@@ -58,4 +58,4 @@ def make_typed(connection: Connection, graph_id: str, kinds: Iterable[str]) -> N
 def kinds_named(columns: Mapping[str, str]) -> list[str]:
     """Kinds that names of columns say, by what the columns are for."""
     named = [columns[name] for name in _OF_NODES if columns.get(name)]
-    return [split_column(each)[0] for each in (*named, *via_columns(columns.get("via", "")))]
+    return [split_column(each)[0] for each in (*named, *column_list(columns.get("via")))]

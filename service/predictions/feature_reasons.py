@@ -19,7 +19,7 @@ from peewit.service.predictions.prediction_files import (
     write_arrays,
 )
 from peewit.service.wire.predictions import FeatureReason
-from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.reasons import filter_row
 from peewit.solvers.features import ColumnScaling, FeatureRows
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
@@ -29,7 +29,7 @@ from peewit.streaming.edges.node_ids import nodes_of_kinds
 from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.relation_counts import CountsStore
+from peewit.streaming.passes.relation_counts import CountsStore, RelationCounts
 
 LEAST_BELIEF: Final = 0.05
 """Belief in features below which they are no reason of an answer."""
@@ -154,8 +154,8 @@ class _KnownFeatures:
     names: tuple[str, ...]
     table: FeatureRows | None
     encoding: Encoding | None
-    counts: Float32Array | None  # (n_nodes, n_counts) logarithms
-    scaling: ColumnScaling | None
+    counts: RelationCounts | None
+    used: CountsUsed | None
     ids: pa.ChunkedArray
     answers: tuple[str, ...]  # kinds of the nodes that are counted where there is no table; or all
 
@@ -165,7 +165,7 @@ class _KnownFeatures:
     ) -> Self | None:
         """Those of a prediction file; None where counts are of another snapshot by now."""
         names: list[str] = []
-        table, encoding, counts, scaling = None, None, None, None
+        table, encoding, counts = None, None, None
         if file.meta.features_version:
             store = FeatureStore(paths.features)
             meta = store.meta(file.meta.features_version)
@@ -174,27 +174,28 @@ class _KnownFeatures:
             names += meta.names or tuple(numbers)
             encoding = None if meta.encoding is None else Encoding.from_json(meta.encoding)
         if kept.counts is not None:
-            present, scaling = CountsStore(paths).open(), kept.counts.scaling
-            if present is None or present.meta.snapshot != kept.counts.snapshot:
+            counts = CountsStore(paths).open()
+            if counts is None or counts.meta.snapshot != kept.counts.snapshot:
                 return None
-            of_counts, columns = present.features(kept.counts.directed, file.n_nodes)
-            is_kept = scaling.is_kept
-            names += [name for name, stays in zip(of_counts, is_kept, strict=True) if stays]
-            counts = columns
+            of_counts = zip(
+                counts.names(kept.counts.directed), kept.counts.scaling.is_kept, strict=True
+            )
+            names += [name for name, stays in of_counts if stays]
         known = cls(
             names=tuple(names),
             table=table,
             encoding=encoding,
             counts=counts,
-            scaling=scaling,
+            used=kept.counts,
             ids=ids,
             answers=file.meta.answers,
         )
         return known if len(names) == len(kept.weights) else None
 
-    def at(self, nodes: Int64Array) -> tuple[FloatArray, Any]:
+    def at(self, nodes: Int64Array) -> tuple[FloatArray, BoolArray]:
         """(n_with_rows, n_columns) rows of the nodes that have some, and which these are."""
-        places, has_row = nodes, np.ones(nodes.size, bool)
+        places = nodes
+        has_row: BoolArray = np.ones(nodes.size, bool)
         parts = []
         if self.table is not None:
             owners = self.table.nodes
@@ -206,8 +207,9 @@ class _KnownFeatures:
             parts.append(taken.toarray() if sp.issparse(taken) else taken)
         elif self.answers:
             has_row = nodes_of_kinds(self.ids.take(pa.array(nodes)), self.answers)
-        if self.counts is not None and self.scaling is not None:
-            parts.append(self.scaling.scaled(self.counts[nodes[has_row]]))
+        if self.counts is not None and self.used is not None:
+            counts = self.counts.rows(self.used.directed, nodes[has_row])
+            parts.append(self.used.scaling.scaled(counts))
         return np.hstack(parts).astype(np.float64), has_row
 
     def own_values(self, node: int) -> Sequence[float | None]:
@@ -218,7 +220,8 @@ class _KnownFeatures:
         values: list[float | None] = rows[0].tolist()
         if self.encoding is not None:
             values[: len(self.encoding.names)] = self.encoding.decoded(rows[0])
-        if self.counts is not None and self.scaling is not None:
-            own = np.expm1(self.counts[node][self.scaling.is_kept])
+        if self.counts is not None and self.used is not None:
+            (counts,) = self.counts.rows(self.used.directed, np.array([node]))
+            own = np.expm1(counts[self.used.scaling.is_kept])
             values[len(values) - own.size :] = [float(f"{each:.4g}") for each in own]
         return values

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.predictions.feature_reasons import feature_reasons
+from peewit.service.predictions.feature_reasons import LEAST_BELIEF, feature_reasons
 from peewit.service.predictions.kept_labels import KeptLabels
 from peewit.service.predictions.prediction_files import PredictionFile, features_path
 from peewit.service.predictions.reader import PredictionReader
@@ -91,6 +91,8 @@ def node_reasons(
     )
     rivals = np.flatnonzero(~is_for & (evidence.added > 0.0))
     labels, against = named_reasons.reasons([np.flatnonzero(is_for), rivals], k)
+    features = feature_reasons(paths, file, named_reasons.ids, rows, dense, supported, k=k)
+    belief = _belief_in_features(file)
     largest = np.argsort(-evidence.support, kind="stable")[:_CLASSES_SHOWN]
     return NodeReasons(
         node=prediction["node"],
@@ -102,13 +104,19 @@ def node_reasons(
             for place in largest.tolist()
         ),
         labels=labels,
-        features=feature_reasons(paths, file, named_reasons.ids, rows, dense, supported, k=k),
-        belief_features=_belief_in_features(file),
+        features=features,
+        belief_features=belief,
         carried=sum(reason.part for reason in labels),
         against=against,
         followed=evidence.followed,
         is_whole=is_whole,
-        note=_note(file, evidence, predicted, solve_labels),
+        note=_note(
+            file,
+            evidence,
+            predicted,
+            solve_labels,
+            lost_features=0.0 if features else belief,
+        ),
     )
 
 
@@ -185,7 +193,12 @@ def _kept_labels(file: PredictionFile) -> KeptLabels:
 
 
 def _note(
-    file: PredictionFile, evidence: Reasons, predicted: int, solve_labels: KeptLabels
+    file: PredictionFile,
+    evidence: Reasons,
+    predicted: int,
+    solve_labels: KeptLabels,
+    *,
+    lost_features: float,
 ) -> str | None:
     if predicted < 0:
         return "no label reaches the node"
@@ -194,6 +207,11 @@ def _note(
         sentences.append(
             "nodes were erased since the solve, without which this is told; solve again for an "
             "answer that does without them, too"
+        )
+    if lost_features >= LEAST_BELIEF:
+        sentences.append(
+            f"features are {lost_features:.0%} of the answer, and none of them can be told of the "
+            "node: it has none near it, or they were made anew since; solve again in that case"
         )
     model, names = file.meta.model, file.meta.class_names
     favoured = int(evidence.support.argmax())

@@ -11,7 +11,7 @@ from peewit.streaming.edges.column_mapping import (
     EdgeColumns,
 )
 from peewit.streaming.edges.reading_options import READING_OPTIONS
-from peewit.streaming.edges.relations import RELATION_NAMES, via_columns
+from peewit.streaming.edges.relations import RELATION_NAMES
 
 
 def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = None) -> EdgeColumns:
@@ -45,7 +45,7 @@ def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = No
         time=named.get("time"),
         relation=named.get("relation"),
         relation_column=named.get("relation_column"),
-        via=via_columns(named["via"]) if "via" in named else (),
+        via=column_list(named.get("via")),
         **{name: cast("Any", named[name]) for name in READING_OPTIONS if name in named},
     )
 
@@ -76,5 +76,5 @@ def label_columns(
 
 
 def column_list(text: str | None) -> tuple[str, ...]:
-    """Names of columns that stand with commas between, none where nothing does."""
+    """Names of columns with commas between, which no name then has; none where nothing is said."""
     return tuple(each.strip() for each in text.split(",")) if text else ()

@@ -1,6 +1,7 @@
 """Counts of relations as columns beside the features of nodes."""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -10,42 +11,62 @@ from peewit.solvers.features import ColumnScaling, FeatureRows, WiderRows
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinedCounts:
-    """Columns of counts of all nodes, and which of these have rows where no table says so."""
+    """Columns of counts of the nodes that have rows: those of a table, else those asked about.
 
-    version: tuple[int | str, ...]  # differs where the columns do
-    names: tuple[str, ...]
-    columns: Float32Array  # (n_nodes, n_columns), logarithms
+    Each has mean 0 and variance 1, as what is encoded has about; beside other rows the mean
+    variance of their columns.
+    """
+
+    snapshot: int  # that was counted
+    directed: tuple[str, ...]
+    kinds: tuple[str, ...]  # that are asked about
+    columns: Float32Array  # (n_rows, n_kept), scaled
     nodes: Int64Array | None  # (n_rows,), increasing; None: all
+    scaling: ColumnScaling
 
-    def scaling(self, rows: FeatureRows | None, *, is_encoded: bool) -> ColumnScaling:
-        """Mean 0 and variance 1 among the nodes with rows, as what is encoded has about.
+    @classmethod
+    def of(
+        cls,
+        counts: Float32Array,
+        rows: FeatureRows | None,
+        *,
+        is_encoded: bool,
+        nodes: Int64Array | None,
+        snapshot: int,
+        directed: tuple[str, ...] = (),
+        kinds: tuple[str, ...] = (),
+    ) -> Self:
+        """``counts``, (n_rows, n_counts), of the nodes of a table's rows, or of ``nodes``."""
+        scaling = ColumnScaling.of(counts)
+        if rows is not None and not is_encoded:
+            factor = scaling.factor * np.sqrt(_mean_variance(rows))
+            scaling = replace(scaling, factor=factor)
+        return cls(
+            snapshot=snapshot,
+            directed=directed,
+            kinds=kinds,
+            columns=scaling.scaled(counts),
+            nodes=nodes,
+            scaling=scaling,
+        )
 
-        Beside other rows the variance is the mean one of their columns.
-        """
-        scaling = ColumnScaling.of(self._of(rows))
-        if rows is None or is_encoded:
-            return scaling
-        return replace(scaling, factor=scaling.factor * np.sqrt(_mean_variance(rows)))
+    @property
+    def version(self) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+        """What differs where the columns do, beside the same table."""
+        return self.snapshot, self.directed, self.kinds
 
-    def beside(
-        self, rows: FeatureRows | None, *, is_encoded: bool
-    ) -> FeatureRows | WiderRows | None:
-        """The columns that differ among the nodes with rows, beside these rows if there are any.
+    @property
+    def n_columns(self) -> int:
+        """Columns that differ among the nodes with rows."""
+        return int(self.columns.shape[1])
 
-        None where nothing differs and there are no rows.
-        """
-        scaling = self.scaling(rows, is_encoded=is_encoded)
-        if not scaling.is_kept.any():
+    def beside(self, rows: FeatureRows | None) -> FeatureRows | WiderRows | None:
+        """The columns beside the rows of the table; None where there is neither."""
+        if not self.n_columns:
             return rows
-        scaled = scaling.scaled(self._of(rows))
         if rows is None:
-            return FeatureRows(values=scaled, nodes=self.nodes)
-        return WiderRows(rows=rows, more=scaled)
-
-    def _of(self, rows: FeatureRows | None) -> Float32Array:
-        """The columns at the nodes with rows."""
-        nodes = self.nodes if rows is None else rows.nodes
-        return self.columns if nodes is None else self.columns[nodes]
+            return FeatureRows(values=self.columns, nodes=self.nodes)
+        return WiderRows(rows=rows, more=self.columns)
 
 
 def _mean_variance(rows: FeatureRows) -> float:

@@ -46,8 +46,8 @@ class WarmGraph:
     weights: Mapping[str, float]  # of relations, by name
     counts: JoinedCounts | None = None  # that join the features of the model at hand
 
-    def made_of(self, task: LabelsTask) -> Hashable:
-        """What the features of a model are made of."""
+    def made_of(self, task: LabelsTask) -> tuple[int, Hashable]:
+        """What the features of a model are made of: a version of a table, and counts."""
         return task.features_version, self.counts and self.counts.version
 
 
@@ -66,7 +66,7 @@ class _Prepared:
 
     model: Model
     value: Any
-    features: Hashable | None  # see `WarmGraph.made_of`; None for a model that takes none
+    features: tuple[int, Hashable] | None  # see `WarmGraph.made_of`; None: it takes none
 
 
 class WarmValues(MutableMapping[tuple[str, Hashable], Any]):
@@ -182,8 +182,7 @@ class WarmGraphs:
             and known.snapshot.meta.number == task.snapshot
             and known.weights == weights
         )
-        if not is_present:
-            self._drop_prepared(task)
+        self._drop_prepared(task, is_present=is_present)
         if known is None or not is_present:
             del known
             paths = GraphPaths(root=task.graph_directory)
@@ -200,11 +199,13 @@ class WarmGraphs:
         self.kept[task.graph_id, WarmGraph] = known
         return known
 
-    def _drop_prepared(self, task: LabelsTask) -> None:
-        """Drop what was prepared on an older snapshot, but what it leaves."""
+    def _drop_prepared(self, task: LabelsTask, *, is_present: bool) -> None:
+        """Drop what was prepared on an older snapshot, but what it leaves, or of other features."""
         for (graph_id, kind), each in self.kept.all(_Prepared, task.graph_id).items():
-            self.kept[graph_id, ("left", kind)] = each.model.bequest(each.value)
-            del self.kept[graph_id, kind]
+            if not is_present:
+                self.kept[graph_id, ("left", kind)] = each.model.bequest(each.value)
+            if not is_present or (each.features and each.features[0] != task.features_version):
+                del self.kept[graph_id, kind]
 
     def prepared(self, task: LabelsTask, graph: WarmGraph, model: Model) -> tuple[Any, bool]:
         """What the model prepared on the graph and its features, and whether it was there."""
@@ -266,8 +267,8 @@ def _features(task: LabelsTask, model: Model, graph: WarmGraph) -> Any:
     """Features of a snapshot's nodes; None if the model takes none or there are none."""
     if not model.uses_features:
         return None
-    rows, is_encoded = table_rows(task, graph)
-    return rows if graph.counts is None else graph.counts.beside(rows, is_encoded=is_encoded)
+    rows, _ = table_rows(task, graph)
+    return rows if graph.counts is None else graph.counts.beside(rows)
 
 
 def table_rows(task: LabelsTask, graph: WarmGraph) -> tuple[FeatureRows | None, bool]:

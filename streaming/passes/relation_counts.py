@@ -1,5 +1,6 @@
 """Counts of relations: what each node sends and receives, and how many partners it has.
 
+The field calls them out- and in-strength, out- and in-degree.
 Context: who writes to many and hears from few is told by no weight of edges, and the snapshot holds
 part of them. Decision: a pass over the raw edges counts both ways, and one file a graph, replaced
 whole, keeps that until a tenth of the edges have come or gone. Consequence: direction is kept by
@@ -9,12 +10,14 @@ the raw edges and logs alone, and whether it is heeded may change at any time.
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
+from time import time
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import Float32Array, FloatArray, UInt64Array
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, UInt64Array
+from peewit.streaming.durable_files import remove_abandoned
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_folds import ArcSums
 from peewit.streaming.passes.edge_passes import OnFraction
@@ -38,10 +41,15 @@ class CountsMeta:
     snapshot: int  # its number
     n_nodes: int
     n_changes: int  # edges that had come or gone
+    n_removed_files: int  # as of `SnapshotMeta`
+    n_erased: int
     relations: tuple[str, ...]
+    is_two_way: tuple[bool, ...]  # whether some node is source and target, by relation
 
     def serves(self, meta: SnapshotMeta) -> bool:
         """Whether the counts are near enough those of a snapshot."""
+        if (self.n_removed_files, self.n_erased) != (meta.n_removed_files, meta.n_erased):
+            return False
         n_since = meta.edges_seen + meta.n_gone - self.n_changes
         return (
             self.relations == _names(meta)
@@ -52,40 +60,47 @@ class CountsMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RelationCounts:
-    """Counts of every relation, memory-mapped: (n_nodes,) each of what `_WAYS` names."""
+    """Counts of every relation, memory-mapped: (n_nodes,) each of what `_WAYS` names.
+
+    Of a relation that is ``directed``, or where a node stands at both ends, each way counts by
+    itself; of others edges and partners do.
+    """
 
     meta: CountsMeta
     columns: dict[tuple[str, str], Float32Array]  # by relation and way
 
-    def features(
-        self, directed: Collection[str], n_nodes: int
-    ) -> tuple[tuple[str, ...], Float32Array]:
-        """Names, and (n_nodes, n_columns) logarithms of one more than each count.
-
-        Each way by itself of a relation that is ``directed``, and where a node stands at both ends;
-        of others edges and partners. 0 for nodes that have come since.
-        """
-        names, columns = [], []
-        for relation in self.meta.relations:
-            for way, counts in self._ways(relation, is_directed=relation in directed).items():
-                column = np.zeros(n_nodes, np.float32)
-                column[: self.meta.n_nodes] = np.log1p(counts)
-                names.append(f"{relation} {way}".strip())
-                columns.append(column)
-        return tuple(names), np.column_stack(columns)
-
-    def _ways(self, relation: str, *, is_directed: bool) -> dict[str, Float32Array]:
-        """Counts of one relation by what they are called."""
-        sent, received, sent_to, heard_from, partners = (
-            self.columns[relation, way] for way in _WAYS
+    def names(self, directed: Collection[str]) -> tuple[str, ...]:
+        """Names of the columns of `rows`."""
+        return tuple(
+            f"{relation} {way}".strip()
+            for relation, is_two_way in zip(self.meta.relations, self.meta.is_two_way, strict=True)
+            for way in _names_of_ways(is_directed=relation in directed, is_two_way=is_two_way)
         )
-        if is_directed:
-            names = "sent", "received", "sent to", "heard from"
-        elif ((sent > 0) & (received > 0)).any():
-            names = "out", "in", "partners out", "partners in"
-        else:
-            return {"edges": sent + received, "partners": partners}
-        return dict(zip(names, (sent, received, sent_to, heard_from), strict=True))
+
+    def rows(self, directed: Collection[str], nodes: Int64Array) -> Float32Array:
+        """(n_some, n_columns) logarithms of one more than each count of some nodes.
+
+        Those of nodes that have come since are 0.
+        """
+        is_known = nodes < self.meta.n_nodes
+        known, columns = nodes[is_known], []
+        for relation, is_two_way in zip(self.meta.relations, self.meta.is_two_way, strict=True):
+            sent, received, *each_way, partners = (
+                self.columns[relation, way][known] for way in _WAYS
+            )
+            if relation in directed or is_two_way:
+                columns += [sent, received, *each_way]
+            else:
+                columns += [sent + received, partners]
+        rows = np.zeros((nodes.size, len(columns)), np.float32)
+        rows[is_known] = np.log1p(np.column_stack(columns))
+        return rows
+
+
+def _names_of_ways(*, is_directed: bool, is_two_way: bool) -> tuple[str, ...]:
+    if is_directed:
+        return "sent", "received", "sent to", "heard from"
+    return ("out", "in", "partners out", "partners in") if is_two_way else ("edges", "partners")
 
 
 class CountsStore(ReplacedTable):
@@ -100,7 +115,8 @@ class CountsStore(ReplacedTable):
         if stored is None:
             return None
         provenance, batch = stored
-        meta = CountsMeta(**provenance | {"relations": tuple(provenance["relations"])})
+        lists = {name: tuple(provenance[name]) for name in ("relations", "is_two_way")}
+        meta = CountsMeta(**provenance | lists)
         places = [(relation, way) for relation in meta.relations for way in _WAYS]
         columns = {place: batch.column(at).to_numpy() for at, place in enumerate(places)}
         return RelationCounts(meta=meta, columns=columns)
@@ -128,6 +144,8 @@ def count_arcs_of(
     the pass in hand. Raises as `snapshot_edges` and `EdgePasses.open`.
     """
     own = paths.counts / attempt
+    own.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(paths.counts, keep=own, now=time())
     columns: dict[tuple[str, str], Float32Array] = {}
     try:
         with snapshot_edges(
@@ -150,7 +168,13 @@ def count_arcs_of(
             snapshot=meta.number,
             n_nodes=meta.n_nodes,
             n_changes=meta.edges_seen + meta.n_gone,
+            n_removed_files=meta.n_removed_files,
+            n_erased=meta.n_erased,
             relations=_names(meta),
+            is_two_way=tuple(
+                bool(((columns[each, "sent"] > 0) & (columns[each, "received"] > 0)).any())
+                for each in _names(meta)
+            ),
         ),
         columns=columns,
     )

@@ -30,7 +30,6 @@ from peewit.service.cli.labels.table_files import (
     TimeUnitOption,
     ViaOption,
     WeightOption,
-    directed_relation,
 )
 from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.version_and_health import role_fault
@@ -49,7 +48,7 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.graphs.directed_relations import direct
+from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
 from peewit.service.graphs.table_notes import (
     LOOKED_AT,
@@ -191,7 +190,7 @@ def ingest(
                 "--skip-bad-rows, --replace, --again and --dry-run need a PATH"
             )
         columns = edge_columns(graph.settings.columns_of_edges, named)
-        is_directed = directed_relation(relation, directed=directed)
+        directed_one = directed_relation(relation, is_directed=directed)
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
             dry_run(home, graph, urls, named, skip_bad_rows or 0, as_json=json)
@@ -204,8 +203,8 @@ def ingest(
         for source in sources:
             if otherwise := _read_otherwise(home, source, sources_before):
                 say(f"note: {otherwise}")
-        if is_directed and direct(home.catalog, graph, is_directed):
-            say(f"solves of {name} count what its nodes send and receive in {is_directed}")
+        if mark_directed(home.catalog, graph, directed_one):
+            say(f"solves of {name} count what its nodes send and receive in {directed_one}")
             graph = home.graph(name)
         before = columns_before(graph, sources_before)
         shared = [

@@ -29,7 +29,6 @@ from peewit.service.cli.labels.table_files import (
     TimeUnitOption,
     ViaOption,
     WeightOption,
-    directed_relation,
 )
 from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import (
@@ -45,7 +44,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.graphs.directed_relations import direct
+from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_lister import explained
@@ -132,7 +131,7 @@ def add(
             time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
         )
         named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
-        is_directed = directed_relation(relation, directed=directed)
+        directed_one = directed_relation(relation, is_directed=directed)
         source = add_source(
             here_of(home),
             graph,
@@ -149,8 +148,7 @@ def add(
         )
         if holds == "edges":
             keep_columns(home, graph, named)
-        if is_directed:
-            direct(home.catalog, graph, is_directed)
+        mark_directed(home.catalog, graph, directed_one)
     text = f"added {source.url} as {source.id}; `peewit ingest --follow` or `serve` reads it"
     tell(text, source, as_json=json)
 

@@ -310,13 +310,3 @@ def json_or_text(text: str) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-
-
-def directed_relation(relation: str | None, *, directed: bool) -> str:
-    """The relation that is said to be directed, or ''; raises `typer.BadParameter`."""
-    if directed and not relation:
-        raise typer.BadParameter(
-            "--directed needs --relation, the name of the kind of edges; of other tables "
-            "`peewit graph set NAME --directed RELATION` says it"
-        )
-    return relation or "" if directed else ""

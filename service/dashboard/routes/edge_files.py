@@ -37,7 +37,7 @@ from peewit.service.dashboard.routes.sent_files import (
     uploads_of,
 )
 from peewit.service.dashboard.uploads import Upload
-from peewit.service.graphs.directed_relations import direct, require_named
+from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.inbox.confinement import SourceRules
 from peewit.service.live_sources.kinds import FILES, KINDS
 from peewit.service.operations.sources_and_files import add_source
@@ -235,10 +235,10 @@ async def add_place(
         again=True if form.get("again") else None,
     )
     with refusing():
-        directed = require_named(form.get("relation")) if form.get("directed") else ""
+        relation, is_directed = form.get("relation"), bool(form.get("directed"))
+        directed_one = directed_relation(relation, is_directed=is_directed)
         await run_in_threadpool(add)
-    if directed:
-        await run_in_threadpool(direct, home.catalog, graph, directed)
+    await run_in_threadpool(mark_directed, home.catalog, graph, directed_one)
     return back_to(f"/graphs/{graph.settings.name}/edges")
 
 

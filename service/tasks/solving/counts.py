@@ -5,7 +5,7 @@ over the raw edges makes them, which serves later solves, too. Without raw edges
 and that is told.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from peewit.service.tasks.joined_counts import JoinedCounts
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import StageTimer
 from peewit.service.tasks.solving.solve_options import SolveOptions
-from peewit.service.tasks.warm_graphs import WarmGraph
+from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs, table_rows
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.models.contract.model import Model
@@ -59,33 +59,69 @@ def counts_bytes(meta: SnapshotMeta) -> int:
 
 
 def found_counts(
-    task: LabelsTask, graph: WarmGraph, is_asked: BoolArray | None, stages: StageTimer
+    graphs: WarmGraphs,
+    task: LabelsTask,
+    graph: WarmGraph,
+    is_asked: BoolArray | None,
+    stages: StageTimer,
 ) -> CountsFound:
     """Counts of the snapshot, or of an earlier one of nearly the same edges, for a solve.
 
-    Without features the rows are of the nodes that ``is_asked`` marks, (n_nodes,), or all.
+    They stay in memory with the graph. Without features the rows are of the nodes that ``is_asked``
+    marks, (n_nodes,), or all.
     """
-    paths, meta = GraphPaths(root=task.graph_directory), graph.snapshot.meta
-    counts = CountsStore(paths).open()
-    if counts is None or not counts.meta.serves(meta):
+    key, of = (task.graph_id, "counts"), _made_of(task)
+    known: _Kept | None = graphs.kept.get(key)
+    if known is None or known.of != of:
         try:
-            counts = _counted(task, paths, meta, stages)
+            known = _Kept(of=of, joined=_joined(task, graph, is_asked, stages))
         except (OSError, ValueError, ClusterError) as error:
             warning = (
                 "counts of what nodes send and receive are left out of the features, as all edges "
                 f"are read for them: {error}"
             )
             return CountsFound(joined=None, warnings=(warning,))
-    names, columns = counts.features(task.directed, meta.n_nodes)
-    nodes = None if is_asked is None or is_asked.all() else np.flatnonzero(is_asked)
-    joined = JoinedCounts(
-        version=(counts.meta.snapshot, *sorted(task.directed)),
-        names=names,
-        columns=columns,
+        graphs.kept[key] = known
+    joined = known.joined
+    stats = {"n_counts": joined.n_columns, "counts_snapshot": joined.snapshot}
+    return CountsFound(joined=joined, stats=stats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Kept:
+    """Counts that later solves may use."""
+
+    of: Hashable
+    joined: JoinedCounts
+
+
+def _made_of(task: LabelsTask) -> Hashable:
+    directed, kinds = sorted(task.directed), sorted(task.answer_kinds)
+    return task.snapshot, task.features_version, tuple(directed), tuple(kinds)
+
+
+def _joined(
+    task: LabelsTask, graph: WarmGraph, is_asked: BoolArray | None, stages: StageTimer
+) -> JoinedCounts:
+    paths, meta = GraphPaths(root=task.graph_directory), graph.snapshot.meta
+    counts = CountsStore(paths).open()
+    if counts is None or not counts.meta.serves(meta):
+        counts = _counted(task, paths, meta, stages)
+    table, is_encoded = table_rows(task, graph)
+    nodes = None
+    if table is not None:
+        nodes = table.nodes
+    elif is_asked is not None and not is_asked.all():
+        nodes = np.flatnonzero(is_asked)
+    of_nodes = np.arange(meta.n_nodes) if nodes is None else nodes
+    return JoinedCounts.of(
+        counts.rows(task.directed, of_nodes),
+        table,
+        is_encoded=is_encoded,
         nodes=nodes,
-    )
-    return CountsFound(
-        joined=joined, stats={"n_counts": len(names), "counts_snapshot": counts.meta.snapshot}
+        snapshot=counts.meta.snapshot,
+        directed=tuple(sorted(task.directed)),
+        kinds=tuple(sorted(task.answer_kinds)),
     )
 
 

@@ -202,7 +202,7 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         features_version=task.features_version,
     ):
         with stages.stage("counting"):
-            counts = found_counts(task, graph, getattr(labels, "among", None), stages)
+            counts = found_counts(graphs, task, graph, getattr(labels, "among", None), stages)
     graph.counts = counts.joined
     on_two: PreparedRelations | None = None
     with stages.stage("preparing"):

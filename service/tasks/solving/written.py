@@ -27,7 +27,6 @@ from peewit.service.predictions.predictors import given_of, write_predictor
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
 from peewit.service.tasks.solving.thinning import thinning_summary
-from peewit.service.tasks.warm_graphs import table_rows
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.assessment.plausibility import (
     CLOSE_TOGETHER,
@@ -108,11 +107,8 @@ def _write_feature_weights(solving: Solving, file: Path) -> None:
         return
     used = None
     if counts is not None:
-        rows, is_encoded = table_rows(solving.task, solving.graph)
-        scaling = counts.scaling(rows, is_encoded=is_encoded)
-        snapshot, *directed = counts.version
         used = CountsUsed(
-            snapshot=int(snapshot), directed=tuple(map(str, directed)), scaling=scaling
+            snapshot=counts.snapshot, directed=counts.directed, scaling=counts.scaling
         )
     FeatureWeights.of(functions, float(solution.stats["teleport"]), used).write(file)
 

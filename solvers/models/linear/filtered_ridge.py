@@ -434,15 +434,15 @@ class FilteredRidge(InductiveModel):
         at_once = [arm for arm in arms if is_few or arm.has_features] or arms
         judgements = [self._judge(prepared, arm, labels, watch) for arm in at_once]
         taken = _choose_arm(judgements, labels, stats)
-        for graph in (arm for arm in arms if arm not in at_once):
-            some, of_some = labels.subset(_choose_evenly(labels, MOST_JUDGED)), stats.copy()
-            pair = [
-                self._judge(prepared, arm, some, watch, is_judging=True) for arm in (taken, graph)
-            ]
-            taken = _choose_arm(pair, some, of_some)
-            stats[f"loo_{graph.name}"] = of_some[f"loo_{graph.name}"]
-            if taken == graph:
-                judgements.append(self._judge(prepared, graph, labels, watch))
+        graph = next((arm for arm in arms if arm not in at_once), None)
+        if graph is None:
+            return taken, judgements
+        some, of_some = labels.subset(_choose_evenly(labels, MOST_JUDGED)), stats.copy()
+        pair = [self._judge(prepared, arm, some, watch, is_judging=True) for arm in (taken, graph)]
+        taken = _choose_arm(pair, some, of_some)
+        stats[f"loo_{graph.name}"] = of_some[f"loo_{graph.name}"]
+        if taken == graph:
+            judgements.append(self._judge(prepared, graph, labels, watch))
         return taken, judgements
 
     def _judge(

@@ -10,8 +10,3 @@ UNNAMED: Final = ""
 
 RELATION_NAMES: Final = ("relation", "relation_column", "entity", "via")
 """What doors call that which says the relations of a table; an entity is ``src`` of events."""
-
-
-def via_columns(text: str) -> tuple[str, ...]:
-    """Columns of events that are named with commas between, which no relation's name has."""
-    return tuple(each.strip() for each in text.split(","))

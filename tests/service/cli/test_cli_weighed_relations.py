@@ -111,8 +111,8 @@ def test_directions_are_said_with_a_file_or_later(peewit: Peewit, messages: Path
     unnamed = peewit("ingest", "m", messages, *ends, "--dry-run")
     assert "say --relation NAME --directed to have solves count" in unnamed.out
     refused = peewit("ingest", "m", messages, *ends, "--directed")
-    assert refused.exit_code == 2
-    assert "--directed needs --relation" in refused.err
+    assert refused.exit_code == 1
+    assert "directed needs relation, the name of the kind of edges" in refused.err
     named = (*ends, "--relation", "message")
     assert (
         "say --directed to have solves" in peewit("ingest", "m", messages, *named, "--dry-run").out

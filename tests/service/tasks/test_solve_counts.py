@@ -13,9 +13,9 @@ from peewit.service.predictions.prediction_files import PredictionFile, predicto
 from peewit.service.predictions.predictors import read_functions
 from peewit.service.tasks.joined_counts import JoinedCounts
 from peewit.service.tasks.solving.counts import counts_bytes, wants_counts
-from peewit.service.tasks.solving.solve import SolveTask
+from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.solving.solve_options import SolveOptions
-from peewit.service.tasks.tasks_and_messages import Done
+from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import solve_lines
 from peewit.solvers.features import FeatureRows
@@ -26,11 +26,18 @@ from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
+from peewit.streaming.passes.relation_counts import CountsStore
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from tests.service.solvable import graphs_within, publish_features
-from tests.service.tasks.solving.test_solve import MEMORY_BYTES, run, solved, task
+from tests.service.tasks.solving.test_solve import (
+    MEMORY_BYTES,
+    context_with,
+    run,
+    solved,
+    task,
+)
 
 N_ACCOUNTS = 200
 
@@ -140,34 +147,65 @@ def test_files_that_are_gone_cost_the_counts_alone(directory: Path, solver: Warm
 def test_a_solve_that_is_stopped_while_it_counts_leaves_nothing(
     directory: Path, solver: WarmGraphs
 ) -> None:
+    stages: list[str | None] = []
+
+    def cancelled() -> bool:
+        return "counting" in stages
+
+    context = context_with(
+        solver, report=lambda progress: stages.append(progress.stage), cancelled=cancelled
+    )
+    answer = SolveKind().run(asked_of(directory, directed=("message",)), context)
+    assert isinstance(answer, TaskStopped)
+    assert stages[-1] == "counting"
+    assert list(GraphPaths(root=directory).counts.iterdir()) == []
+
+
+def test_a_solve_that_is_stopped_while_it_weighs_relations_is_stopped(
+    directory: Path, solver: WarmGraphs
+) -> None:
+    for stop_after in range(12):
+        assert isinstance(run(solver, asked_of(directory), stop_after=stop_after), TaskStopped)
+
+
+def test_counts_follow_the_kinds_that_are_asked_about_and_stay_in_memory(
+    directory: Path, solver: WarmGraphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = asked_of(directory, directed=("message",))
-    for stop_after in range(0, 40, 4):
-        run(solver, asked, stop_after=stop_after)
-    counts = GraphPaths(root=directory).counts
-    assert not counts.exists() or [each.name for each in counts.iterdir()] == ["counts.arrow"]
+    both = solved(solver, replace(asked, answers=("account", "device")))
+    assert both.result["n_nodes"] > N_ACCOUNTS
+    alone = solved(solver, asked)
+    assert alone.result["n_nodes"] == N_ACCOUNTS
+    fresh = solved(graphs_within(MEMORY_BYTES), asked)
+    assert alone.result["stats"] == fresh.result["stats"]  # no rows of devices are left
+
+    def opened(_store: CountsStore) -> None:
+        raise AssertionError("a warm solve reads no counts")
+
+    monkeypatch.setattr(CountsStore, "open", opened)
+    assert solved(solver, asked).result["warm"]
 
 
 def test_counts_are_as_large_as_the_columns_beside_them() -> None:
     rng = np.random.default_rng(3)
     same = np.full(50, np.log1p(0.7))  # whose mean is another number, by rounding
     counts = np.column_stack([rng.poisson(4, 50), same, rng.poisson(90, 50)]).astype(np.float32)
-    joined = JoinedCounts(
-        version=(1,), names=tuple("abc"), columns=counts, nodes=np.arange(0, 50, 2)
-    )
-    alone = joined.beside(None, is_encoded=False)
-    assert alone is not None
-    assert alone.n_columns == 2  # one of them tells nothing
-    assert alone.nodes.tolist() == list(range(0, 50, 2))
+    even = np.arange(0, 50, 2)
+    joined = JoinedCounts.of(counts[even], None, is_encoded=False, nodes=even, snapshot=1)
+    alone = joined.beside(None)
+    assert isinstance(alone, FeatureRows)
+    assert alone.n_columns == joined.n_columns == 2  # one of them tells nothing
+    assert alone.nodes is not None
+    assert alone.nodes.tolist() == even.tolist()
     np.testing.assert_allclose(alone.whole().std(axis=0), 1.0, rtol=1e-5)
     rows = FeatureRows(values=rng.normal(size=(20, 4)) * [1, 2, 3, 4], nodes=np.arange(20))
-    wider = joined.beside(rows, is_encoded=False)
-    assert wider is not None
-    more = wider.whole()[:, 4:]
-    variance = rows.values.var(axis=0).mean()
-    np.testing.assert_allclose(more.var(axis=0), variance, rtol=1e-5)
-    encoded = joined.beside(rows, is_encoded=True)
-    assert encoded is not None
-    np.testing.assert_allclose(encoded.whole()[:, 4:].var(axis=0), 1.0, rtol=1e-5)
+    for is_encoded, variance in ((False, rows.values.var(axis=0).mean()), (True, 1.0)):
+        of_rows = JoinedCounts.of(
+            counts[:20], rows, is_encoded=is_encoded, nodes=rows.nodes, snapshot=1
+        )
+        wider = of_rows.beside(rows)
+        assert wider is not None
+        np.testing.assert_allclose(wider.whole()[:, 4:].var(axis=0), variance, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

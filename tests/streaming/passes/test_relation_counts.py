@@ -1,6 +1,7 @@
 """Counts of relations against counters of the very rows, where edges also leave and expire."""
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -140,10 +141,9 @@ def test_directions_count_apart_where_a_node_is_at_both_ends(tmp_path: Path) -> 
     unsaid = "out", "in", "partners out", "partners in"
     found = []
     for directed, ways in ((["message"], of_message), ([], unsaid)):
-        names, columns = counts.features(directed, meta.n_nodes + 2)
         of_card = "card edges", "card partners"
-        assert names == (*(f"message {way}" for way in ways), *of_card)
-        found.append(columns)
+        assert counts.names(directed) == (*(f"message {way}" for way in ways), *of_card)
+        found.append(counts.rows(directed, np.arange(meta.n_nodes + 2)))
     np.testing.assert_array_equal(*found)
     columns = found[0]
     sent = expected(listed(message))["sent"]
@@ -151,8 +151,9 @@ def test_directions_count_apart_where_a_node_is_at_both_ends(tmp_path: Path) -> 
     assert not columns[meta.n_nodes :].any()  # nodes that have come since
     both = counts.columns["card", "sent"] + counts.columns["card", "received"]
     np.testing.assert_allclose(np.expm1(columns[: meta.n_nodes, 4]), both, rtol=1e-4)
-    names, _ = counts.features(["card"], meta.n_nodes)
-    assert names[4:] == tuple(f"card {way}" for way in of_message)
+    some = np.array([3, 7, meta.n_nodes])
+    np.testing.assert_array_equal(counts.rows([], some), columns[some])
+    assert counts.names(["card"])[4:] == tuple(f"card {way}" for way in of_message)
 
 
 def test_counts_serve_until_a_tenth_has_come(tmp_path: Path) -> None:
@@ -167,12 +168,23 @@ def test_counts_serve_until_a_tenth_has_come(tmp_path: Path) -> None:
     assert not made.serves(newest(paths))
 
 
+def test_counts_of_files_that_have_left_serve_no_more(tmp_path: Path) -> None:
+    """However many edges came in their place."""
+    tables = {f"message{number}": pa.table(rows(5 + number, 50)) for number in (1, 2)}
+    paths = ingest(tmp_path, tables, deletions="exact")
+    made = count_arcs_of(paths, newest(paths), attempt="a-1", keep_raw=True).meta
+    assert made.serves(newest(paths))
+    later = replace(newest(paths), n_removed_files=1)
+    assert not made.serves(later)
+    assert not made.serves(replace(newest(paths), n_erased=1))
+
+
 def test_files_that_are_gone_are_named_and_leave_nothing(tmp_path: Path) -> None:
     paths = ingest(tmp_path, {"message": pa.table(rows(9))})
     (tmp_path / "message.parquet").unlink()
     with pytest.raises(RawEdgesGone, match=r"message\.parquet: it is missing"):
         count_arcs_of(paths, newest(paths), attempt="a-1", keep_raw=True)
-    assert not paths.counts.exists()
+    assert list(paths.counts.iterdir()) == []
     assert CountsStore(paths).open() is None
 
 
