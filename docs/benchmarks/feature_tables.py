@@ -7,7 +7,6 @@ process of its own; printed are processor seconds, the most memory, and features
 """
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -65,20 +64,19 @@ def _column(
 
 def run(command: list[str], **environment: str) -> tuple[float, float, str]:
     """CPU seconds, the most MiB, and the output of a command."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.Popen(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    out, err = done.communicate()
-    if done.returncode:
-        raise RuntimeError(err)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, after.ru_maxrss / 1024, out + err
+    with tempfile.TemporaryFile("w+") as told:
+        started = subprocess.Popen(
+            command,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+            stdout=told,
+            stderr=told,
+        )
+        _, status, spent = os.wait4(started.pid, 0)
+        told.seek(0)
+        text = told.read()
+    if status:
+        raise RuntimeError(text)
+    return spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1024, text
 
 
 def main() -> None:
@@ -90,7 +88,6 @@ def main() -> None:
         home = {"PEEWIT_HOME": str(Path(temporary) / "home")}
         peewit = [sys.executable, "-m", "peewit"]
         run([*peewit, "graph", "create", "g", "--node-ids", "int64"], **home)
-        # the most memory is that of all children so far, the small one first
         seconds, mib, told = run([*peewit, "features", "g", str(path)], **home)
         n_features = next(word for word in told.split("became ")[1].split())
         rows.append(["peewit features", seconds, mib, n_features])

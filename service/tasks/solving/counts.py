@@ -53,6 +53,18 @@ def wants_counts(
     return is_directed or (features_version > 0 and len(meta.relations) >= _LEAST_RELATIONS)
 
 
+def unknown_relations(task: LabelsTask, model: Model, meta: SnapshotMeta) -> tuple[str, ...]:
+    """A warning where relations are said to be directed that the snapshot lacks; else nothing."""
+    unknown = sorted(set(task.directed).difference(meta.log_versions))
+    if not unknown or not model.takes_counts:
+        return ()
+    known = ", ".join(filter(None, meta.log_versions)) or "none with a name"
+    return (
+        f"directed names {', '.join(unknown)}, of which the graph has no edge: its relations are "
+        f"{known}; `peewit graph set NAME --directed RELATION` names others",
+    )
+
+
 def counts_bytes(meta: SnapshotMeta) -> int:
     """Memory of counts as columns, and once more as they are scaled."""
     return _COLUMN_BYTES * meta.n_nodes * len(meta.log_versions)

@@ -30,7 +30,12 @@ from peewit.service.tasks.solving.assessment import (
     add_label_shares,
     add_variance,
 )
-from peewit.service.tasks.solving.counts import CountsFound, found_counts, wants_counts
+from peewit.service.tasks.solving.counts import (
+    CountsFound,
+    found_counts,
+    unknown_relations,
+    wants_counts,
+)
 from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.refine import refine_answer
@@ -256,6 +261,7 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
     )
     solving.assessment.figures |= stats_of(choice) | counts.stats
     solving.assessment.warnings += counts.warnings
+    solving.assessment.warnings += unknown_relations(task, model, graph.snapshot.meta)
     for stage in _STAGES:
         if stage.applies(solving):
             with stages.stage(stage.name):

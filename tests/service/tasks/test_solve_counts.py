@@ -144,6 +144,15 @@ def test_files_that_are_gone_cost_the_counts_alone(directory: Path, solver: Warm
     assert "login.parquet: it is missing" in answer.result["warning"]
 
 
+def test_a_directed_relation_that_is_none_is_told(directory: Path, solver: WarmGraphs) -> None:
+    answer = solved(solver, asked_of(directory, directed=("mesage",)))
+    assert "n_counts" not in answer.result["stats"]
+    told = "directed names mesage, of which the graph has no edge: its relations are message, login"
+    assert told in answer.result["warning"]
+    other = solved(solver, asked_of(directory, "hfs", directed=("mesage",)))
+    assert "directed" not in (other.result["warning"] or "")
+
+
 def test_a_solve_that_is_stopped_while_it_counts_leaves_nothing(
     directory: Path, solver: WarmGraphs
 ) -> None:
