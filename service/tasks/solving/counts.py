@@ -59,10 +59,11 @@ def unknown_relations(task: LabelsTask, model: Model, meta: SnapshotMeta) -> tup
     if not unknown or not model.takes_counts:
         return ()
     known = ", ".join(filter(None, meta.log_versions)) or "none with a name"
-    return (
+    warning = (
         f"directed names {', '.join(unknown)}, of which the graph has no edge: its relations are "
-        f"{known}; `peewit graph set NAME --directed RELATION` names others",
+        f"{known}; `peewit graph set NAME --directed RELATION` names others"
     )
+    return (warning,)
 
 
 def counts_bytes(meta: SnapshotMeta) -> int:
