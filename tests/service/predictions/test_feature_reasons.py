@@ -18,7 +18,7 @@ from peewit.streaming.snapshots.store import SnapshotStore
 from tests.reference.filtered_ridge import DenseRidge, pagerank, targets_of, unit_rows
 from tests.service.solvable import graphs_within, publish_features, publish_snapshot
 from tests.service.tasks.solving.test_solve import MEMORY_BYTES, solved, task
-from tests.service.tasks.test_solve_counts import asked_of, directory  # noqa: F401 - a fixture
+from tests.service.tasks.test_solve_counts import asked_of, graph_of_messages
 
 N_NODES = 60
 
@@ -66,7 +66,8 @@ def test_parts_are_those_of_the_dense_sums(tmp_path: Path, solver: WarmGraphs) -
             np.testing.assert_allclose([each.value for each in found], own, rtol=1e-3)
 
 
-def test_counts_are_told_as_people_count_them(directory: Path, solver: WarmGraphs) -> None:  # noqa: F811
+def test_counts_are_told_as_people_count_them(tmp_path: Path, solver: WarmGraphs) -> None:
+    directory = graph_of_messages(tmp_path)
     paths = GraphPaths(root=directory)
     answer = solved(solver, asked_of(directory, "filtered-ridge", directed=("message",)))
     file = PredictionFile(paths.predictions / answer.result["file"])

@@ -65,9 +65,8 @@ def solver() -> WarmGraphs:
     return graphs_within(MEMORY_BYTES)
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    """Messages between accounts, and logins on devices."""
+def graph_of_messages(tmp_path: Path) -> Path:
+    """The directory of a graph of messages between accounts, and of logins on devices."""
     paths = GraphPaths(root=tmp_path / "g")
     settings = StreamSettings(node_kind="typed", sparsifier=SparsifierSettings(max_edges=2_000))
     for name, table, kind in (("message", messages(), "account"), ("login", logins(), "device")):
@@ -76,6 +75,11 @@ def directory(tmp_path: Path) -> Path:
         files = EdgeFiles(tmp_path / f"{name}.parquet", columns=columns)
         Stream(paths, settings).ingest(files.list())
     return paths.root
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return graph_of_messages(tmp_path)
 
 
 def asked_of(directory: Path, model: str = "auto", **options: Any) -> SolveTask:

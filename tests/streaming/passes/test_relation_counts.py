@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,14 +35,14 @@ def rows(seed: int, n_rows: int = 600) -> dict[str, np.ndarray]:
     }
 
 
-def ingest(root: Path, tables: dict[str, pa.Table], **settings: object) -> GraphPaths:
+def ingest(root: Path, tables: dict[str, pa.Table], **settings: Any) -> GraphPaths:
     """A graph of a file for each relation."""
     paths = GraphPaths(root=root / "graph")
     made = StreamSettings(
         node_kind="dense",
         sparsifier=SparsifierSettings(max_edges=200, expected_nodes=N_NODES, seed=0),
         max_part_rows=1 << 12,
-        **settings,  # type: ignore[arg-type]
+        **settings,
     )
     for name, table in tables.items():
         path = root / f"{name}.parquet"
