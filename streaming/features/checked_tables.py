@@ -251,7 +251,7 @@ def dense_values(
             value=str(lengths[row]),
         )
     starts = np.arange(len(lists) + 1, dtype=np.int64) * n_columns
-    flat = _real_values("features", lists, starts, first_row)
+    flat = _real_values(names_of(table) or "features", lists, starts, first_row)
     return flat.reshape(len(lists), n_columns)
 
 
@@ -326,9 +326,11 @@ def _flat(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> Any
     return numbers
 
 
-def _real_values(name: str, lists: pa.Array, starts: Int64Array, first_row: int) -> Float32Array:
-    """The numbers as float32, all finite."""
-    exact = _flat(name, lists, starts, first_row)
+def _real_values(
+    name: str | tuple[str, ...], lists: pa.Array, starts: Int64Array, first_row: int
+) -> Float32Array:
+    """The numbers as float32, all finite; those of a row may have names of their own."""
+    exact = _flat(name if isinstance(name, str) else "features", lists, starts, first_row)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         numbers = exact.astype(np.float32, copy=False)
     finite = np.isfinite(numbers)
@@ -337,7 +339,8 @@ def _real_values(name: str, lists: pa.Array, starts: Int64Array, first_row: int)
         rule = "hold finite numbers"
         if np.isfinite(exact[entry]):
             rule += " as 32-bit floats"
-        raise bad_number(name, rule, exact[entry], entry, starts, first_row)
+        own = name if isinstance(name, str) else name[entry % len(name)]
+        raise bad_number(own, rule, exact[entry], entry, starts, first_row)
     return numbers
 
 

@@ -134,7 +134,7 @@ def test_what_only_ingest_can_see_is_told_to_whoever_waits(api: Api, daemon: Non
 @pytest.mark.parametrize(
     ("content", "media_type", "argument", "row"),
     [
-        (b"node,x\na,1\nb,nan\n", CSV, "features", 1),
+        (b"node,x\na,1\nb,nan\n", CSV, "x", 1),
         (b"node,x\n", CSV, None, None),
         (b"", PARQUET, None, None),
         (b'{"node":"a","features":[1]}\n{"node":"b","features":[1,2]}\n', NDJSON, "features", 1),
