@@ -121,7 +121,7 @@ def _blocks(
             upload.table_format,
             node=named_column(choice.node_kind, choice.node),
             encoding=home.features.encoding(graph) if choice.mode == "add" else None,
-            texts=column_list(choice.text),
+            texts=column_list(choice.text or None, "text"),
             limits=home.upload_limits,
         )
 

@@ -140,7 +140,7 @@ def _taken(
         rows.table_format,
         node=column,
         encoding=here.home.features.encoding(graph) if mode == "add" else None,
-        texts=column_list(text),
+        texts=column_list(text, "text"),
         limits=rows.limits,
     )
     return feature_set_of(here.home.features.add(graph, blocks, mode=mode, owner=here.owner))

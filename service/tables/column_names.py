@@ -75,6 +75,10 @@ def label_columns(
     return LabelColumns(node=named.get("node", "node"), label=named.get("label", "label"), **others)
 
 
-def column_list(text: str | None) -> tuple[str, ...]:
+def column_list(text: str | None, argument: str = "via") -> tuple[str, ...]:
     """Names of columns with commas between, which no name then has; none where nothing is said."""
-    return tuple(each.strip() for each in text.split(",")) if text else ()
+    names = () if text is None else tuple(each.strip() for each in text.split(","))
+    if "" in names:
+        rule = "must name a column before and after each comma; leave it out for none"
+        raise BadArgument(argument, f"{rule}, got {text!r}")
+    return names

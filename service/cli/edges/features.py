@@ -102,7 +102,7 @@ def features(
                     zero_based=zero_based,
                     node=column,
                     encoding=home.features.encoding(graph) if add else None,
-                    texts=column_list(text),
+                    texts=column_list(text, "text"),
                     n_threads=home.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)

@@ -102,7 +102,7 @@ def test_a_rule_reads_as_all_our_rules(api: Api, body: dict[str, Any], detail: s
         ("POST", EDGES, b"from,to\na,b\n", "src"),
         ("PUT", LABELS, b"node,tag\na,x\n", "label"),
         ("PUT", FEATURES, b"node,one\n" + b"a" * 2001 + b",1\n", "node"),
-        ("PUT", FEATURES, b"node,one\na,inf\n", "features"),
+        ("PUT", FEATURES, b"node,one\na,inf\n", "one"),
     ],
 )
 def test_a_column_of_a_table_is_named(

@@ -160,6 +160,8 @@ def test_texts_that_are_named_tell_by_their_words(
     points = written(pa.table({"x": [0.5], "about": ["a fair old lamp"]}), tmp_path / "p.csv")
     told = peewit("predict", graph, points, "--json")
     assert json.loads(told.out)["label"] == "odd"
+    refused = peewit("features", graph, path, "--node", "account", "--text", "about,")
+    assert "text must name a column before and after each comma" in refused.err
     refused = peewit("features", graph, path, "--node", "account", "--text", "abut")
     assert refused.exit_code == 1
     assert "text must name columns of the table, which has 'about', 'x', got 'abut'" in refused.err
