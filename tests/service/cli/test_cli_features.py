@@ -105,9 +105,7 @@ def test_what_is_refused_is_named_and_changes_nothing(peewit: Peewit, tmp_path: 
     path.write_text("node,x\na,1\nb,nan\n")
     at_the_door = peewit("features", "g", path)
     assert at_the_door.exit_code == 1
-    assert "rows.csv: column 'x' must hold finite numbers, got nan in row 1" in (
-        at_the_door.err
-    )
+    assert "rows.csv: column 'x' must hold finite numbers, got nan in row 1" in (at_the_door.err)
     path.write_text("node,x\na,1\nb,2\na,3\n")
     later = peewit("features", "g", path, "--json")
     assert later.exit_code == 1
