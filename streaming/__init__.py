@@ -25,18 +25,23 @@ Decisions, each with its reason or consequence:
   kernels, and processes set numba's environment before.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from peewit.solvers.late_modules import late_names
 
 if TYPE_CHECKING:
-    from peewit.streaming.sparsify_call import Sparsified, sparsify
+    from peewit.streaming.relations_call import sparsify_relations
+    from peewit.streaming.sparsified import Sparsified, SparsifiedRelations
+    from peewit.streaming.sparsify_call import sparsify
 
-__all__ = ["Sparsified", "sparsify"]
+__all__ = ["Sparsified", "SparsifiedRelations", "sparsify", "sparsify_relations"]
 
-
-def __getattr__(name: str) -> Any:
-    """Load what ``__all__`` names."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from peewit.streaming import sparsify_call  # noqa: PLC0415 - see the last decision above
-
-    return getattr(sparsify_call, name)
+__getattr__, __dir__ = late_names(
+    __name__,
+    {
+        "Sparsified": "peewit.streaming.sparsified",
+        "SparsifiedRelations": "peewit.streaming.sparsified",
+        "sparsify": "peewit.streaming.sparsify_call",
+        "sparsify_relations": "peewit.streaming.relations_call",
+    },
+)

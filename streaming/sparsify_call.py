@@ -12,34 +12,37 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from peewit.solvers.arrays import Int32Array
 from peewit.solvers.graph import Graph
-from peewit.solvers.interchange import EdgeTable
 from peewit.solvers.iteration_loop import UNWATCHED, Progress, Watch
-from peewit.solvers.late_modules import LateModule
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
 from peewit.streaming.edge_budget import edge_budget
-from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, excerpt
-from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
-from peewit.streaming.edges.columns import node_ids, read_columns
+from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
+from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.conversion import is_read_in_place, with_count
+from peewit.streaming.edges.in_memory import (
+    Edges,
+    columns_in_memory,
+    edge_table,
+    node_kind_of,
+    node_kind_of_file,
+)
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.parts import PART_ROWS, StagedFile, open_parquet
-from peewit.streaming.edges.plain_types import plain_type
+from peewit.streaming.edges.parts import PART_ROWS, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
-from peewit.streaming.left_out import NO_ROWS, LeftOut
+from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
+from peewit.streaming.sparsified import Sparsified
 from peewit.streaming.sparsifier.kelner_levin import (
     CopiesState,
     KelnerLevinSettings,
@@ -53,8 +56,6 @@ from peewit.streaming.sparsifier.settings_and_state import (
 )
 from peewit.streaming.sparsifier.sparsifier import expected_epsilon, sparsifier_graph, thinned
 
-sp = LateModule("scipy.sparse")
-
 GROUP_BLOCKS: Final = 8
 """Blocks that are scored against one embedding."""
 
@@ -65,93 +66,6 @@ Method = Literal["bernoulli", "dependent", "kelner-levin"]
 """How edges are sampled; see ``sparsify``."""
 
 METHODS: Final[tuple[Method, ...]] = get_args(Method)
-
-Edges: TypeAlias = Any
-"""What ``sparsify`` takes: path or URL, table, pairs, arrays, sparse adjacency, or a graph."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sparsified(EdgeTable):
-    """A sparsifier, its counts and its expected error.
-
-    Attributes
-    ----------
-    graph : Graph
-        The sparsifier; its weights stand for all edges.
-    external_ids : pyarrow.Array or None
-        Id of each node, in order of first appearance; None where nodes are ``0 .. n_nodes - 1``.
-    edges_seen : int
-        Rows that came.
-    left_out : LeftOut
-        Of these the ones without an edge: ``self_loops`` and ``zero_weights``.
-    epsilon_expected : float
-        Spectral error to expect from what was kept ((B10'), (B19)); 0 where every edge was.
-    max_edges : int or None
-        The budget; None where ``epsilon`` alone decided.
-    max_edges_bound : bool
-        Whether the budget threw edges away that ``epsilon``, if given, would have kept.
-    """
-
-    graph: Graph
-    external_ids: pa.Array | None
-    edges_seen: int
-    left_out: LeftOut
-    epsilon_expected: float
-    max_edges: int | None
-    max_edges_bound: bool
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return self.graph.n_nodes
-
-    @property
-    def edges_kept(self) -> int:
-        """Number of edges of ``graph``, parallel ones summed."""
-        return self.graph.n_edges
-
-    @property
-    def adjacency(self) -> Any:
-        """(n_nodes, n_nodes) symmetric scipy.sparse.csr_array of the weights."""
-        return self.graph.adjacency
-
-    def _matrix(self) -> Any:
-        return self.graph.adjacency
-
-    def _node_names(self) -> pa.Array | None:
-        return self.external_ids
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no edge was thrown away."""
-        return self.epsilon_expected == 0.0
-
-    def _facts(self) -> dict[str, Any]:
-        return {
-            "nodes": self.n_nodes,
-            "edges seen": self.edges_seen,
-            "different edges, all kept" if self.is_whole else "kept": self.edges_kept,
-            "epsilon expected": self.epsilon_expected,
-            "components": self.graph.n_components,
-        }
-
-    def lookup(self, ids: Any) -> Int32Array:
-        """Node of each id, -1 where it is unknown.
-
-        Parameters
-        ----------
-        ids : array-like
-            Ids as they were given to `sparsify`.
-        """
-        wanted = pa.array(ids)
-        if self.external_ids is None:
-            values = np.asarray(wanted, dtype=np.int64)
-            inside = (values >= 0) & (values < self.n_nodes)
-            return np.where(inside, values, -1).astype(np.int32)
-        kind: NodeKind = "int64" if pa.types.is_integer(self.external_ids.type) else "string"
-        keys = pc.cast(node_ids(wanted, node_kind=kind, name="ids"), self.external_ids.type)
-        nodes = pc.index_in(keys, value_set=self.external_ids)
-        return np.asarray(pc.fill_null(nodes, -1), dtype=np.int32)
 
 
 def sparsify(
@@ -218,7 +132,8 @@ def sparsify(
         as names, ``external_ids`` says of which node, and integers of arrays as the nodes
         ``0 .. n_nodes - 1`` themselves; ``dense`` asks for that, ``int64`` for names.
     src, dst, weight : str
-        What the columns of files and tables are called.
+        What the columns of files and tables are called. ``account:user_id`` names the kind of its
+        nodes, too; ``external_ids`` then are ``account:17``.
     op : "" or None
         "" takes every row for an edge where a column of changes asks for deletes, which is refused.
     quote : {"double", "none"} or None
@@ -295,6 +210,11 @@ def sparsify(
     n_threads = n_usable_processors() if n_threads is None else n_threads
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    if any(columns.kinds):
+        if node_ids not in (None, "typed"):
+            rule = "node_ids must be left out where src and dst name kinds of nodes"
+            raise ValueError(f"{rule}, got {node_ids!r}")
+        node_ids = "typed"
     if method == "kelner-levin" and epsilon is None:
         raise ValueError("epsilon must lie in (0, 1) for method kelner-levin, got None")
     if epsilon is None and max_edges is None:
@@ -354,16 +274,15 @@ class _Call:
 
 def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeColumns) -> Sparsified:
     """Sparsifier of edges in memory: numbers first, so that the number of nodes is known."""
-    table, n_nodes = _table(edges)
-    if not hasattr(edges, "__arrow_c_stream__") and not isinstance(edges, pa.RecordBatch):
-        columns = replace(PLAIN, missing_ids=columns.missing_ids)
+    table, n_nodes = edge_table(edges)
+    columns = columns_in_memory(edges, columns)
     if n_nodes is not None:
         if call.n_nodes not in (None, n_nodes):
             raise ValueError(f"n_nodes must be that of the graph, {n_nodes}, got {call.n_nodes}")
         if kind not in (None, "dense"):
             raise ValueError(f"node_ids must be dense for a matrix or a graph, got {kind!r}")
     if kind is None:
-        kind = _kind_of(table.schema, columns)
+        kind = node_kind_of(table.schema, columns)
         if kind == "int64" and (n_nodes is not None or isinstance(edges, tuple)):
             kind = "dense"
     max_nodes = n_nodes or call.max_nodes
@@ -440,7 +359,7 @@ def _of_files(
                 file, Path(directory), node_kind=kind or "string", part_rows=PART_ROWS
             ) as staged:
                 if nodes is None:
-                    kind = kind or _kind_of_file(staged)
+                    kind = kind or node_kind_of_file(staged)
                     nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=call.max_nodes)
                 if kind is None or staged.digest in digests:
                     continue
@@ -546,60 +465,6 @@ def _result(
     )
 
 
-def _table(edges: Edges) -> tuple[pa.Table, int | None]:
-    """Edges in memory as a table, and the number of nodes where the edges give it."""
-    if sp.issparse(edges):
-        matrix = sp.csr_array(edges.astype(np.float64))  # duplicates sum
-        matrix.sort_indices()
-        Graph.from_adjacency(matrix)  # refuses what is no adjacency
-        upper = sp.triu(matrix, format="coo")
-        table = pa.table({"src": upper.row, "dst": upper.col, "weight": upper.data})
-        return table, matrix.shape[0]
-    if isinstance(edges, Graph):
-        u, v, weight = edges.edges()
-        return pa.table({"src": u, "dst": v, "weight": weight}), edges.n_nodes
-    if isinstance(edges, tuple):
-        if len(edges) not in (2, 3):
-            raise ValueError(f"edges must be (u, v) or (u, v, weight), got {len(edges)} arrays")
-        if any(isinstance(column, np.ma.MaskedArray) for column in edges):
-            raise TypeError("arrays of edges must be plain, not masked; take masked rows out")
-        columns = [pa.array(np.asarray(column)) for column in edges]
-        lengths = [len(column) for column in columns]
-        if len(set(lengths)) > 1:
-            raise ValueError(f"u, v and weight must be equally long, got {lengths}")
-        return pa.table(dict(zip(("src", "dst", "weight"), columns, strict=False))), None
-    if hasattr(edges, "is_multigraph"):  # networkx
-        edges = list(edges.edges(data="weight", default=1.0))
-    if isinstance(edges, list):
-        return _table_of_rows(edges), None
-    if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
-        try:
-            return pa.table(edges), None
-        except pa.ArrowException as error:
-            rule = "columns of a table must hold values of one type, all text or all numbers"
-            raise TypeError(f"{rule} ({excerpt(error)})") from error
-    raise TypeError(
-        "edges must be a path or URL of files, a table, a list of tuples, a tuple of arrays, "
-        f"a sparse matrix or a graph, got {type(edges).__name__}"
-    )
-
-
-def _table_of_rows(rows: Sequence[Any]) -> pa.Table:
-    """Rows (u, v) or (u, v, weight) as a table; ids must be all strings or all integers."""
-    if not rows:
-        return pa.table({"src": pa.array([], pa.string()), "dst": pa.array([], pa.string())})
-    widths = {len(row) if isinstance(row, tuple) else 0 for row in rows}
-    if widths not in ({2}, {3}):
-        raise ValueError("edges must be tuples, all (u, v) or all (u, v, weight)")
-    columns = dict(zip(("src", "dst", "weight"), zip(*rows, strict=True), strict=False))
-    kinds = {type(node) for name in ("src", "dst") for node in columns[name]}
-    are_integers = all(issubclass(kind, int | np.integer) for kind in kinds) and bool not in kinds
-    if kinds != {str} and not are_integers:
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(f"ids of nodes must be all strings or all integers, got {names}")
-    return pa.table(columns)
-
-
 def _blocks(
     table: pa.Table, nodes: Nodes, kind: NodeKind, max_nodes: int, columns: EdgeColumns
 ) -> Iterator[EdgeBlock]:
@@ -618,17 +483,3 @@ def _groups(blocks: Iterable[EdgeBlock]) -> Iterator[Sequence[EdgeBlock]]:
     remaining = iter(blocks)
     while group := list(islice(remaining, GROUP_BLOCKS)):
         yield group
-
-
-def _kind_of(schema: pa.Schema, columns: EdgeColumns) -> NodeKind:
-    """Integers or strings, as the sources are; a missing column is reported later."""
-    if columns.src not in schema.names:
-        return "string"
-    kind = plain_type(schema.field(schema.names.index(columns.src)).type)
-    is_whole = pa.types.is_decimal(kind) or pa.types.is_floating(kind)  # where ids are: checked
-    return "int64" if is_whole or pa.types.is_integer(kind) else "string"
-
-
-def _kind_of_file(staged: StagedFile) -> NodeKind:
-    with open_parquet(staged.local_path) as parquet:
-        return _kind_of(parquet.schema_arrow, staged.columns)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from peewit.solvers.estimators import *  # noqa: F403 - all of them, by its __all__
     from peewit.solvers.estimators.feature_filter import filter_features
     from peewit.solvers.progress_bar import ProgressBar
-    from peewit.streaming.sparsify_call import Sparsified, sparsify
+    from peewit.streaming.relations_call import sparsify_relations
+    from peewit.streaming.sparsified import Sparsified, SparsifiedRelations
+    from peewit.streaming.sparsify_call import sparsify
 
 __all__ = [
     "AsyncClient",
@@ -32,8 +34,10 @@ __all__ = [
     "PeewitError",
     "ProgressBar",
     "Sparsified",
+    "SparsifiedRelations",
     "filter_features",
     "sparsify",
+    "sparsify_relations",
 ]
 __all__ += estimators.__all__
 
@@ -42,9 +46,11 @@ _ELSEWHERE: Final = {
     "Client": "peewit.service.client",
     "PeewitError": "peewit.service.client",
     "ProgressBar": "peewit.solvers.progress_bar",
-    "Sparsified": "peewit.streaming.sparsify_call",
+    "Sparsified": "peewit.streaming.sparsified",
+    "SparsifiedRelations": "peewit.streaming.sparsified",
     "filter_features": "peewit.solvers.estimators.feature_filter",
     "sparsify": "peewit.streaming.sparsify_call",
+    "sparsify_relations": "peewit.streaming.relations_call",
 }
 """Module of each name that is no estimator."""
 

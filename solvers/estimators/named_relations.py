@@ -79,5 +79,9 @@ def _graph_and_names(name: Any, source: Any) -> tuple[Graph, Any]:
         )
         graph = Graph.from_adjacency(matrix)
     except (TypeError, ValueError) as error:
-        raise BadArgument("X", f"must hold graphs; the relation {name!r}: {error}") from error
+        raise BadArgument(
+            "X",
+            f"must hold graphs; the relation {name!r}: {error}; "
+            "`peewit.sparsify_relations` makes graphs of tables of edges",
+        ) from error
     return graph, pa.array(list(source.columns)) if hasattr(source, "columns") else None

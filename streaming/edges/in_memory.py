@@ -1,0 +1,112 @@
+"""Edges in memory as a table: matrices, graphs, arrays, lists, tables of other libraries."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from peewit.solvers.graph import Graph
+from peewit.solvers.late_modules import LateModule
+from peewit.streaming.edges.blocks import excerpt
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.parts import StagedFile, open_parquet
+from peewit.streaming.edges.plain_types import plain_type
+
+sp = LateModule("scipy.sparse")
+
+Edges: TypeAlias = Any
+"""What ``sparsify`` takes: path or URL, table, pairs, arrays, sparse adjacency, or a graph."""
+
+
+def edge_table(edges: Edges) -> tuple[pa.Table, int | None]:
+    """Edges in memory as a table, and the number of nodes where the edges give it."""
+    if sp.issparse(edges):
+        matrix = sp.csr_array(edges.astype(np.float64))  # duplicates sum
+        matrix.sort_indices()
+        Graph.from_adjacency(matrix)  # refuses what is no adjacency
+        upper = sp.triu(matrix, format="coo")
+        table = pa.table({"src": upper.row, "dst": upper.col, "weight": upper.data})
+        return table, matrix.shape[0]
+    if isinstance(edges, Graph):
+        u, v, weight = edges.edges()
+        return pa.table({"src": u, "dst": v, "weight": weight}), edges.n_nodes
+    if isinstance(edges, tuple):
+        if len(edges) not in (2, 3):
+            raise ValueError(f"edges must be (u, v) or (u, v, weight), got {len(edges)} arrays")
+        if any(isinstance(column, np.ma.MaskedArray) for column in edges):
+            raise TypeError("arrays of edges must be plain, not masked; take masked rows out")
+        columns = [pa.array(np.asarray(column)) for column in edges]
+        lengths = [len(column) for column in columns]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"u, v and weight must be equally long, got {lengths}")
+        return pa.table(dict(zip(("src", "dst", "weight"), columns, strict=False))), None
+    if hasattr(edges, "is_multigraph"):  # networkx
+        edges = list(edges.edges(data="weight", default=1.0))
+    if isinstance(edges, list):
+        return _table_of_rows(edges), None
+    if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
+        try:
+            return pa.table(edges), None
+        except pa.ArrowException as error:
+            rule = "columns of a table must hold values of one type, all text or all numbers"
+            raise TypeError(f"{rule} ({excerpt(error)})") from error
+    if isinstance(edges, Mapping):
+        raise TypeError(
+            "edges must be of one kind, got a mapping; `sparsify_relations` takes those of several"
+        )
+    raise TypeError(
+        "edges must be a path or URL of files, a table, a list of tuples, a tuple of arrays, "
+        f"a sparse matrix or a graph, got {type(edges).__name__}"
+    )
+
+
+def _table_of_rows(rows: Sequence[Any]) -> pa.Table:
+    """Rows (u, v) or (u, v, weight) as a table; ids must be all strings or all integers."""
+    if not rows:
+        return pa.table({"src": pa.array([], pa.string()), "dst": pa.array([], pa.string())})
+    widths = {len(row) if isinstance(row, tuple) else 0 for row in rows}
+    if widths not in ({2}, {3}):
+        raise ValueError("edges must be tuples, all (u, v) or all (u, v, weight)")
+    columns = dict(zip(("src", "dst", "weight"), zip(*rows, strict=True), strict=False))
+    kinds = {type(node) for name in ("src", "dst") for node in columns[name]}
+    are_integers = all(issubclass(kind, int | np.integer) for kind in kinds) and bool not in kinds
+    if kinds != {str} and not are_integers:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"ids of nodes must be all strings or all integers, got {names}")
+    return pa.table(columns)
+
+
+def columns_in_memory(edges: Edges, columns: EdgeColumns) -> EdgeColumns:
+    """Names of the columns of `edge_table`: those given of a table, else the usual ones."""
+    if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
+        return columns
+    return replace(
+        PLAIN,
+        src_kind=columns.src_kind,
+        dst_kind=columns.dst_kind,
+        missing_ids=columns.missing_ids,
+        relation=columns.relation,
+    )
+
+
+def node_kind_of(schema: pa.Schema, columns: EdgeColumns) -> NodeKind:
+    """Kinds and ids where columns name kinds, else integers or strings, as the sources are.
+
+    A missing column is reported later.
+    """
+    if any(columns.kinds):
+        return "typed"
+    if columns.src not in schema.names:
+        return "string"
+    kind = plain_type(schema.field(schema.names.index(columns.src)).type)
+    is_whole = pa.types.is_decimal(kind) or pa.types.is_floating(kind)  # where ids are: checked
+    return "int64" if is_whole or pa.types.is_integer(kind) else "string"
+
+
+def node_kind_of_file(staged: StagedFile) -> NodeKind:
+    """What ids of a file are, as `node_kind_of` says."""
+    with open_parquet(staged.local_path) as parquet:
+        return node_kind_of(parquet.schema_arrow, staged.columns)
