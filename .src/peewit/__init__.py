@@ -22,6 +22,7 @@ from peewit.solvers.late_modules import late_names
 if TYPE_CHECKING:
     from peewit.service.client import AsyncClient, Client, PeewitError
     from peewit.solvers.estimators import *  # noqa: F403 - all of them, by its __all__
+    from peewit.solvers.estimators.classifier_on_graph import ClassifierOnGraph
     from peewit.solvers.estimators.feature_filter import filter_features
     from peewit.solvers.progress_bar import ProgressBar
     from peewit.streaming.relations_call import sparsify_relations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "ClassifierOnGraph",
     "Client",
     "PeewitError",
     "ProgressBar",
@@ -43,6 +45,7 @@ __all__ += estimators.__all__
 
 _ELSEWHERE: Final = {
     "AsyncClient": "peewit.service.client",
+    "ClassifierOnGraph": "peewit.solvers.estimators.classifier_on_graph",
     "Client": "peewit.service.client",
     "PeewitError": "peewit.service.client",
     "ProgressBar": "peewit.solvers.progress_bar",

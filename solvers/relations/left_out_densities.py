@@ -4,6 +4,7 @@ One column for each class and fold: the labels of the class outside the fold. La
 predicted by them, so that no label speaks for itself.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,25 +62,24 @@ class LeftOutLabels:
     def log_odds(self, pagerank: PersonalizedPageRank, watch: Watch) -> FloatArray:
         """(n_labeled, n_classes) log odds of left-out labels; others are nan."""
         labels, n_classes = self.labels, self.labels.n_classes
-        root = pagerank.inverse_root / np.median(pagerank.inverse_root)
-        volume = float((1.0 / np.square(root)).sum())
         densities = np.full((labels.n_labeled, n_classes), np.nan)
         pairs = [divmod(column, n_classes) for column in range(self.n_folds * n_classes)]
-        width = width_of(pagerank.n_nodes)
-        for first in range(0, len(pairs), width):
-            some = pairs[first : first + width]
-            sources = [
-                labels.nodes[(self.fold != fold) & (labels.classes == each)] for fold, each in some
-            ]
-            block = indicators(sources, pagerank.n_nodes, np.float32)
-            block *= root[:, None]
-            filtered = pagerank.filtered(block, TELEPORT, rtol=_RTOL, watch=watch)
-            for place, (fold, each) in enumerate(some):
-                own = np.flatnonzero(self.fold == fold)
-                nodes = labels.nodes[own]
-                # (K6): vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j)
-                mass = volume * root[nodes] * filtered[nodes, place]
-                densities[own, each] = mass / sources[place].size
+        sources = [
+            labels.nodes[(self.fold != fold) & (labels.classes == each)] for fold, each in pairs
+        ]
+        for column, mass in _densities(pagerank, sources, watch):
+            fold, each = pairs[column]
+            own = np.flatnonzero(self.fold == fold)
+            densities[own, each] = mass[labels.nodes[own]]
+        return np.asarray(log_odds(densities, _EVERYWHERE))
+
+    def log_odds_of_nodes(self, pagerank: PersonalizedPageRank, watch: Watch) -> FloatArray:
+        """(n_nodes, n_classes) log odds of all nodes by all labels."""
+        labels = self.labels
+        densities = np.empty((pagerank.n_nodes, labels.n_classes))
+        sources = [labels.nodes[labels.classes == each] for each in range(labels.n_classes)]
+        for each, mass in _densities(pagerank, sources, watch):
+            densities[:, each] = mass
         return np.asarray(log_odds(densities, _EVERYWHERE))
 
     def rare_classes(self) -> Int64Array:
@@ -87,6 +87,25 @@ class LeftOutLabels:
         counts = np.bincount(self.labels.classes[self.used], minlength=self.labels.n_classes)
         even = counts.sum() / max(self.labels.n_classes, 1)
         return np.flatnonzero((counts > 1) & (counts < _RARE * even))
+
+
+def _densities(
+    pagerank: PersonalizedPageRank, sources: Sequence[Int64Array], watch: Watch
+) -> Iterator[tuple[int, FloatArray]]:
+    """Each place in ``sources`` and the density of its nodes at every node, (K6).
+
+    vol / n_k sum_{j in k} P_ij / sqrt(d_i d_j).
+    """
+    root = pagerank.inverse_root / np.median(pagerank.inverse_root)
+    volume = float((1.0 / np.square(root)).sum())
+    width = width_of(pagerank.n_nodes)
+    for first in range(0, len(sources), width):
+        some = list(sources[first : first + width])
+        block = indicators(some, pagerank.n_nodes, np.float32)
+        block *= root[:, None]
+        filtered = pagerank.filtered(block, TELEPORT, rtol=_RTOL, watch=watch)
+        for place, members in enumerate(some):
+            yield first + place, volume * root * filtered[:, place] / members.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

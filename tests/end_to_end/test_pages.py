@@ -35,7 +35,7 @@ IN_BASH = {
 }
 IN_PYTHON = {
     *("bridges", "estimators", "filtered", "networkx"),
-    *("nodes", "notebook", "python", "tables_of_relations"),
+    *("nodes", "notebook", "on_graph", "python", "tables_of_relations"),
 }
 
 
