@@ -36,6 +36,7 @@ from peewit.solvers.models.variational.total_variation_machines import TVRLS
 from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists, PointSearch
 from peewit.solvers.solution import Decisive
+from peewit.streaming.calls.sparsify_call import sparsify
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.node_kinds import UNTYPED, NodeKind
 from peewit.streaming.edges.sources import EdgeFiles
@@ -56,7 +57,6 @@ from peewit.streaming.sparsifier.buffer_resistances import LEAST_NODES
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, resparsify
 from peewit.streaming.sparsifier.strikes import strike
-from peewit.streaming.sparsify_call import sparsify
 
 _N_NODES: Final = 80
 _N_IDS: Final = 2_000

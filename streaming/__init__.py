@@ -30,18 +30,18 @@ from typing import TYPE_CHECKING
 from peewit.solvers.late_modules import late_names
 
 if TYPE_CHECKING:
-    from peewit.streaming.relations_call import sparsify_relations
-    from peewit.streaming.sparsified import Sparsified, SparsifiedRelations
-    from peewit.streaming.sparsify_call import sparsify
+    from peewit.streaming.calls.relations_call import sparsify_relations
+    from peewit.streaming.calls.sparsified import Sparsified, SparsifiedRelations
+    from peewit.streaming.calls.sparsify_call import sparsify
 
 __all__ = ["Sparsified", "SparsifiedRelations", "sparsify", "sparsify_relations"]
 
 __getattr__, __dir__ = late_names(
     __name__,
     {
-        "Sparsified": "peewit.streaming.sparsified",
-        "SparsifiedRelations": "peewit.streaming.sparsified",
-        "sparsify": "peewit.streaming.sparsify_call",
-        "sparsify_relations": "peewit.streaming.relations_call",
+        "Sparsified": "peewit.streaming.calls.sparsified",
+        "SparsifiedRelations": "peewit.streaming.calls.sparsified",
+        "sparsify": "peewit.streaming.calls.sparsify_call",
+        "sparsify_relations": "peewit.streaming.calls.relations_call",
     },
 )

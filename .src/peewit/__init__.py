@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from peewit.solvers.estimators.classifier_on_graph import ClassifierOnGraph
     from peewit.solvers.estimators.feature_filter import filter_features
     from peewit.solvers.progress_bar import ProgressBar
-    from peewit.streaming.relations_call import sparsify_relations
-    from peewit.streaming.sparsified import Sparsified, SparsifiedRelations
-    from peewit.streaming.sparsify_call import sparsify
+    from peewit.streaming.calls.relations_call import sparsify_relations
+    from peewit.streaming.calls.sparsified import Sparsified, SparsifiedRelations
+    from peewit.streaming.calls.sparsify_call import sparsify
 
 __all__ = [
     "AsyncClient",
@@ -49,11 +49,11 @@ _ELSEWHERE: Final = {
     "Client": "peewit.service.client",
     "PeewitError": "peewit.service.client",
     "ProgressBar": "peewit.solvers.progress_bar",
-    "Sparsified": "peewit.streaming.sparsified",
-    "SparsifiedRelations": "peewit.streaming.sparsified",
+    "Sparsified": "peewit.streaming.calls.sparsified",
+    "SparsifiedRelations": "peewit.streaming.calls.sparsified",
     "filter_features": "peewit.solvers.estimators.feature_filter",
-    "sparsify": "peewit.streaming.sparsify_call",
-    "sparsify_relations": "peewit.streaming.relations_call",
+    "sparsify": "peewit.streaming.calls.sparsify_call",
+    "sparsify_relations": "peewit.streaming.calls.relations_call",
 }
 """Module of each name that is no estimator."""
 

@@ -36,8 +36,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.machines.lapsvm import LapSVM
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
+from peewit.streaming.calls.sparsify_call import sparsify
 from peewit.streaming.features.feature_files import ParquetFeatures
-from peewit.streaming.sparsify_call import sparsify
 from tests.data_sets import draw_per_class
 
 GIB = 1 << 30

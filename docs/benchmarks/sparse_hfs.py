@@ -42,7 +42,7 @@ from peewit.solvers.models.harmonic.harmonic import StableHFS
 from peewit.solvers.models.harmonic.nearest_neighbor import NearestNeighbor
 from peewit.solvers.models.harmonic.simple_hfs import SimpleHFS
 from peewit.solvers.models.harmonic.subsampling import SubSampling
-from peewit.streaming.sparsify_call import Sparsified, sparsify
+from peewit.streaming.calls.sparsify_call import Sparsified, sparsify
 
 SYNTHETIC_K = (
     100, 500, 1_000, 2_000, 3_000, 4_000, 4_100, 4_200, 4_500, 5_000, 6_000, 7_000, 8_000, 10_000,

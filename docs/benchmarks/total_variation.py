@@ -39,7 +39,7 @@ from peewit.solvers.neighbors.neighbor_graph import TieRule, edges_of
 from peewit.solvers.neighbors.neighbor_lists import NeighborLists
 from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, descend
 from peewit.solvers.variation.splitting import NORMALIZATIONS
-from peewit.streaming.sparsify_call import sparsify
+from peewit.streaming.calls.sparsify_call import sparsify
 from tests.data_sets import draw_per_class, labeled_graph
 
 SETS: Final = {"4 vs 9": (4, 9), "0, 1, 4, 9": (0, 1, 4, 9)}

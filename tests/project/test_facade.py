@@ -9,7 +9,7 @@ import pytest
 
 import peewit
 from peewit.solvers import estimators
-from peewit.streaming import sparsify_call
+from peewit.streaming.calls import sparsify_call
 
 FACADE = Path(__file__).parents[2] / ".src" / "peewit" / "__init__.py"
 

@@ -15,7 +15,7 @@ import pytest
 from peewit.service.client import Predictions, Sparsifier
 from peewit.solvers import interchange
 from peewit.solvers.graph import Graph
-from peewit.streaming.sparsify_call import sparsify
+from peewit.streaming.calls.sparsify_call import sparsify
 
 EDGES = [("ann", "bob", 1.0), ("bob", "cid", 2.0), ("dan", "ann", 0.5), ("<b>", "dan", 3.0)]
 KINDS = ("graph", "sparsified", "numbered", "client")

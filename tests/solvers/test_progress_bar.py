@@ -12,7 +12,7 @@ from rich.console import Console
 
 from peewit import ProgressBar, sparsify
 from peewit.solvers.iteration_loop import ProgressReport
-from peewit.streaming import sparsify_call
+from peewit.streaming.calls import sparsify_call
 from peewit.streaming.edges.parts import PART_ROWS
 
 

@@ -35,7 +35,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.contract.model import RegressionModel
 from peewit.solvers.status import Status
-from peewit.streaming.sparsify_call import sparsify
+from peewit.streaming.calls.sparsify_call import sparsify
 from tests.reference.neighbors import harmonic_extension, self_tuned_adjacency
 from tests.strategies import problems
 

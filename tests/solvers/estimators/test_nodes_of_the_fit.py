@@ -19,7 +19,7 @@ from peewit.solvers import estimators
 from peewit.solvers.assessment.calibration import CalibrationMetrics
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import harmonic
-from peewit.streaming.sparsify_call import Sparsified, sparsify
+from peewit.streaming.calls.sparsify_call import Sparsified, sparsify
 
 WEIGHING = {"DASVM", "LinearSVM", "TSVM"}
 

@@ -14,12 +14,12 @@ import pytest
 import scipy.sparse as sp
 
 import peewit.streaming
-import peewit.streaming.sparsify_call
+import peewit.streaming.calls.sparsify_call
 from peewit.solvers.graph import Graph
 from peewit.streaming import Sparsified, sparsify
+from peewit.streaming.calls.sparsify_call import METHODS
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.left_out import LeftOut
-from peewit.streaming.sparsify_call import METHODS
 from tests.reference.spectrum import spectral_error
 from tests.streaming.graphs import EdgeList, heavy_tailed, random_graph, two_communities
 
@@ -39,7 +39,7 @@ def same(a: Sparsified, b: Sparsified) -> bool:
 
 
 def test_the_docstring_is_true() -> None:
-    results = doctest.testmod(peewit.streaming.sparsify_call)
+    results = doctest.testmod(peewit.streaming.calls.sparsify_call)
     assert results.attempted > 5
     assert results.failed == 0
 
@@ -333,7 +333,7 @@ def test_ids_of_one_kind_are_asked_for_and_whole_floats_are_integers() -> None:
 def test_the_package_loads_it_on_demand() -> None:
     program = (
         "import sys, peewit.streaming.edges.blocks\n"
-        "assert 'peewit.streaming.sparsify_call' not in sys.modules\n"
+        "assert 'peewit.streaming.calls.sparsify_call' not in sys.modules\n"
         "from peewit.streaming import sparsify\n"
         "assert 'distributed' not in sys.modules\n"
     )

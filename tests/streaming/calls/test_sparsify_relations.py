@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-import peewit.streaming.relations_call
+import peewit.streaming.calls.relations_call
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.estimators import Auto
 from peewit.solvers.iteration_loop import ProgressReport
@@ -48,7 +48,7 @@ EXPECTED = {
 
 
 def test_the_docstring_is_true() -> None:
-    results = doctest.testmod(peewit.streaming.relations_call)
+    results = doctest.testmod(peewit.streaming.calls.relations_call)
     assert results.attempted > 5
     assert results.failed == 0
 

@@ -19,17 +19,18 @@ import pyarrow.parquet as pq
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Progress, Watch
 from peewit.solvers.relations.relation_names import check_relation_name
-from peewit.streaming.container_limits import n_usable_processors
-from peewit.streaming.edge_budget import edge_budget
-from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.column_mapping import EdgeColumns
-from peewit.streaming.edges.in_memory import (
+from peewit.streaming.calls.in_memory import (
     Edges,
     columns_in_memory,
     edge_table,
     node_kind_of,
     node_kind_of_file,
 )
+from peewit.streaming.calls.sparsified import Sparsified, SparsifiedRelations
+from peewit.streaming.container_limits import n_usable_processors
+from peewit.streaming.edge_budget import edge_budget
+from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind, split_column
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile
 from peewit.streaming.edges.reading_options import MissingIds, Quote
@@ -44,7 +45,6 @@ from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.provenance import RelationMeta
 from peewit.streaming.snapshots.store import SnapshotStore
-from peewit.streaming.sparsified import Sparsified, SparsifiedRelations
 from peewit.streaming.sparsifier.settings_and_state import EXPECTED_NODES, SparsifierSettings
 
 _ByRelation = str | Mapping[str, str]

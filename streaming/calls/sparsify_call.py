@@ -20,6 +20,14 @@ import pyarrow as pa
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Progress, Watch
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.calls.in_memory import (
+    Edges,
+    columns_in_memory,
+    edge_table,
+    node_kind_of,
+    node_kind_of_file,
+)
+from peewit.streaming.calls.sparsified import Sparsified
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
 from peewit.streaming.edge_budget import edge_budget
@@ -27,13 +35,6 @@ from peewit.streaming.edges.blocks import BadEdges, EdgeBlock
 from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.conversion import is_read_in_place, with_count
-from peewit.streaming.edges.in_memory import (
-    Edges,
-    columns_in_memory,
-    edge_table,
-    node_kind_of,
-    node_kind_of_file,
-)
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile
 from peewit.streaming.edges.reader import read_parts
@@ -42,7 +43,6 @@ from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.staging import stage
 from peewit.streaming.left_out import NO_ROWS
 from peewit.streaming.nodes.index import DEFAULT_MAX_NODES, Nodes
-from peewit.streaming.sparsified import Sparsified
 from peewit.streaming.sparsifier.kelner_levin import (
     CopiesState,
     KelnerLevinSettings,

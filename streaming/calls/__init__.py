@@ -1,0 +1,1 @@
+"""One call from edges to graphs, for notebooks and scripts: nothing is kept on disk."""
