@@ -32,6 +32,7 @@ from docs.benchmarks.frame import CONSOLE, cpu_of, installed, options, show
 from docs.benchmarks.marketplace_files import EDGE_FILES, FRAUD, Marketplace, marketplace
 from peewit.service.tasks.joined_counts import JoinedCounts
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
+from peewit.solvers.estimators.classifier_on_graph import ClassifierOnGraph
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
@@ -53,11 +54,12 @@ from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 UNION, RELATIONS = "union", "relations"
 WITH_TABLE, WITH_COUNTS = "relations, table", "relations, counts"
 WITH_BOTH, RIDGE = "relations, table, counts", "relations, table, counts, ridge"
+TREES = "relations, table, counts, boosting"
 BY_HAND, RIDGE_BY_HAND = "by hand", "by hand, ridge"
 GRAPH_BY_HAND = "graph by hand, table"
 BOOSTED, DIFFUSED = "boosting", "scikit-network"
 METHODS: Final = (
-    *(UNION, RELATIONS, WITH_TABLE, WITH_COUNTS, WITH_BOTH, RIDGE),
+    *(UNION, RELATIONS, WITH_TABLE, WITH_COUNTS, WITH_BOTH, RIDGE, TREES),
     *(GRAPH_BY_HAND, BY_HAND, RIDGE_BY_HAND, BOOSTED, DIFFUSED),
 )
 
@@ -252,6 +254,18 @@ def methods(case: Ingested) -> dict[str, Callable[[], FloatArray]]:
         )[case.account, 1]
         return found
 
+    def boosted_on_graph() -> FloatArray:
+        rows, n_nodes = case.with_counts(case.features()), relations.n_nodes
+        features = np.zeros((n_nodes, rows.n_columns))
+        features[rows.nodes] = rows.whole()
+        y = np.full(n_nodes, -1)
+        y[case.node_labels.nodes] = case.node_labels.classes
+        trees = HistGradientBoostingClassifier(learning_rate=0.05, random_state=0)
+        named = dict(zip(relations.names, relations.graphs, strict=True))
+        model = ClassifierOnGraph(classifier=trees).fit(named, y, features)
+        found: FloatArray = model.label_distributions_[case.account, 1]
+        return found
+
     union = relations.combined((1.0,) * len(relations))
     found = {
         UNION: lambda: on(union, Auto(), case.node_labels)[case.account],
@@ -260,6 +274,7 @@ def methods(case: Ingested) -> dict[str, Callable[[], FloatArray]]:
         WITH_COUNTS: along(Auto(), case.with_counts(None)),
         WITH_BOTH: along(Auto(), case.with_counts(case.features())),
         RIDGE: along(FilteredRidge(), case.with_counts(case.features())),
+        TREES: boosted_on_graph,
         GRAPH_BY_HAND: lambda: on(by_hand.graph, Auto(), case.labels, encoded(case.market)),
         BY_HAND: lambda: on(by_hand.graph, Auto(), case.labels, by_hand.features),
         RIDGE_BY_HAND: lambda: on(by_hand.graph, FilteredRidge(), case.labels, by_hand.features),

@@ -216,7 +216,7 @@ class FeatureLog:
                 connection.execute(delete(feature_sets).where(feature_sets.c.id == set_id))
 
 
-def set_waits(graph_id: str) -> ColumnElement[bool]:
+def set_waits(graph_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a set of the graph waits."""
     return and_(feature_sets.c.graph_id == graph_id, feature_sets.c.status == "pending")
 

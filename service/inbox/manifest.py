@@ -170,10 +170,16 @@ class Manifest:
         ``failed_repairs``. With the ``state`` of the graph (`state_of`) it is told whether only an
         open graph can tell.
         """
-        statement = _work(graph_id, tuple(skipped_sources), failed_repairs, state)
+        statement = _work(tuple(skipped_sources), failed_repairs, state is not None)
+        asked = {"graph": graph_id} | ({} if state is None else {"state": state})
         with self._database.read() as connection:
-            row = connection.execute(statement).one()
+            row = connection.execute(statement, asked).one()
         return frozenset(kind for kind, is_there in row._mapping.items() if is_there)
+
+    def busy_graphs(self) -> frozenset[str]:
+        """Graphs that have something to do, whatever rests, asked in one statement for all."""
+        with self._database.read() as connection:
+            return frozenset(connection.scalars(_BUSY))
 
     def list_files(
         self,
@@ -373,13 +379,28 @@ class Manifest:
 
 
 @lru_cache(maxsize=256)  # built for each graph again and again
-def _work(
-    graph_id: str, skipped_sources: tuple[str, ...], failed_repairs: bool, state: str | None
-) -> Select[Any]:
+def _work(skipped_sources: tuple[str, ...], failed_repairs: bool, has_state: bool) -> Select[Any]:
+    """Which kinds of work there are, of the parameter ``graph`` in the parameter ``state``."""
+    graph_id: ColumnElement[str] = bindparam("graph")
+    rules = _rules(graph_id, skipped_sources, failed_repairs)
+    if has_state:
+        is_live = exists().where(live_sources(graph_id))
+        is_new = graphs.c.at_rest.is_distinct_from(bindparam("state"))
+        rules["open"] = and_(graphs.c.id == graph_id, or_(is_new, is_live))
+    columns: list[ColumnElement[Any]] = [
+        exists().where(rule).label(kind) for kind, rule in rules.items()
+    ]
+    return select(*columns)
+
+
+def _rules(
+    graph_id: ColumnElement[str], skipped_sources: Sequence[str] = (), failed_repairs: bool = True
+) -> dict[Work, ColumnElement[bool]]:
+    """When there is work of each kind for a graph."""
     graph = graphs.c.id == graph_id
     is_tried = true() if failed_repairs else graphs.c.repair_fault.is_(None)
     hidden = and_(erasures.c.graph_id == graph_id, erasures.c.status == "hidden")
-    rules: dict[Work, ColumnElement[bool]] = {
+    return {
         "files": and_(files.c.graph_id == graph_id, _is_pending(skipped_sources)),
         "pushes": is_ungathered(graph_id),
         "features": set_waits(graph_id),
@@ -389,18 +410,17 @@ def _work(
         "strike": and_(hidden, erasures.c.struck_at.is_(None)),
         "erase": hidden,
     }
-    if state is not None:
-        is_live = exists().where(live_sources(graph_id))
-        rules["open"] = and_(graph, or_(graphs.c.at_rest.is_distinct_from(state), is_live))
-    columns: list[ColumnElement[Any]] = [
-        exists().where(rule).label(kind) for kind, rule in rules.items()
-    ]
-    return select(*columns)
 
 
 def _is_pending(skipped_sources: Sequence[str] = ()) -> ColumnElement[bool]:
     is_of_read_source = and_(is_present(), files.c.source_id.not_in(skipped_sources))
     return and_(files.c.status == "pending", or_(files.c.push_id.is_not(None), is_of_read_source))
+
+
+_EACH: Final = graphs.alias("each")
+_BUSY: Final = select(_EACH.c.id).where(
+    or_(*(exists().where(rule) for rule in _rules(_EACH.c.id).values()))
+)
 
 
 class _ListingChanges(NamedTuple):

@@ -297,7 +297,7 @@ def waiting_count(connection: Connection, graph_id: str) -> tuple[int, int]:
     return n_pushes, int(n_bytes)
 
 
-def is_ungathered(graph_id: str) -> ColumnElement[bool]:
+def is_ungathered(graph_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a push of the graph is in no file yet."""
     return and_(pushes.c.graph_id == graph_id, pushes.c.file_id.is_(None))
 

@@ -142,8 +142,9 @@ class SourceLister:
         """
         self._polled_at = self._clock()
         present: dict[str, _Watch] = {}
+        of_all = self._manifest.sources.of_all_graphs()
         for graph_id in graph_ids:
-            sources = self._manifest.sources.list(graph_id)
+            sources = of_all.get(graph_id, ())
             if self._sources.get(graph_id) != (ids := frozenset(source.id for source in sources)):
                 self._sources[graph_id] = ids
                 self._forget_registered(graph_id)

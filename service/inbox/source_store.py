@@ -31,17 +31,14 @@ from peewit.solvers.arguments import BadArgument
 MAX_BAD_ROWS: Final = 1_000_000
 """Most of one file, as they are in memory until they are reported."""
 
-_OF_GRAPH: Final = (
-    select(sources)
-    .where(sources.c.graph_id == bindparam("graph"), sources.c.removed_at.is_(None))
-    .order_by(sources.c.url)
-)
+_OF_ALL: Final = select(sources).where(sources.c.removed_at.is_(None)).order_by(sources.c.url)
+_OF_GRAPH: Final = _OF_ALL.where(sources.c.graph_id == bindparam("graph"))
 _AT_ONCE: Final = 500
 _MAX_PATH_BYTES: Final = 2000
 """PostgreSQL's indexes take no longer entries."""
 
 
-def live_sources(graph_id: str) -> ColumnElement[bool]:
+def live_sources(graph_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a source of the graph is read by position, and not removed."""
     is_live = sources.c.kind != FILES
     return and_(sources.c.graph_id == graph_id, sources.c.removed_at.is_(None), is_live)
@@ -174,6 +171,14 @@ class SourceStore:
         with self._database.read() as connection:
             rows = connection.execute(_OF_GRAPH, {"graph": graph_id})
             return [SourceRecord.of(row) for row in rows]
+
+    def of_all_graphs(self) -> Mapping[str, Sequence[SourceRecord]]:
+        """The sources that are not removed, by URL, of each graph that has some."""
+        found: dict[str, list[SourceRecord]] = {}
+        with self._database.read() as connection:
+            for row in connection.execute(_OF_ALL):
+                found.setdefault(row.graph_id, []).append(SourceRecord.of(row))
+        return found
 
     def confinements(self, graph_id: str) -> Mapping[str, str]:
         """What sources added over HTTP may read, by id, removed ones included."""

@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -209,7 +209,8 @@ class IngestDaemon:
         if self._clock() >= self._clean_at:
             self._clean(records)
             self._clean_at = self._clock() + CLEAN_SECONDS
-        return sum(self._serve(record, should_stop) for record in records)
+        busy = self._manifest.busy_graphs()  # what comes later leads to another round
+        return sum(self._serve(record, busy, should_stop) for record in records)
 
     def _tell_outdated(self) -> None:
         """Log once each graph that an earlier version made and that is skipped."""
@@ -224,12 +225,14 @@ class IngestDaemon:
         self.lister.close()
         self._let_go_of(set(self._held))
 
-    def _serve(self, record: GraphRecord, should_stop: Callable[[], bool]) -> bool:
+    def _serve(
+        self, record: GraphRecord, busy: Collection[str], should_stop: Callable[[], bool]
+    ) -> bool:
         """Ingest one graph if it has something pending; whether it had."""
         if should_stop() or self._is_resting(record):
             return False
-        resting = self.lister.resting(record.id)
-        if not self._manifest.work(
+        resting = self.lister.resting(record.id) if record.id in busy else []
+        if record.id not in busy or not self._manifest.work(
             record.id, skipped_sources=resting, failed_repairs=self._tries_repair_again(record.id)
         ):
             self._close_if_idle(record.id)

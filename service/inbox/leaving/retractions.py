@@ -88,7 +88,7 @@ class Retractions:
             return [FileRecord.of(row) for row in connection.execute(statement)]
 
 
-def is_leaving(graph_id: str) -> ColumnElement[bool]:
+def is_leaving(graph_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a file of the graph is to be retracted."""
     return and_(files.c.graph_id == graph_id, files.c.status == "retracting")
 

@@ -414,6 +414,7 @@ def test_files_of_sources_at_rest_are_passed_over(
     manifest: Manifest, graph_id: str, source_id: str, listed: list[FileRecord]
 ) -> None:
     assert manifest.work(graph_id)
+    assert manifest.busy_graphs() == {graph_id}
     assert not manifest.work(graph_id, skipped_sources=[source_id])
     assert manifest.pending(graph_id, skipped_sources=[source_id]) == []
     add_push(manifest, graph_id, "pushes/1")

@@ -94,6 +94,15 @@ def test_the_daemon_asks_for_graphs_sources_and_work(place: Place) -> None:
     assert within(cost, (15, 50, 3)), cost
 
 
+def test_many_graphs_at_rest_are_asked_about_at_once(place: Place) -> None:
+    for number in range(30):
+        Catalog(place.database).create(GraphSettings(name=f"g{number}", expected_nodes=40))
+    daemon = IngestDaemon(place.database, place.settings)
+    cost = place.cost(lambda: daemon.serve_once(lambda: False))
+    daemon.close()
+    assert within(cost, (15, 50, 3)), cost
+
+
 def test_a_graph_at_rest_is_not_opened(place: Place) -> None:
     lease = LeaseStore(place.database).acquire(f"ingest:{place.graph_id}", "another", 60.0)
     assert lease is not None
