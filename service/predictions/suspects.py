@@ -1,22 +1,23 @@
 """Suspects: unlabeled nodes most probably of one class, and how often such nodes are of it."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
-from peewit.service.predictions.filtered_rows import RowFilter, require_labeled
+from peewit.service.predictions.false_alarms import (
+    CONFIDENCE,
+    FalseAlarms,
+    candidates_above,
+    is_unlabeled,
+)
+from peewit.service.predictions.filtered_rows import require_labeled
 from peewit.service.predictions.kept_labels import KeptLabels
 from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.sorted_rows import sorted_numbers
 from peewit.service.predictions.thresholds import class_place
-from peewit.solvers.arrays import BoolArray, Int64Array
+from peewit.solvers.arrays import Int64Array
 from peewit.solvers.assessment.agreement import wilson_interval
-
-CONFIDENCE: Final = 0.9
-_UNLABELED: Final = RowFilter(is_unlabeled=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +27,9 @@ class PrecisionAbove:
     n_above: int
     n_right: int
     share: float | None  # None where no left-out label scores so much
-    low: float  # Wilson's interval (J16), of ``share`` of all nodes where one is given
+    low: float  # Wilson's interval (J16), of ``share`` of all nodes where one is given, and (J4b)
     high: float
+    alarms: FalseAlarms
 
 
 def rarest_class(file: PredictionFile) -> str:
@@ -51,17 +53,13 @@ def suspects(file: PredictionFile, positive: str, n_rows: int) -> Int64Array:
     """
     require_labeled(file)
     column = _score_column(file, positive)
-    numbers = sorted_numbers(file, column, n_rows=n_rows, mask=_is_candidate)
+    numbers = sorted_numbers(file, column, n_rows=n_rows, mask=is_unlabeled)
     return numbers.astype(np.int64)
 
 
 def count_suspects(file: PredictionFile, positive: str, threshold: float) -> int:
     """Number of unlabeled nodes whose score of a class is at least a threshold."""
-    column = _score_column(file, positive)
-    return sum(
-        int(np.count_nonzero(_is_candidate(batch) & (batch.column(column).to_numpy() >= threshold)))
-        for batch in file.batches()
-    )
+    return candidates_above(file, class_place(file.meta, positive), threshold)[1]
 
 
 def precision_above(
@@ -70,31 +68,37 @@ def precision_above(
     """Precision of a class among left-out labels with at least a score.
 
     With the share of the class among all nodes, precision and interval are those of nodes drawn
-    with that share, (J4). Raises BadArgument and `NotCrossValidated`.
+    with that share, (J4). Labels of the class may lie beside each other, and tell of each other
+    what they do not tell of other nodes; so precision is no surer than the labels of other classes
+    make it that few nodes score so much by mistake, (J4b). Raises BadArgument and
+    `NotCrossValidated`.
     """
     place, left_out = class_place(file.meta, positive), read_left_out(file)
     is_positive = left_out.classes == place
     is_above = left_out.scores[:, place] >= np.float32(score)
     n_above, n_right = int(is_above.sum()), int((is_above & is_positive).sum())
+    alarms = FalseAlarms.of(file, place, score, positive_share)
     if n_above == 0:
-        return PrecisionAbove(n_above=0, n_right=0, share=None, low=0.0, high=1.0)
+        return PrecisionAbove(n_above=0, n_right=0, share=None, low=0.0, high=1.0, alarms=alarms)
     share = n_right / n_above
     low, high = wilson_interval(n_right, n_above, confidence=CONFIDENCE)
     if positive_share is not None and 0 < is_positive.sum() < is_positive.size:
         before = float(is_positive.mean())
         share, low, high = (_at_share(each, before, positive_share) for each in (share, low, high))
-    return PrecisionAbove(n_above=n_above, n_right=n_right, share=share, low=low, high=high)
+    return PrecisionAbove(
+        n_above=n_above,
+        n_right=n_right,
+        share=share,
+        low=min(low, alarms.least_precision),
+        high=high,
+        alarms=alarms,
+    )
 
 
 def _at_share(precision: float, share: float, wanted: float) -> float:
     """A precision at one share of positive nodes, at another share (J4)."""
     hits, alarms = precision * wanted / share, (1 - precision) * (1 - wanted) / (1 - share)
     return hits / (hits + alarms)
-
-
-def _is_candidate(batch: pa.RecordBatch) -> BoolArray:
-    reachable: BoolArray = batch.column("reachable").to_numpy(zero_copy_only=False)
-    return _UNLABELED.mask(batch) & reachable
 
 
 def _score_column(file: PredictionFile, positive: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from peewit.service.predictions.false_alarms import FalseAlarms
 from peewit.service.predictions.filtered_rows import with_kinds
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.left_out import read_left_out, sample_p_value
@@ -134,6 +135,7 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
             f"and precision may be far from what is told: label more nodes that are "
             f"{chosen.positive!r}"
         )
+    doubts += _doubt_of_alarms(file, chosen, result.by_threshold.precision)
     p_value = sample_p_value(file)
     if chosen.goal.positive_share is not None or p_value is None:
         return replace(result, warning="; ".join(doubts) or None)
@@ -143,6 +145,22 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
         "the threshold may be far off: give its share of all nodes, positive_share"
     )
     return replace(result, warning="; ".join(doubts))
+
+
+def _doubt_of_alarms(
+    file: PredictionFile, chosen: ClassThreshold, precision: float | None
+) -> list[str]:
+    """That false alarms may be far more than left-out labels say, where they may be (J4b)."""
+    alarms = FalseAlarms.of(file, chosen.place, chosen.threshold, chosen.goal.positive_share)
+    if precision is None or alarms.least_precision >= precision / 2:
+        return []
+    told = (
+        f"of the {alarms.n_found:,} nodes without a label that score so much, {alarms.most:,} may "
+        f"be false alarms, going by {alarms.n_wrong:,} of {alarms.n_others:,} left-out labels of "
+        f"other classes, so precision may be {alarms.least_precision:.0%} where labels of "
+        f"{chosen.positive!r} lie beside each other and others do not: label random nodes"
+    )
+    return [told]
 
 
 def with_threshold(

@@ -21,12 +21,12 @@ from peewit.service.dashboard.routes.common import PAGE_ROWS, Column
 from peewit.service.dashboard.routes.label_next import assign_keys, take_answer
 from peewit.service.dashboard.routes.prediction_query import EMPTY, JobId, predicting_job
 from peewit.service.dashboard.routes.predictions import class_colors, rows_of
+from peewit.service.predictions.false_alarms import CONFIDENCE
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.prediction_files import MAX_SCORE_COLUMNS, PredictionFile
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.suspects import (
-    CONFIDENCE,
     count_suspects,
     precision_above,
     rarest_class,

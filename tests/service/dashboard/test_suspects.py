@@ -93,7 +93,13 @@ def test_precision_is_told_by_the_left_out_labels_above_the_last_suspect(
     told = precision_above(file, "fraud", score)
     assert told.n_above > 0
     assert told.share == told.n_right / told.n_above
-    assert (told.low, told.high) == wilson_interval(told.n_right, told.n_above, confidence=0.9)
+    low, high = wilson_interval(told.n_right, told.n_above, confidence=0.9)
+    alarms = told.alarms
+    assert alarms.n_wrong == told.n_above - told.n_right
+    assert alarms.n_found == 20
+    rate = wilson_interval(alarms.n_wrong, alarms.n_others, confidence=0.9)[1]
+    assert alarms.most == min(int(rate * len(suspects(file, "fraud", 10_000))), 20)
+    assert (told.low, told.high) == (min(low, 1 - alarms.most / 20), high)
     text = look(api, f"{SUSPECTS}?k=20")
     assert f"{told.n_right} of the {told.n_above} left-out labels" in text
     assert f"{100 * told.low:.0f} % to {100 * told.high:.0f} %" in text
