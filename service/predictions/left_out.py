@@ -1,7 +1,7 @@
 """Scores of labels while they were left out, in a file beside the predictions of their job.
 
-A job that cross-validates writes it before its predictions; both are removed together
-(`peewit.service.predictions.store`).
+A job that cross-validates, or whose model leaves labels out, writes it before its predictions; both
+are removed together (`peewit.service.predictions.store`).
 """
 
 from dataclasses import dataclass
@@ -78,11 +78,6 @@ def sample_p_value(file: PredictionFile) -> float | None:
 def read_left_out(file: PredictionFile) -> LeftOutScores:
     """Left-out labels of the job of a prediction file; raises `NotCrossValidated`."""
     meta = file.meta
-    if not meta.parameters.get("cross_validate"):
-        raise NotCrossValidated(
-            f"job {meta.job_id} left no labels out, by which this is told; solve again with "
-            "cross_validate=5"
-        )
     try:
         with np.load(left_out_path(file.path), allow_pickle=False) as parts:
             classes = parts["classes"]
@@ -92,7 +87,13 @@ def read_left_out(file: PredictionFile) -> LeftOutScores:
                 scores=parts["scores"],
                 is_dropped=parts.get("is_dropped", np.zeros(classes.size, bool)),
             )
-    except FileNotFoundError:  # the model is judged by other scores
+    except FileNotFoundError:
+        if not meta.parameters.get("cross_validate"):
+            raise NotCrossValidated(
+                f"job {meta.job_id} left no labels out, by which this is told; solve again with "
+                "cross_validate=5"
+            ) from None
+        # the model is judged by other scores
         raise NotCrossValidated(
             f"job {meta.job_id} kept no scores of the labels that it left out; solve again, with "
             "scores=decision where the model has that parameter"

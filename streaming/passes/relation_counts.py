@@ -1,6 +1,7 @@
 """Counts of relations: what each node sends and receives, and how many partners it has.
 
-The field calls them out- and in-strength, out- and in-degree.
+The field calls them out- and in-strength, out- and in-degree. How many partners a node's partners
+have tells who shares a device or a card with others; the edges that are kept say who they are.
 Context: who writes to many and hears from few is told by no weight of edges, and the snapshot holds
 part of them. Decision: a pass over the raw edges counts both ways, and one file a graph, replaced
 whole, keeps that until a tenth of the edges have come or gone. Consequence: direction is kept by
@@ -17,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, UInt64Array
+from peewit.solvers.graph import Graph
+from peewit.solvers.row_ranges import row_blocks
 from peewit.streaming.durable_files import remove_abandoned
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_folds import ArcSums
@@ -24,14 +27,16 @@ from peewit.streaming.passes.edge_passes import OnFraction
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges, spool_directory
 from peewit.streaming.passes.replaced_table import ReplacedTable
 from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.store import SnapshotStore
 
 _FILE: Final = "counts.arrow"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _GROWTH: Final = 0.1
 """Part of the edges that may have come or gone before they are counted anew."""
 
 _BITS: Final = 64
-_WAYS: Final = ("sent", "received", "sent_to", "heard_from", "partners")
+_WAYS: Final = ("sent", "received", "sent_to", "heard_from", "partners", "most", "mean")
+_OF_PARTNERS: Final = ("most partners of a partner", "mean partners of a partner")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,22 +90,25 @@ class RelationCounts:
         is_known = nodes < self.meta.n_nodes
         known, columns = nodes[is_known], []
         for relation, is_two_way in zip(self.meta.relations, self.meta.is_two_way, strict=True):
-            sent, received, *each_way, partners = (
+            sent, received, sent_to, heard_from, partners, *of_partners = (
                 self.columns[relation, way][known] for way in _WAYS
             )
             if relation in directed or is_two_way:
-                columns += [sent, received, *each_way]
+                columns += [sent, received, sent_to, heard_from, *of_partners]
             else:
-                columns += [sent + received, partners]
+                columns += [sent + received, partners, *of_partners]
         rows = np.zeros((nodes.size, len(columns)), np.float32)
         rows[is_known] = np.log1p(np.column_stack(columns))
         return rows
 
 
 def _names_of_ways(*, is_directed: bool, is_two_way: bool) -> tuple[str, ...]:
+    ways: tuple[str, ...] = ("edges", "partners")
     if is_directed:
-        return "sent", "received", "sent to", "heard from"
-    return ("out", "in", "partners out", "partners in") if is_two_way else ("edges", "partners")
+        ways = "sent", "received", "sent to", "heard from"
+    elif is_two_way:
+        ways = "out", "in", "partners out", "partners in"
+    return ways + _OF_PARTNERS
 
 
 class CountsStore(ReplacedTable):
@@ -157,9 +165,10 @@ def count_arcs_of(
             scheduler=scheduler,
         ) as edges:
             edges.open(on_fraction=on_fraction, cancelled=cancelled)
+            kept = SnapshotStore(paths.snapshots).load_relations(meta.number)
             for relation in _names(meta):
                 sums = edges.arcs(relation, on_fraction=on_fraction, cancelled=cancelled)
-                counted = zip(_WAYS, _counts(sums), strict=True)
+                counted = zip(_WAYS, _counts(sums, kept[relation]), strict=True)
                 columns |= {(relation, way): each for way, each in counted}
     finally:
         shutil.rmtree(own, ignore_errors=True)
@@ -186,11 +195,28 @@ def _names(meta: SnapshotMeta) -> tuple[str, ...]:
     return tuple(meta.log_versions)
 
 
-def _counts(sums: ArcSums) -> Sequence[Float32Array]:
+def _counts(sums: ArcSums, kept: Graph) -> Sequence[Float32Array]:
     """(n_nodes,) each, as `_WAYS` names them."""
     sent_to, heard_from = sums.partners.T
-    partners = (n_partners(each) for each in (sent_to, heard_from, sent_to | heard_from))
-    return [each.astype(np.float32) for each in (*sums.weight.T, *partners)]
+    partners = [n_partners(each) for each in (sent_to, heard_from, sent_to | heard_from)]
+    of_partners = partners_of_partners(kept, partners[-1])
+    return [each.astype(np.float32) for each in (*sums.weight.T, *partners, *of_partners)]
+
+
+def partners_of_partners(kept: Graph, partners: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(n_nodes,) the most and the mean of ``partners`` among each node's neighbors; 0 of none."""
+    adjacency = kept.adjacency
+    n_neighbors = np.diff(adjacency.indptr)
+    most, mean = np.zeros(kept.n_nodes), np.zeros(kept.n_nodes)
+    for rows in row_blocks(kept.n_nodes):
+        own = rows.start + np.flatnonzero(n_neighbors[rows])
+        if own.size:
+            first, last = adjacency.indptr[own[0]], adjacency.indptr[own[-1] + 1]
+            values = partners[adjacency.indices[first:last]]
+            starts = adjacency.indptr[own] - first
+            most[own] = np.maximum.reduceat(values, starts)
+            mean[own] = np.add.reduceat(values, starts) / n_neighbors[own]
+    return most, mean
 
 
 def n_partners(bits: UInt64Array) -> FloatArray:

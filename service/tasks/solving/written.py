@@ -27,7 +27,7 @@ from peewit.service.predictions.predictors import given_of, write_predictor
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
 from peewit.service.tasks.solving.thinning import thinning_summary
-from peewit.solvers.arrays import BoolArray
+from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.assessment.plausibility import (
     CLOSE_TOGETHER,
     ComparedShares,
@@ -172,14 +172,9 @@ def _write(
         write_array(densities_path(file), solution.densities)
     if assessment.label_shares is not None:
         write_array(shares_path(file), assessment.label_shares)
-    if assessment.left_out_scores is not None and isinstance(labels, Labels):
-        write_left_out(
-            file,
-            labels.nodes,
-            labels.classes,
-            assessment.left_out_scores,
-            assessment.is_dropped,
-        )
+    left_out = _left_out_scores(answer, assessment)
+    if left_out is not None and isinstance(labels, Labels):
+        write_left_out(file, labels.nodes, labels.classes, left_out, assessment.is_dropped)
     path = write_predictions(
         paths.predictions,
         meta,
@@ -192,6 +187,20 @@ def _write(
         labeled=labels.nodes,
     )
     return path.name
+
+
+def _left_out_scores(answer: Answered, assessment: Assessment) -> Float32Array | None:
+    """Scores of labels left out by a cross-validation, else by the model itself; None of neither.
+
+    nan where a label was not left out, or is not judged by.
+    """
+    rows = answer.solution.left_out
+    if assessment.left_out_scores is not None or rows is None:
+        return assessment.left_out_scores
+    scores = np.full((answer.labels.n_labeled, rows.scores.shape[1]), np.nan, np.float32)
+    scores[rows.places] = np.where(rows.reachable[:, None], rows.scores, -np.inf)
+    scores[~answer.leave_out_plan.may_leave_out] = np.nan
+    return scores
 
 
 def _score_kind(answer: Answered, assessment: Assessment) -> FileScoreKind:

@@ -261,9 +261,10 @@ def test_a_node_without_a_label_takes_no_answer_about_others(api: Api) -> None:
     for model, then in before.items():
         told = judged(api, model)
         assert told["doubtful"] == then["doubtful"]
-        assert told["chosen"] == then["chosen"]
         for one in (told, then):
             del one["abstention"]["answered_nodes"]  # of one node less
+            one["chosen"]["warning"] = re.sub(r"\d+", "", one["chosen"]["warning"] or "")
+        assert told["chosen"] == then["chosen"]
         assert told["abstention"] == then["abstention"]
         names = [[each["node"] for each in one["reasons"]["labels"]] for one in (told, then)]
         assert names[0] == names[1]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.dashboard.api_with_dashboard import create_app
+from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.suspects import precision_above, rarest_class, suspects
 from peewit.service.settings import Settings
 from peewit.solvers.arguments import BadArgument
@@ -37,7 +38,8 @@ def bring(api: Api) -> dict[str, str]:
         "plain": {},
         "judged": {"cross_validate": 3},
     }
-    return {name: api.solve("hfs", **parameters)["id"] for name, parameters in solves.items()}
+    own = {"auto": api.solve("auto")["id"]}
+    return own | {name: api.solve("hfs", **each)["id"] for name, each in solves.items()}
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,19 @@ def test_precision_is_told_by_the_left_out_labels_above_the_last_suspect(
     rarer = precision_above(file, "fraud", -1.0, positive_share=0.01)
     assert rarer.share == pytest.approx(0.01)  # every node is found
     assert precision_above(file, "fraud", 2.0).share is None
+
+
+def test_labels_that_the_model_left_out_itself_judge_suspects_and_thresholds(
+    suspected: tuple[Api, dict[str, str]],
+) -> None:
+    api, jobs = suspected
+    record = api.home.jobs.get(jobs["auto"])
+    left_out = read_left_out(api.home.predictions.open(record))
+    assert left_out.nodes.size > 5
+    assert left_out.nodes.size == record.result["judged"]["n_left_out"]  # type: ignore[index]
+    text = look(api, f"{SUSPECTS}?job={jobs['auto']}&k=40")
+    assert "left no labels out" not in text
+    assert "left-out labels of other classes score so much" in text
 
 
 def test_a_threshold_is_chosen_by_precision_or_by_costs(
