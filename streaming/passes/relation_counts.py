@@ -35,8 +35,7 @@ _GROWTH: Final = 0.1
 """Part of the edges that may have come or gone before they are counted anew."""
 
 _BITS: Final = 64
-_WAYS: Final = ("sent", "received", "sent_to", "heard_from", "partners", "most", "mean")
-_OF_PARTNERS: Final = ("most partners of a partner", "mean partners of a partner")
+_WAYS: Final = ("sent", "received", "sent_to", "heard_from", "partners", "most")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,8 @@ class RelationCounts:
     """Counts of every relation, memory-mapped: (n_nodes,) each of what `_WAYS` names.
 
     Of a relation that is ``directed``, or where a node stands at both ends, each way counts by
-    itself; of others edges and partners do.
+    itself; of others, which join nodes with things, edges and partners do, and how many partners
+    the most shared thing has.
     """
 
     meta: CountsMeta
@@ -90,25 +90,24 @@ class RelationCounts:
         is_known = nodes < self.meta.n_nodes
         known, columns = nodes[is_known], []
         for relation, is_two_way in zip(self.meta.relations, self.meta.is_two_way, strict=True):
-            sent, received, sent_to, heard_from, partners, *of_partners = (
+            sent, received, sent_to, heard_from, partners, most = (
                 self.columns[relation, way][known] for way in _WAYS
             )
             if relation in directed or is_two_way:
-                columns += [sent, received, sent_to, heard_from, *of_partners]
+                columns += [sent, received, sent_to, heard_from]
             else:
-                columns += [sent + received, partners, *of_partners]
+                columns += [sent + received, partners, most]
         rows = np.zeros((nodes.size, len(columns)), np.float32)
         rows[is_known] = np.log1p(np.column_stack(columns))
         return rows
 
 
 def _names_of_ways(*, is_directed: bool, is_two_way: bool) -> tuple[str, ...]:
-    ways: tuple[str, ...] = ("edges", "partners")
     if is_directed:
-        ways = "sent", "received", "sent to", "heard from"
-    elif is_two_way:
-        ways = "out", "in", "partners out", "partners in"
-    return ways + _OF_PARTNERS
+        return "sent", "received", "sent to", "heard from"
+    if is_two_way:
+        return "out", "in", "partners out", "partners in"
+    return "edges", "partners", "most partners of a partner"
 
 
 class CountsStore(ReplacedTable):
@@ -199,24 +198,21 @@ def _counts(sums: ArcSums, kept: Graph) -> Sequence[Float32Array]:
     """(n_nodes,) each, as `_WAYS` names them."""
     sent_to, heard_from = sums.partners.T
     partners = [n_partners(each) for each in (sent_to, heard_from, sent_to | heard_from)]
-    of_partners = partners_of_partners(kept, partners[-1])
-    return [each.astype(np.float32) for each in (*sums.weight.T, *partners, *of_partners)]
+    most = most_among_neighbors(kept, partners[-1])
+    return [each.astype(np.float32) for each in (*sums.weight.T, *partners, most)]
 
 
-def partners_of_partners(kept: Graph, partners: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(n_nodes,) the most and the mean of ``partners`` among each node's neighbors; 0 of none."""
+def most_among_neighbors(kept: Graph, partners: FloatArray) -> FloatArray:
+    """(n_nodes,) the most of ``partners`` among each node's neighbors; 0 of none."""
     adjacency = kept.adjacency
-    n_neighbors = np.diff(adjacency.indptr)
-    most, mean = np.zeros(kept.n_nodes), np.zeros(kept.n_nodes)
+    n_neighbors, most = np.diff(adjacency.indptr), np.zeros(kept.n_nodes)
     for rows in row_blocks(kept.n_nodes):
         own = rows.start + np.flatnonzero(n_neighbors[rows])
         if own.size:
             first, last = adjacency.indptr[own[0]], adjacency.indptr[own[-1] + 1]
             values = partners[adjacency.indices[first:last]]
-            starts = adjacency.indptr[own] - first
-            most[own] = np.maximum.reduceat(values, starts)
-            mean[own] = np.add.reduceat(values, starts) / n_neighbors[own]
-    return most, mean
+            most[own] = np.maximum.reduceat(values, adjacency.indptr[own] - first)
+    return most
 
 
 def n_partners(bits: UInt64Array) -> FloatArray:

