@@ -36,7 +36,12 @@ from peewit.service.database.tables import (
 from peewit.service.database.timestamps import now
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceRecord
-from peewit.service.inbox.leaving.erased_rows import erase_from_block, erase_from_set, without_nodes
+from peewit.service.inbox.leaving.erased_rows import (
+    erase_from_block,
+    erase_from_set,
+    without_nodes,
+    words_of,
+)
 from peewit.service.inbox.leaving.erasures import ErasureRecord, Sources, WaitingNode
 from peewit.service.inbox.live_reader import access_to
 from peewit.service.inbox.needed_files import path_below
@@ -165,7 +170,7 @@ class Traces:
                 erase_from_block(Path(path), names_at(turn))
         for set_id, path, turn in waiting:
             self._stop_if_asked()
-            n_rows = erase_from_set(Path(path), names_at(turn))
+            n_rows = self._erase_from_set(Path(path), names_at(turn))
             if n_rows is not None:
                 self._store(feature_sets, set_id, n_rows=n_rows)
 
@@ -175,7 +180,10 @@ class Traces:
         A process was killed before it stored their row. Each node is erased from files written
         before its erasure was requested: later ones may be stored yet, and bring it anew.
         """
-        folders = ((self.paths.pushes, erase_from_block), (self.paths.feature_sets, erase_from_set))
+        folders = (
+            (self.paths.pushes, erase_from_block),
+            (self.paths.feature_sets, self._erase_from_set),
+        )
         old = [
             (path, erase_from)
             for folder, erase_from in folders
@@ -203,6 +211,13 @@ class Traces:
                 if mine:
                     erase_from(path, self.ids(mine))
 
+    def _erase_from_set(self, path: Path, names: pa.Array) -> int | None:
+        return erase_from_set(path, names, are_typed=self._are_typed)
+
+    @property
+    def _are_typed(self) -> bool:
+        return self.record.settings.node_ids == "typed"
+
     def _erase_content(self, push_id: str, names: pa.Array) -> None:
         ((_, content),) = self.home.manifest.push_log.contents([push_id])
         if content is not None:
@@ -214,27 +229,25 @@ class Traces:
         with writing(self.home.database, self.record.id, self.keeper.lease) as connection:
             connection.execute(update(table).where(table.c.id == row_id).values(**values))
 
-    def erase_features(self, dense: Int64Array, n_nodes: int) -> None:
-        """Publish the next version of the features, without the rows of the nodes."""
+    def erase_features(self, dense: Int64Array, names: pa.Array) -> None:
+        """Publish the next version of the features, without rows and words of the nodes."""
         store = FeatureStore(self.paths.features)
         present = self._features_version
         if not present:
             return
         try:
-            rows = store.load(present, n_nodes)
+            left = store.publish_without(
+                present + 1,
+                dense,
+                words=words_of(names, are_typed=self._are_typed),
+                onto=present,
+                created_at=self.wall_clock(),
+                guard=self.keeper.confirm,
+            )
         except FeaturesNotFound:
             return
-        if rows.nodes is not None and not np.isin(rows.nodes, dense).any():
+        if left is None:
             return
-        if rows.nodes is None and not dense.size:
-            return
-        store.publish_without(
-            present + 1,
-            dense,
-            onto=present,
-            created_at=self.wall_clock(),
-            guard=self.keeper.confirm,
-        )
         with writing(self.home.database, self.record.id, self.keeper.lease) as connection:
             connection.execute(
                 update(graphs)
@@ -310,9 +323,18 @@ class Traces:
                     row["value"] = _without_names(row["value"], names)
             publish_json(path, report)
 
-    def erase_texts(self, connection: Connection, nodes: Sequence[WaitingNode]) -> None:
-        """Take the ids out of texts that the database quotes."""
+    def erase_texts(
+        self, connection: Connection, nodes: Sequence[WaitingNode], position: int
+    ) -> None:
+        """Take the ids out of texts that the database quotes.
+
+        Notes on features up to the turn ``position`` go: they may quote values of the nodes' rows.
+        """
         names = _texts(nodes)
+        mine = feature_sets.c.graph_id == self.record.id
+        connection.execute(
+            update(feature_sets).where(mine, feature_sets.c.position <= position).values(note=None)
+        )
         for column in _FREE_TEXTS:
             table = column.table
             rows = connection.execute(

@@ -138,8 +138,9 @@ class Eraser:
         nodes = [node for node in nodes if node.erasure_id in set(ids)]
         self.traces.erase_inbox(nodes, {record.id: record.position for record in records})
         dense = _dense(nodes)
+        if nodes:
+            self.traces.erase_features(dense, self.traces.ids(nodes))
         if dense.size:
-            self.traces.erase_features(dense, self.stream.n_nodes)
             self.stream.erase(dense.astype(np.int32))
         with writing(self.home.database, graph_id, self.keeper.lease) as connection:
             log.strike(connection, graph_id, ids, snapshot=self.stream.summary().snapshot)
@@ -166,7 +167,8 @@ class Eraser:
             self.traces.remove_old_features()
         with writing(self.home.database, graph_id, self.keeper.lease) as connection:
             if nodes:
-                self.traces.erase_texts(connection, nodes)
+                last = max(each.position for each in struck)
+                self.traces.erase_texts(connection, nodes, last)
                 log.forget(connection, sorted(mine), sources)
         if not self.home.database.forget_deleted():
             return False

@@ -5,10 +5,11 @@ points, are encoded alike, their columns matched by name.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
-from typing import Final, Literal, TypeAlias
+from math import floor, log2, log10
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,7 @@ _LIKE_NUMBER: Final = r"^[^\pL]*[0-9][^\pL]*$"
 
 _FARTHEST: Final = 3.0  # numbers are squashed into [-3, 3]
 _ALMOST_FARTHEST: Final = 2.9999  # what is squashed to it can be told again
+_LEAST_ROUNDED: Final = 1e-300
 _DAY: Final = 86_400_000_000  # microseconds
 _SHOWN: Final = 3
 
@@ -57,14 +59,15 @@ class EncodedColumn:
     """What becomes of one column.
 
     Numbers and times are (v - center) / scale, squashed into [-3, 3]; ``scale`` is the distance of
-    the quartiles. Words get a feature each; those that the first rows lack, none.
+    the quartiles. Both are kept to a tenth of that or so: no row shall be read off them. Words get
+    a feature each; those that the first rows lack, none. None is a word that was erased.
     """
 
     name: str
     kind: Encoded
     center: float = 0.0
     scale: float = 1.0
-    words: tuple[str, ...] = ()
+    words: tuple[str | None, ...] = ()
     may_be_missing: bool = False  # as some of the first rows; there is a feature that says so
 
     @property
@@ -74,7 +77,10 @@ class EncodedColumn:
             "number": [self.name],
             "flag": [self.name],
             "time": [self.name, *(f"{self.name} {each}" for each in _CYCLES)],
-            "category": [f"{self.name}={word}" for word in self.words],
+            "category": [
+                f"{self.name} (erased {place})" if word is None else f"{self.name}={word}"
+                for place, word in enumerate(self.words)
+            ],
             "hashed": [f"{self.name}#{bucket}" for bucket in range(_BUCKETS)],
             "text": [f"{self.name}~{bucket}" for bucket in range(_TEXT_BUCKETS)],
         }[self.kind]
@@ -95,6 +101,14 @@ class EncodedColumn:
         if self.may_be_missing:
             values = np.column_stack([values, is_missing.reshape(n_rows, 1)])
         return values.astype(np.float32)
+
+    def without(self, words: Collection[str], is_held: BoolArray) -> "EncodedColumn":
+        """The column without some words, and without those that no row holds any more."""
+        left = tuple(
+            word if stays and word not in words else None
+            for word, stays in zip(self.words, is_held[: len(self.words)].tolist(), strict=True)
+        )
+        return replace(self, words=left)
 
     def decoded(self, encoded: FloatArray) -> list[float | None]:
         """Values of one row's features of this column; see `Encoding.decoded`."""
@@ -221,6 +235,43 @@ class Encoding:
             values += column.decoded(own)
         return values
 
+    def without(self, words: Collection[str], left: Iterable[Any]) -> "Encoding":
+        """The encoding after rows were erased; its features keep their places.
+
+        It lacks some words, and those that no row of the blocks ``left`` has. Doubts quote rows,
+        and go.
+        """
+        is_held: BoolArray = np.zeros(len(self.names), np.bool_)
+        for block in left:
+            _note_held(is_held, block)
+        return self._without(words, is_held)
+
+    def _without(self, words: Collection[str], is_held: BoolArray) -> "Encoding":
+        start, columns = 0, []
+        for each in self.columns:
+            stop = start + len(each.features)
+            columns.append(each.without(words, is_held[start:stop]))
+            start = stop
+        return replace(self, columns=tuple(columns), doubts=())
+
+    @property
+    def is_erased(self) -> BoolArray:
+        """(n_features,): whether the word of each was erased."""
+        return np.array(
+            [
+                place < len(each.words) and each.words[place] is None
+                for each in self.columns
+                for place in range(len(each.features))
+            ],
+            np.bool_,
+        )
+
+    def agrees_with(self, other: "Encoding") -> bool:
+        """Whether features of both are the same, but for words that were erased in one."""
+        return len(self.names) == len(other.names) and (
+            self._without((), ~other.is_erased) == other._without((), ~self.is_erased)
+        )
+
     def note(self) -> str:
         """How many columns became how many features, and which were left out."""
         counts = {
@@ -261,6 +312,22 @@ class Encoding:
         )
 
 
+def _note_held(is_held: BoolArray, block: Any) -> None:
+    """Note which columns of some rows, dense or sparse, have a value other than 0."""
+    if sp.issparse(block):
+        is_held[block.indices[block.data != 0.0]] = True
+    else:
+        is_held |= np.any(block, axis=0)
+
+
+def cleared(values: Any, is_erased: BoolArray) -> Any:
+    """Rows with 0 in some columns; sparse ones keep their entries."""
+    if not sp.issparse(values):
+        return np.where(is_erased, np.float32(0.0), values)
+    data = np.where(is_erased[values.indices], np.float32(0.0), values.data)
+    return sp.csr_array((data, values.indices, values.indptr), shape=values.shape)
+
+
 _PLURALS: Final[dict[str, str]] = {
     "number": "numbers",
     "flag": "truth values",
@@ -283,15 +350,25 @@ def _fitted(name: str, column: pa.ChunkedArray) -> EncodedColumn | None:
         return None
     if kind == "flag":
         return EncodedColumn(name=name, kind=kind, may_be_missing=may_be_missing)
-    low, center, high = np.quantile(present, (0.25, 0.5, 0.75))
-    scale = high - low or (present.max() - present.min()) / 2.0 or 1.0
+    center, scale = _center_and_scale(present)
     return EncodedColumn(
-        name=name,
-        kind=kind,
-        center=float(center),
-        scale=float(scale),
-        may_be_missing=may_be_missing,
+        name=name, kind=kind, center=center, scale=scale, may_be_missing=may_be_missing
     )
+
+
+def _center_and_scale(present: FloatArray) -> tuple[float, float]:
+    """Median and distance of the quartiles, so rounded that neither is the value of a row.
+
+    A scale that rests on the extremes is a power of two.
+    """
+    low, center, high = np.quantile(present, (0.25, 0.5, 0.75)).tolist()
+    scale = high - low or float(present.max() - present.min()) / 2.0 or 1.0
+    if not _LEAST_ROUNDED < scale < 1.0 / _LEAST_ROUNDED:
+        return center, scale
+    if high == low:
+        scale = 2.0 ** round(log2(scale))
+    digits = 1 - floor(log10(scale))
+    return round(center, digits), round(scale, digits)
 
 
 def _fitted_text(name: str, column: pa.ChunkedArray) -> EncodedColumn:

@@ -4,7 +4,7 @@ Small row groups are read whole, several together in threads; one that is too la
 decoded a piece at a time. A fixed number of blocks is in flight, never a whole file.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +41,7 @@ from peewit.streaming.features.checked_tables import (
     sparse_values,
     with_names,
 )
-from peewit.streaming.features.encoding import Encoding
+from peewit.streaming.features.encoding import Encoding, cleared
 
 BLOCK_BYTES: Final = 1 << 24
 """Bytes of rows that are read together, as far as a footer tells them."""
@@ -216,6 +216,44 @@ def set_values(path: Path) -> Iterator[Any]:
                 yield rows.flatten().to_numpy().reshape(len(rows), rows.type.list_size)
             else:
                 yield sparse_values(batch)
+
+
+def without_words(
+    schema: pa.Schema, tables: Sequence[pa.Table], words: Collection[str]
+) -> tuple[pa.Schema, Sequence[pa.Table]] | None:
+    """Rows of a file of `write_set` without the erased words; None where they have none.
+
+    Those are some words, and those that no row has; see `Encoding.without`.
+    """
+    text = encoding_of(schema)
+    if text is None:
+        return None
+    blocks = [_block_of(table) for table in tables]
+    encoding = Encoding.from_json(text).without(words, (block.values for block in blocks))
+    if not blocks or encoding.to_json() == text:
+        return None
+    left = [
+        _table_of(
+            replace(
+                block,
+                values=cleared(block.values, encoding.is_erased),
+                names=block.names and encoding.names,
+                encoding=encoding.to_json(),
+            )
+        )
+        for block in blocks
+    ]
+    return left[0].schema, left
+
+
+def _block_of(table: pa.Table) -> FeatureBlock:
+    """Rows of a file of `write_set`."""
+    is_sparse = is_sparse_schema(table.schema.names)
+    return FeatureBlock(
+        nodes=table.column(NODE).combine_chunks(),
+        values=sparse_values(table) if is_sparse else dense_values(table),
+        names=names_of(table),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ says which version is the present one; ingest writes them, one after the other.
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import INT32_MAX, AnyArray, Int64Array, frozen, index_dtype
+from peewit.solvers.arrays import INT32_MAX, AnyArray, BoolArray, Int64Array, frozen, index_dtype
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.late_modules import LateModule
 from peewit.streaming.durable_files import (
@@ -26,6 +26,7 @@ from peewit.streaming.durable_files import (
     write_json,
 )
 from peewit.streaming.features.checked_tables import BadFeatures, order_of
+from peewit.streaming.features.encoding import Encoding, cleared
 from peewit.streaming.problems import NotFound
 
 sp = LateModule("scipy.sparse")
@@ -154,6 +155,8 @@ class FeatureStore:
         )
         if order is not None:
             rows = replace(rows, blocks=(block[:, order] for block in rows.blocks))
+        if before is not None and before.encoding != rows.encoding:
+            rows = _as_encoded(rows, before)
         old = None if onto is None else _Version(self._directory_of(onto))
         self._directory.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._directory)
@@ -187,32 +190,52 @@ class FeatureStore:
         version: int,
         nodes: Int64Array,
         *,
+        words: Collection[str] = (),
         onto: int,
         created_at: float,
         guard: Callable[[], None] = lambda: None,
-    ) -> FeaturesMeta:
+    ) -> FeaturesMeta | None:
         """Publish a version with the rows of ``onto``, except those of some nodes.
 
-        Raises `FeaturesNotFound` where ``onto`` is not kept. After an OSError what was published
-        before stays.
+        Where rows were made from columns of any kind, some ``words`` leave them, too, and so do
+        those that no row has any more. None where there is nothing to leave out. Raises
+        `FeaturesNotFound` where ``onto`` is not kept. After an OSError what was published before
+        stays.
         """
         before, old = self.meta(onto), _Version(self._directory_of(onto))
         owners = old.array(_NODES)
         stays = ~np.isin(owners, nodes)
 
-        def blocks() -> Iterator[Any]:
+        def blocks(is_erased: BoolArray | None = None) -> Iterator[Any]:
             for some, block in old.sparse_blocks() if before.is_sparse else old.dense_blocks():
                 is_other = ~np.isin(some, nodes)
-                yield block[is_other] if before.is_sparse else np.asarray(block)[is_other]
+                left = block[is_other] if before.is_sparse else np.asarray(block)[is_other]
+                if is_erased is not None:
+                    left = cleared(left, is_erased)
+                    if before.is_sparse:
+                        left.eliminate_zeros()
+                yield left
 
-        lengths = np.diff(old.array(_STARTS)).astype(np.int64)[stays] if before.is_sparse else None
+        left, is_erased = before, None
+        if before.encoding is not None:
+            encoding = Encoding.from_json(before.encoding).without(words, blocks())
+            is_erased = encoding.is_erased
+            left = replace(
+                before, names=before.names and encoding.names, encoding=encoding.to_json()
+            )
+        if stays.all() and left == before:
+            return None
+        lengths = None
+        if before.is_sparse:
+            parts = [np.diff(block.indptr) for block in blocks(is_erased)]
+            lengths = np.concatenate([*parts, np.zeros(0)]).astype(np.int64)
         rows = NewRows(
             nodes=np.asarray(owners[stays], np.int64),
             n_columns=before.n_columns,
-            blocks=blocks(),
+            blocks=blocks(is_erased),
             lengths=lengths,
-            names=before.names,
-            encoding=before.encoding,
+            names=left.names,
+            encoding=left.encoding,
         )
         return self.publish(version, rows, created_at=created_at, guard=guard)
 
@@ -258,7 +281,7 @@ def order_to_join(
     """
     if before is None:
         return None
-    if encoding != before.encoding:
+    if not _agree(encoding, before.encoding):
         raise BadFeatures(
             "rows that are added must have the columns that the features there were made from, and "
             "the same of them; replace the whole set to change that"
@@ -269,7 +292,7 @@ def order_to_join(
             f"rows that are added must be {kinds[before.is_sparse]} as those there are, got "
             f"{kinds[is_sparse]} ones; replace the whole set to change that"
         )
-    if names is not None and before.names is not None:
+    if encoding is None and names is not None and before.names is not None:
         return None if names == before.names else order_of(names, before.names)
     if not is_sparse and before.n_columns != n_columns:
         raise BadFeatures(
@@ -278,6 +301,22 @@ def order_to_join(
             argument="features",
         )
     return None
+
+
+def _agree(one: str | None, other: str | None) -> bool:
+    """Whether rows were made alike, but for words that were erased."""
+    if one is None or other is None or one == other:
+        return one == other
+    return Encoding.from_json(one).agrees_with(Encoding.from_json(other))
+
+
+def _as_encoded(rows: NewRows, before: FeaturesMeta) -> NewRows:
+    """Rows whose encoding knows words that were erased in the one before, without these."""
+    if before.encoding is None:
+        return rows
+    is_erased = Encoding.from_json(before.encoding).is_erased
+    blocks = (cleared(block, is_erased) for block in rows.blocks)
+    return replace(rows, blocks=blocks, encoding=before.encoding)
 
 
 def repeated_row(nodes: Int64Array) -> int | None:

@@ -9,6 +9,7 @@ import pyarrow.parquet
 
 from peewit.service.inbox.pushes import write_block
 from peewit.streaming.durable_files import publish_file
+from peewit.streaming.features.feature_files import without_words
 
 _ENDS = ("src", "dst")
 
@@ -39,8 +40,12 @@ def erase_from_block(path: Path, names: pa.Array) -> int | None:
         return int(file.metadata.num_rows)
 
 
-def erase_from_set(path: Path, names: pa.Array) -> int | None:
-    """Rewrite an Arrow file of features without the rows of some nodes; returns as above."""
+def erase_from_set(path: Path, names: pa.Array, *, are_typed: bool = False) -> int | None:
+    """Rewrite an Arrow file of features without the rows of some nodes; returns as above.
+
+    Of features that were made from columns of any kind their ids leave the words, too, and so do
+    words that no row has any more. Ids may be KIND:ID.
+    """
     if not path.exists():
         return None
     with pa.memory_map(str(path)) as source:
@@ -48,19 +53,27 @@ def erase_from_set(path: Path, names: pa.Array) -> int | None:
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         tables = [_without(pa.Table.from_batches([batch]), ("node",), names) for batch in batches]
         n_rows = int(sum(table.num_rows for table in tables))
-        if n_rows == sum(batch.num_rows for batch in batches):
+        left = without_words(reader.schema, tables, words_of(names, are_typed=are_typed))
+        if left is None and n_rows == sum(batch.num_rows for batch in batches):
             return None
+        schema, kept = left or (reader.schema, tables)
 
         def write(temporary: Path) -> None:
             with (
                 pa.OSFile(str(temporary), "wb") as sink,
-                pa.ipc.new_file(sink, reader.schema) as writer,
+                pa.ipc.new_file(sink, schema) as writer,
             ):
-                for table in tables:
+                for table in kept:
                     writer.write_table(table)
 
         publish_file(path, write)
     return n_rows
+
+
+def words_of(names: pa.Array, *, are_typed: bool) -> frozenset[str]:
+    """Words of a table that are one of some nodes: ids, and where they are KIND:ID their ID."""
+    ids = [str(name) for name in names.to_pylist()]
+    return frozenset([*ids, *(each.partition(":")[2] for each in ids if are_typed)])
 
 
 def _block(path: Path) -> Iterator[pa.Table]:

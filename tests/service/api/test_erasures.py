@@ -527,3 +527,32 @@ def test_reasons_of_refused_files_forget_too(api: Api) -> None:
     (refused,) = api.call("GET", "/graphs/g/files", 200).json()["files"]
     assert (refused["status"], refused["value"]) == ("quarantined", "(erased)")
     assert files_with(api.home.settings.home) == []
+
+
+@pytest.mark.parametrize("n_words", [3, 300])
+def test_words_go_out_of_features_that_wait_and_of_those_sent_meanwhile(
+    api: Api, n_words: int
+) -> None:
+    """Rows are dense or sparse; sets that wait still join the features there."""
+    columns = [f"c{k}" for k in range(1 + n_words // 40)]
+
+    def put(method: str, *more: str) -> None:
+        lines = [",".join(["node", "friend", *columns])]
+        for row, node in enumerate([*more, *(f"n{k}" for k in range(600))]):
+            friend = WHO if node in ("n3", "n5") else f"n{row % 2}"
+            word = f"of-{WHO}" if node == WHO else f"w{row % n_words}"
+            lines.append(",".join([node, friend, *[word for _ in columns]]))
+        body = {"content": "\n".join(lines).encode(), "headers": {"Content-Type": CSV}}
+        api.call(method, "/graphs/g/features", 202, **body)
+
+    api.create_graph("g", seed=1)
+    api.push(edges(), CSV)
+    put("PUT", OTHER, WHO)
+    api.ingest()
+    put("POST", WHO)
+    erase(api, WHO)
+    put("POST", OTHER)
+    api.ingest()
+    assert files_with(api.home.settings.home) == []
+    told = api.call("GET", "/graphs/g/features", 200).json()
+    assert (told["n_pending"], told["refused"]) == (0, None)

@@ -165,3 +165,49 @@ def test_a_late_erasure_is_a_fault(
         each for each in peewit("doctor", "--json").json["findings"] if each["check"] == "erasures"
     ]
     assert well["level"] == "ok"
+
+
+FRIENDS = f"src,dst\nann,bob\nbob,cay\ncay,ann\ncay,{WHO}\n{WHO},ann\n"
+ROWS = (
+    "node,friend,mail,joined,amount,said\n"
+    f"ann,{WHO},a@x,2020-01-01,1,12-05\n"
+    f"bob,{WHO},b@x,2020-01-02,2,12-06\n"
+    "cay,ann,a@x,2020-01-03,3,12-07\n"
+    f"{WHO},ann,only-mine,1987-06-05,98765.4321,my words\n"
+)
+
+
+def test_words_of_features_go_with_the_nodes_that_they_name_or_that_had_them(
+    peewit: Peewit, home: Path, tmp_path: Path
+) -> None:
+    """Ids that are words, words of nobody else, and values that are shown as examples."""
+    edges, rows = tmp_path / "edges.csv", tmp_path / "rows.csv"
+    edges.write_text(FRIENDS)
+    rows.write_text(ROWS)
+    peewit("graph", "create", "g")
+    assert peewit("ingest", "g", edges).exit_code == 0
+    assert "but for 'my words' in row 3" in peewit("features", "g", rows).err
+    assert peewit("erase", "g", "--node", WHO, "--wait").exit_code == 0
+    for left in (WHO, "only-mine", "my words"):
+        assert files_with(home, left) == []
+    assert files_with(home, "a@x"), "others stay"
+    more = tmp_path / "more.csv"
+    more.write_text(ROWS.replace(f"{WHO},ann", f"dan,{WHO}"))
+    added = peewit("features", "g", more, "--add")
+    assert added.exit_code == 0, added.err
+    assert files_with(home, "only-mine") == []
+    assert "4 rows of" in peewit("graph", "show", "g").out
+
+
+def test_words_that_are_the_id_without_its_kind_go_too(
+    peewit: Peewit, home: Path, tmp_path: Path
+) -> None:
+    edges, rows = tmp_path / "edges.csv", tmp_path / "rows.csv"
+    edges.write_text(FRIENDS)
+    rows.write_text(ROWS.replace(f"bob,{WHO}", f"bob,account:{WHO}"))
+    peewit("graph", "create", "g")
+    told = peewit("ingest", "g", edges, "--src", "account:src", "--dst", "account:dst")
+    assert told.exit_code == 0, told.err
+    assert peewit("features", "g", rows, "--node", "account:node").exit_code == 0
+    assert peewit("erase", "g", "--node", f"account:{WHO}", "--wait").exit_code == 0
+    assert files_with(home) == []

@@ -189,3 +189,34 @@ def test_words_of_texts_and_pairs_of_words_become_features_of_length_one() -> No
         BadFeatures, match="text must name columns of the table, which has 'x', got 'about'"
     ):
         Encoding.of(pa.table({"x": range(5)}), ["about"])
+
+
+def test_no_statistic_is_the_value_of_a_row() -> None:
+    """Neither a quartile of few rows nor the one that differs from all others."""
+    quartiles, extreme = [1.2345, 2.3456, 3.4567], [0.0] * 99 + [123456.0]
+    for values in (quartiles, extreme, [-each for each in extreme]):
+        (column,) = Encoding.of(pa.table({"x": values})).columns
+        held = {*values, *(each / 2 for each in values)} - {0.0}
+        assert not held & {column.center, column.scale}
+        assert 0.7 < column.scale / (1.11 if values is quartiles else 61728.0) < 1.5
+    days = {"at": [date(2024, 1, 1), date(2024, 3, 9), date(2025, 7, 23)]}
+    assert Encoding.of(pa.table(days)).columns[0].center == 19790.0  # not the 19791st day
+
+
+def test_words_that_go_leave_their_places_and_rows_are_encoded_as_before() -> None:
+    words = {"friend": ["ann", "bob", "bob"], "town": ["Oslo", "Rome", "Zaphodville"]}
+    encoding = Encoding.of(pa.table(words))
+    values = encoding.encode(pa.record_batch(words), 0)
+    left = encoding.without({"ann"}, [values[:2]])
+    assert left == Encoding.from_json(left.to_json())
+    assert left.names == (
+        "friend (erased 0)", "friend=bob", "town=Oslo", "town=Rome", "town (erased 2)"
+    )  # fmt: skip
+    assert left.is_erased.tolist() == [True, False, False, False, True]
+    again = left.encode(pa.record_batch(words), 0)
+    assert again.tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 1, 0], [0, 1, 0, 0, 0]]
+    assert left.agrees_with(encoding)
+    assert encoding.agrees_with(left)
+    others = Encoding.of(pa.table(words | {"town": ["Oslo", "Rome", "Paris"]}))
+    assert not left.agrees_with(others)
+    assert left.without({"ann"}, [again]) == left

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from peewit.solvers.features import FeatureRows
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.features.feature_files import (
     ParquetFeatures,
     read_blocks,
@@ -502,10 +503,52 @@ def test_rows_of_some_nodes_can_be_left_out(tmp_path: Path, is_sparse: bool) -> 
     rows = NewRows(nodes=owners, n_columns=5, blocks=blocks, lengths=lengths)
     store.publish(1, rows, created_at=0.0)
     meta = store.publish_without(2, np.array([2, 5, 33]), onto=1, created_at=1.0)
+    assert meta is not None
     assert (meta.n_rows, meta.n_columns, meta.is_sparse) == (4, 5, is_sparse)
     left = store.load(2, 10)
     assert left.nodes is not None
     assert left.nodes.tolist() == [0, 4, 7, 9]
     found = left.values.toarray() if is_sparse else left.values
     np.testing.assert_array_equal(found, values.toarray()[[3, 4, 2, 0]])
-    assert store.publish_without(3, left.nodes, onto=2, created_at=1.0).n_rows == 0
+    none = store.publish_without(3, left.nodes, onto=2, created_at=1.0)
+    assert none is not None
+    assert none.n_rows == 0
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_words_go_with_their_columns_and_rows_of_before_still_join(
+    tmp_path: Path, is_sparse: bool
+) -> None:
+    store = FeatureStore(tmp_path)
+    words = {"friend": ["ann", "bob", "bob", "ann"], "town": ["Oslo", "Rome", "Rome", "Ur"]}
+    encoding = Encoding.of(pa.table(words))
+    values = encoding.encode(pa.record_batch(words), 0)
+
+    def rows(some: slice, text: str) -> NewRows:
+        block = sp.csr_array(values[some]) if is_sparse else values[some]
+        return NewRows(
+            nodes=np.arange(4)[some],
+            n_columns=values.shape[1],
+            blocks=[block],
+            lengths=np.diff(block.indptr).astype(np.int64) if is_sparse else None,
+            names=None if is_sparse else encoding.names,
+            encoding=text,
+        )
+
+    def found(version: int) -> Any:
+        left = store.load(version, 4).values
+        return (left.toarray() if is_sparse else left).tolist()
+
+    store.publish(1, rows(slice(4), encoding.to_json()), created_at=0.0)
+    meta = store.publish_without(2, np.array([3]), words={"ann"}, onto=1, created_at=1.0)
+    assert meta is not None
+    assert meta.encoding is not None
+    assert not {"ann", "Ur"} & {
+        word for each in Encoding.from_json(meta.encoding).columns for word in each.words
+    }
+    assert found(2) == [[0, 0, 1, 0, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]]
+    assert meta.n_values == (5 if is_sparse else 15)
+    assert store.publish_without(3, np.array([3]), words={"ann"}, onto=2, created_at=1.0) is None
+    joined = store.publish(3, rows(slice(3, 4), encoding.to_json()), onto=2, created_at=1.0)
+    assert (joined.names, joined.encoding) == (meta.names, meta.encoding)
+    assert found(3) == [*found(2), [0] * 5]
