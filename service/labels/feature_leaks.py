@@ -46,8 +46,9 @@ def leaks_note(labels: LabelStore, graph: GraphRecord, path: Path, shape: SetSha
             named = ", ".join(map(str, leaking[:_SHOWN]))
             more = f" and {len(leaking) - _SHOWN:,} more" if len(leaking) > _SHOWN else ""
             of_column = f" of {label_column!r}" if label_column else ""
+            subject, verb = ("columns", "give") if len(leaking) > 1 else ("column", "gives")
             notes.append(
-                f"column {named}{more} gives the label{of_column} away, with one value in each "
+                f"{subject} {named}{more} {verb} the label{of_column} away, with one value in each "
                 f"class on all {len(of_rows):,} labeled rows; leave out what is known only with "
                 "the label"
             )

@@ -126,7 +126,7 @@ def test_columns_that_give_the_label_away_are_named(
         path = written(leaking, tmp_path / f"leaking{suffix}")
         put = peewit("features", graph, path, "--node", "account")
         assert put.exit_code == 0, put.err
-        told = "column 'blocked', 'refund' gives the label away"
+        told = "columns 'blocked', 'refund' give the label away"
         assert told in put.err
         assert "on all 60 labeled rows" in put.err
     numbers = pa.table(
