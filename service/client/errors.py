@@ -9,7 +9,7 @@ PeewitError
   ├── Forbidden                  the key is not for this (403)
   ├── NotFound                   (404)
   │     ├── GraphNotFound, JobNotFound, PredictionsNotFound
-  │     └── NodeNotFound         unknown, or newer than the snapshot
+  │     └── NodeNotFound         unknown, newer than the snapshot, or of a kind without predictions
   ├── Conflict                   what is there excludes what was asked (409)
   │     ├── GraphExists
   │     └── NotYet               no snapshot, no features, a job that has not succeeded
@@ -197,6 +197,7 @@ _OF_TYPE: Final[Mapping[str, type[PeewitError]]] = {
     "predictions-not-found": PredictionsNotFound,
     "node-not-found": NodeNotFound,
     "node-newer-than-snapshot": NodeNotFound,
+    "node-of-a-kind-without-predictions": NodeNotFound,
     "graph-exists": GraphExists,
     "no-snapshot-yet": NotYet,
     "no-features-yet": NotYet,

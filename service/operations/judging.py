@@ -16,7 +16,7 @@ from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_la
 from peewit.service.predictions.evaluation import evaluate, evaluate_numbers, evaluation_note
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
 from peewit.service.predictions.left_out import NotCrossValidated
-from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
+from peewit.service.predictions.reader import NodeNotAsked, NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.reasons import MAX_REASONS, ReasonsNotKept, node_reasons
 from peewit.service.predictions.thresholds import (
     asked_threshold,
@@ -189,6 +189,7 @@ def get_doubtful_labels(
         *OF_PREDICTIONS,
         NodeNotFound,
         NodeNotPredicted,
+        NodeNotAsked,
         ReasonsNotKept,
         SnapshotNotFound,
         BadUpload,

@@ -25,7 +25,7 @@ from peewit.service.predictions.prediction_files import (
     PredictionMeta,
 )
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive, predictor_of
-from peewit.service.predictions.reader import NodeNotFound, NodeNotPredicted
+from peewit.service.predictions.reader import NodeNotAsked, NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.thresholds import with_answers
 from peewit.service.tables.formats import encode
@@ -163,7 +163,7 @@ def _remembered(
 @operation(
     "GET /predictions/node",
     "read",
-    raises=(*OF_PREDICTIONS, NodeNotFound, NodeNotPredicted, BadUpload, SetsNotKept),
+    raises=(*OF_PREDICTIONS, NodeNotFound, NodeNotPredicted, NodeNotAsked, BadUpload, SetsNotKept),
     client="prediction",
     is_call_written=True,
     quick=_remembered,  # changing over to a thread and back takes as long as all the rest

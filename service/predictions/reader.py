@@ -29,6 +29,12 @@ class NodeNotPredicted(NotFound):
     title = "Node newer than snapshot"
 
 
+class NodeNotAsked(NotFound):
+    """The node is of a kind that the predictions are not about."""
+
+    title = "Node of a kind without predictions"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """Predictions of the nodes asked for, and the nodes without one; each in the order asked."""
@@ -141,7 +147,10 @@ class PredictionReader:
         )
 
     def one(self, graph: GraphRecord, file: PredictionFile, node: NodeId) -> Prediction:
-        """The prediction of one node; raises `NodeNotFound` or `NodeNotPredicted`."""
+        """The prediction of one node.
+
+        Raises `NodeNotFound`, `NodeNotPredicted` and `NodeNotAsked`.
+        """
         answer = self.lookup(graph, file, [node])
         if answer.unknown:
             raise NodeNotFound(f"graph {graph.settings.name} has no node {node!r}")
@@ -151,7 +160,7 @@ class PredictionReader:
                 "newer snapshot is there"
             )
         if answer.unasked:
-            raise NodeNotPredicted(
+            raise NodeNotAsked(
                 f"node {node!r} carries labels on and has no prediction: job {file.meta.job_id} "
                 f"is about nodes of kind {', '.join(file.meta.answers)}; `graph set --answers` "
                 "names others for the next solve"

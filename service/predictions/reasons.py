@@ -54,8 +54,8 @@ def node_reasons(
     ``label`` is the class as text; by default the predicted one.
 
     Raises ValueError where numbers are predicted or ``k`` is not in [1, `MAX_REASONS`];
-    `NodeNotFound` and `NodeNotPredicted`; `ReasonsNotKept` for a job whose labels are not there;
-    `SnapshotNotFound` where the snapshot is no longer kept.
+    `NodeNotFound`, `NodeNotPredicted` and `NodeNotAsked`; `ReasonsNotKept` for a job whose labels
+    are not there; `SnapshotNotFound` where the snapshot is no longer kept.
     """
     if not 1 <= k <= MAX_REASONS:
         raise BadArgument("k", f"must lie in [1, {MAX_REASONS}], got {k}")

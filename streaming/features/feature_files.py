@@ -160,7 +160,7 @@ def write_set(
                 if not block.n_rows:
                     continue
                 shape = _add_shape(shape, block)
-                doubtful = doubtful or DoubtfulColumns(block.names)
+                doubtful = doubtful or DoubtfulColumns(_names_of(block))
                 if not block.is_sparse:
                     doubtful.look(block.values)
                 table = _table_of(block)
@@ -457,6 +457,13 @@ def _add_shape(shape: SetShape, block: FeatureBlock) -> SetShape:
         names=block.names if not shape.n_rows else shape.names,
         encoding=block.encoding if not shape.n_rows else shape.encoding,
     )
+
+
+def _names_of(block: FeatureBlock) -> Sequence[str] | None:
+    """Names of the columns of a block, also of a sparse one that was encoded."""
+    if block.names is None and block.encoding is not None:
+        return Encoding.from_json(block.encoding).names
+    return block.names
 
 
 def _table_of(block: FeatureBlock) -> pa.Table:

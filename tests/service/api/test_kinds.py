@@ -55,6 +55,7 @@ def test_nodes_that_only_carry_are_named_apart(ready: Api) -> None:
     assert ready.call("GET", "/graphs/g/predictions/node?id=account:9", 200).json()
     problem = ready.problem("GET", "/graphs/g/predictions/node?id=device:3", 404)
     assert "is about nodes of kind account" in problem["detail"]
+    assert problem["type"] == "urn:peewit:problem:node-of-a-kind-without-predictions"
 
 
 @pytest.mark.parametrize(

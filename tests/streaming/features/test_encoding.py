@@ -109,14 +109,19 @@ def test_words_that_look_like_numbers_are_told(text: str) -> None:
     assert "look like" not in Encoding.of(pa.table(classes)).note()
 
 
-def test_a_column_of_words_that_is_called_as_labels_are_is_told(tmp_path: Path) -> None:
-    words = {"label": ["good", "bad"] * 5, "x": list(range(10))}
+@pytest.mark.parametrize("texts", [(), ("about",)])
+def test_columns_that_are_called_as_labels_and_numbers_of_rows_are_told(
+    tmp_path: Path, texts: tuple[str, ...]
+) -> None:
+    """Rows are dense, or sparse where there are texts."""
+    words = {"label": ["good", "bad"] * 5, "row": list(range(10)), "about": ["a b", "c"] * 5}
     raw = pa.record_batch({"node": [str(k) for k in range(10)], **words})
-    batches = encoded_batch(raw, Encoding.of(pa.table(words)), "node", 0)
+    batches = encoded_batch(raw, Encoding.of(pa.table(words), texts), "node", 0)
     blocks = [read_features(each, node_kind="string", max_nodes=10) for each in batches]
     note = write_set(tmp_path / "set", blocks).note
     assert note is not None
-    assert "column 'label' is called as labels are; leave out" in note
+    assert "column 'row' counts the rows" in note
+    assert "column 'label' is called as labels are" in note
 
 
 def test_rows_that_come_later_are_encoded_alike() -> None:
