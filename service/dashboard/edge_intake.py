@@ -184,7 +184,7 @@ def take(
     """
     columns = _columns(graph, choice)
     with refusing():
-        graph = typed_graph(home.database, graph, columns.kinds)
+        graph = typed_graph(home.database, graph, columns.kinds_by_argument)
         directed_one = directed_relation(choice.relation, is_directed=choice.directed)
     file = replace(upload_file(upload), columns=columns, max_bad_rows=choice.max_bad_rows)
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes

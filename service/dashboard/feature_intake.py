@@ -104,7 +104,7 @@ def take(
     """
     home.features.require_room(graph.id)
     with refusing():
-        graph = typed_graph(home.database, graph, [choice.node_kind])
+        graph = typed_graph(home.database, graph, {"node": choice.node_kind})
     blocks = _blocks(upload, graph, home, choice)
     record = home.features.add(graph, blocks, mode=choice.mode, owner=owner)
     upload.remove()

@@ -1,6 +1,6 @@
 """Graphs become typed with the first table that names kinds of nodes, as KIND:COLUMN."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlalchemy import Connection, update
@@ -15,16 +15,15 @@ from peewit.streaming.edges.node_kinds import split_column
 _OF_NODES = ("src", "dst", "entity", "node")
 
 
-def typed_graph(database: Database, graph: GraphRecord, kinds: Iterable[str]) -> GraphRecord:
+def typed_graph(database: Database, graph: GraphRecord, kinds: Mapping[str, str]) -> GraphRecord:
     """The graph as it is once a table that names these kinds is for it; '' names none.
 
-    Raises `BadArgument` where the graph's nodes have none.
+    They are by argument. Raises `BadArgument` where the graph's nodes have none.
     """
-    named = [kind for kind in kinds if kind]
-    if not named or graph.settings.node_ids == "typed":
+    if not any(kinds.values()) or graph.settings.node_ids == "typed":
         return graph
     with database.write() as connection:
-        make_typed(connection, graph.id, named)
+        make_typed(connection, graph.id, kinds)
     return as_typed(graph)
 
 
@@ -33,29 +32,31 @@ def as_typed(graph: GraphRecord) -> GraphRecord:
     return replace(graph, settings=replace(graph.settings, node_ids="typed"))
 
 
-def make_typed(connection: Connection, graph_id: str, kinds: Iterable[str]) -> None:
-    """Type a graph that nothing has come to, if there are kinds.
+def make_typed(connection: Connection, graph_id: str, kinds: Mapping[str, str]) -> None:
+    """Type a graph that nothing has come to, if there are kinds, by the argument that names them.
 
     Raises `BadArgument` where something has come whose nodes have none.
     """
-    named = [kind for kind in kinds if kind]
+    named = [(argument, each) for argument, each in kinds.items() if each]
     if not named:
         return
+    argument, first = named[0]
     record = record_of(lock_graph(connection, graph_id))
     kind = record.settings.node_ids
     if kind == "typed":
         return
     if kind != "string" or not is_empty(connection, record):
         raise BadArgument(
-            "src",
-            f"must not name a kind of nodes, {named[0]!r}, in graph {record.settings.name}, whose "
-            f"nodes are {kind} ids without kinds; create another graph, or write ':{named[0]}:...' "
+            argument,
+            f"must not name a kind of nodes, {first!r}, in graph {record.settings.name}, whose "
+            f"nodes are {kind} ids without kinds; create another graph, or write ':{first}:...' "
             "where the colon is the column's own",
         )
     connection.execute(update(graphs).where(graphs.c.id == graph_id).values(node_ids="typed"))
 
 
-def kinds_named(columns: Mapping[str, str]) -> list[str]:
+def kinds_named(columns: Mapping[str, str]) -> dict[str, str]:
     """Kinds that names of columns say, by what the columns are for."""
-    named = [columns[name] for name in _OF_NODES if columns.get(name)]
-    return [split_column(each)[0] for each in (*named, *column_list(columns.get("via")))]
+    kinds = {name: split_column(columns[name])[0] for name in _OF_NODES if columns.get(name)}
+    of_via = (split_column(each)[0] for each in column_list(columns.get("via")))
+    return kinds | {"via": next(filter(None, of_via), "")}

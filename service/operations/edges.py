@@ -143,7 +143,7 @@ def push_edges(
     named_columns = edge_columns(graph.settings.columns_of_edges, named(**vars(columns)))
     return _pushed(
         here,
-        typed_graph(here.home.database, graph, named_columns.kinds),
+        typed_graph(here.home.database, graph, named_columns.kinds_by_argument),
         edges.file,
         edges.table_format,
         digest=edges.digest,

@@ -96,14 +96,16 @@ class EdgeColumns:
         for (argument, column), kind in zip(self._ends, self.kinds, strict=True):
             if any(self.kinds) and not kind:
                 rule = f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
-                raise BadArgument(argument, rule)
+                raise BadArgument(self.said(argument), rule)
         if self.needs_weight is None:
             object.__setattr__(self, "needs_weight", self.weight != "weight")
         for argument, name in self.by_argument:
             if not name:
-                raise BadArgument(argument, "must name a column, got ''")
+                raise BadArgument(self.said(argument), "must name a column, got ''")
             if list(self).count(name) > 1:
-                raise BadArgument(argument, f"must name a column of its own, got {name!r} twice")
+                raise BadArgument(
+                    self.said(argument), f"must name a column of its own, got {name!r} twice"
+                )
         self._check_relations()
         for name, known in _VALUES.items():
             value = getattr(self, name)
@@ -117,7 +119,7 @@ class EdgeColumns:
         names = [name for name in self if name not in {"weight", NO_COLUMN}]
         if len({name.startswith("#") for name in names}) > 1:
             raise BadArgument(
-                "src",
+                self.said("src"),
                 f"must be positions, #1, for all columns or for none, got {', '.join(names)}",
             )
 
@@ -160,6 +162,16 @@ class EdgeColumns:
     def nodes(self) -> tuple[str, ...]:
         """Names of the columns that hold nodes."""
         return tuple(name for _, name in self._ends)
+
+    def said(self, argument: str) -> str:
+        """What the caller calls an argument: ``src`` of events is their entity."""
+        return "entity" if argument == "src" and self.via else argument
+
+    @property
+    def kinds_by_argument(self) -> dict[str, str]:
+        """The kind that each argument names; '' where it names none."""
+        ends = zip((self.said(argument) for argument, _ in self._ends), self.kinds, strict=True)
+        return dict(ends)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -226,7 +238,7 @@ class EdgeColumns:
             if count > 1:
                 raise BadEdges(
                     f"column {name!r} must stand once, the file has it {count} times",
-                    argument=argument,
+                    argument=self.said(argument),
                     row=row,
                 )
             alike = [other for other in names if other.casefold() == name.casefold()]
@@ -240,7 +252,7 @@ class EdgeColumns:
                     meant = f"; say {argument}={alike[0]!r} where that is meant"
                 raise BadEdges(
                     f"column {name!r} is missing; the file has {held}{meant}",
-                    argument=argument,
+                    argument=self.said(argument),
                     row=row,
                 )
 

@@ -139,6 +139,12 @@ def test_kinds_come_with_the_first_table_or_never(
     refused = peewit("ingest", "plain", more, "--src", "account:a", "--dst", "device:b")
     assert refused.exit_code != 0
     assert "whose nodes are string ids without kinds; create another graph" in refused.err
+    assert "src must not name a kind" in refused.err
+    refused = peewit("ingest", "plain", more, "--entity", "account:a", "--via", "device:b")
+    assert "entity must not name a kind of nodes, 'account'" in refused.err
+    features = written(tmp_path / "features.csv", "a,x", [(1, 2)])
+    refused = peewit("features", "plain", features, "--node", "account:a")
+    assert "node must not name a kind of nodes, 'account'" in refused.err
     set_answers = peewit("graph", "set", "plain", "--answers", "account")
     assert "needs node_ids='typed', got 'string'" in set_answers.err
     peewit("graph", "create", "numbers", "--node-ids", "int64")
