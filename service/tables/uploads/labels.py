@@ -43,7 +43,7 @@ from peewit.streaming.edges.node_ids import (
     is_text,
     node_id,
 )
-from peewit.streaming.edges.node_kinds import TEXT, NodeKind, split_column
+from peewit.streaming.edges.node_kinds import TEXT, NodeKind, kind_of, split_column
 from peewit.streaming.edges.operations import require_no_deletes
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import Quote
@@ -156,7 +156,7 @@ def read_nodes(
     else:
         for batch in _batches(*(file, table_format, (node,), {node: "node"}, None), quote="double"):
             nodes += _as_nodes(_valid_column(batch, node), node).to_pylist()
-    return _nodes(nodes, range(len(nodes)), node_kind, of_kind)
+    return _nodes(nodes, range(len(nodes)), node_kind, of_kind, node)
 
 
 def _batches(
@@ -251,7 +251,7 @@ def _checked_columns(
         is_number = is_csv and not (holds_text and holds_text(of_graph))
         nodes, labels, rows, left_out = _said(nodes, labels, rows, name, columns.words, is_number)
         _check_labels(labels, rows, name)
-        nodes = _nodes(nodes, rows, node_kind, columns.of_kind or "")
+        nodes = _nodes(nodes, rows, node_kind, columns.of_kind or "", columns.node)
         are_opinions = columns.contradictions == "opinions" and len(set(nodes)) < len(nodes)
         has_again = len(set(nodes)) < len(nodes) and not are_opinions
         if has_again and (several := _several_labels(nodes, labels, rows)):
@@ -414,8 +414,13 @@ def require_label(label: object, row: int | None, name: str) -> None:
         )
 
 
-def _nodes(ids: list[Any], rows: Sequence[int], node_kind: NodeKind, of_kind: str) -> list[NodeId]:
-    """Checked nodes of some rows, of ``of_kind`` in a typed graph unless each names its kind."""
+def _nodes(
+    ids: list[Any], rows: Sequence[int], node_kind: NodeKind, of_kind: str, column: str
+) -> list[NodeId]:
+    """Checked nodes of some rows, of ``of_kind`` in a typed graph unless each names its kind.
+
+    So do all rows of an export, whose column's kind does not count.
+    """
     if of_kind and node_kind != "typed":
         rule = f"'node' must not have a kind, {of_kind!r}, in a graph of {node_kind} nodes"
         raise BadUpload(rule, argument="node")
@@ -425,11 +430,20 @@ def _nodes(ids: list[Any], rows: Sequence[int], node_kind: NodeKind, of_kind: st
             for row, text in zip(rows, texts, strict=True):
                 node_id(text, "string", row=row)
         prefix = f"{of_kind}:"
-        for row, text in zip(rows, texts, strict=True):
-            if text[: len(prefix)].lower() == prefix.lower():
-                rule = "'node' must be an id without the kind that is named before its column"
-                raise BadUpload(rule, argument="node", row=row, value=text)
-        return [prefix + text for text in texts]
+        named = [
+            place for place, text in enumerate(texts) if text.lower().startswith(prefix.lower())
+        ]
+        if not named:
+            return [prefix + text for text in texts]
+        if any(kind_of(text) is None for text in texts):
+            raise BadUpload(
+                "'node' must be an id without the kind that is named before its column; where each "
+                f"names its own, say {column} in place of {prefix}{column}",
+                argument="node",
+                row=rows[named[0]],
+                value=texts[named[0]],
+            )
+        ids = texts
     if _are_plain(ids, node_kind):
         return ids
     return [node_id(each, node_kind, row=row) for row, each in zip(rows, ids, strict=True)]

@@ -152,6 +152,20 @@ def test_kinds_come_with_the_first_table_or_never(
     assert "whose nodes are int64 ids without kinds" in refused.err
 
 
+def test_labels_that_are_exported_go_in_again(peewit: Peewit, graph: str, tmp_path: Path) -> None:
+    own = written(tmp_path / "own.csv", "who,label", [("device:1", "a")])
+    assert peewit("labels", "put", graph, own, "--node", "who").exit_code == 0
+    out = tmp_path / "out.csv"
+    assert peewit("labels", "export", graph, out).exit_code == 0
+    before = out.read_text()
+    put = peewit("labels", "put", graph, out)
+    assert put.exit_code == 0, put.err
+    assert peewit("labels", "export", graph).out == before
+    mixed = written(tmp_path / "mixed.csv", "who,label", [(3, "a"), ("account:4", "b")])
+    refused = peewit("labels", "put", graph, mixed)
+    assert "say who in place of account:who, got account:4 in row 1" in refused.err
+
+
 @pytest.mark.usefixtures("processes")
 def test_deletes_and_erasures_name_kinds(peewit: Peewit, logins: Path, tmp_path: Path) -> None:
     peewit("graph", "create", "g", "--deletions", "exact")
