@@ -100,6 +100,11 @@ class AutoSolve:
             raise BadArgument("auto_solve.parameters", f"must be JSON values: {error}") from error
 
 
+def names_of(texts: Sequence[str]) -> tuple[str, ...]:
+    """Kinds or relations of some texts, each of which may hold several with commas between."""
+    return tuple(dict.fromkeys(name.strip() for text in texts for name in text.split(",")))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """Settings of a graph, as people choose them; a ValueError names a field that breaks its rule.

@@ -12,6 +12,7 @@ from peewit.service.graph_settings import (
     GraphSettings,
     SnapshotEvery,
     doc_of,
+    names_of,
     setting_of,
 )
 from peewit.service.graphs.all_edges import require_all_edges
@@ -109,6 +110,9 @@ class _GraphFields(Body):
             values["snapshot_every"] = each.to_record()
         if isinstance(each := values.get("auto_solve"), Solve):
             values["auto_solve"] = AutoSolve(model=each.model, parameters=each.parameters)
+        for name in ("answers", "directed"):
+            if name in values:
+                values[name] = names_of(values[name])
         return values
 
 

@@ -104,7 +104,10 @@ def list_relations(here: Here, graph: GraphRecord) -> RelationList:
     newest = snapshots.newest()
     relations = [] if newest is None else snapshots.relations(newest.number)
     return RelationList(
-        relations=[answer_of(Relation, each) for each in relations],
+        relations=[
+            answer_of(Relation, each, is_directed=each.name in graph.settings.directed)
+            for each in relations
+        ],
         snapshot=None if newest is None else newest.number,
     )
 

@@ -367,6 +367,7 @@ class Relation:
     n_nodes: int = described("Nodes that it joins.")
     volume: float = described("Twice the weight of its edges.")
     epsilon_expected: float = described("Its spectral error; 0 where it has all edges.")
+    is_directed: bool = described("Whether its edges go from src to dst: see `directed` of graphs.")
 
 
 @record

@@ -58,7 +58,7 @@ add_command(app, list_graphs, "list", show=show_graphs)
 def show_relations(answer: RelationList, **_: object) -> None:
     """A line for each."""
     print_rows(
-        ("relation", "edges", "edges kept", "nodes", "volume", "epsilon"),
+        ("relation", "edges", "edges kept", "nodes", "volume", "epsilon", "directed"),
         (
             (
                 each.name,
@@ -67,6 +67,7 @@ def show_relations(answer: RelationList, **_: object) -> None:
                 each.n_nodes,
                 each.volume,
                 each.epsilon_expected,
+                "yes" if each.is_directed else "",
             )
             for each in answer.relations
         ),

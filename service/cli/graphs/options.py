@@ -6,7 +6,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from peewit.service.cli.labels.table_files import parsed_settings
-from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery, doc_of
+from peewit.service.graph_settings import (
+    AutoSolve,
+    GraphSettings,
+    SnapshotEvery,
+    doc_of,
+    names_of,
+)
 from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
 
 
@@ -43,11 +49,11 @@ AutoModel = Annotated[
 ]
 Answers = Annotated[
     list[str] | None,
-    of_setting("answers", "--answers", metavar="KIND", also="Repeatable; '' takes them back."),
+    of_setting("answers", "--answers", metavar="KIND,...", also="Repeatable; '' for none."),
 ]
 Directed = Annotated[
     list[str] | None,
-    of_setting("directed", "--directed", metavar="RELATION", also="Repeatable; '' for none."),
+    of_setting("directed", "--directed", metavar="RELATION,...", also="Repeatable; '' for none."),
 ]
 AutoParameters = Annotated[
     list[str] | None,
@@ -91,7 +97,7 @@ class SettingOptions:
                 changes[name] = value
         for name in ("answers", "directed"):
             if (values := getattr(self, name)) is not None:
-                changes[name] = tuple(value for value in values if value)
+                changes[name] = tuple(filter(None, names_of(values)))
         if (window := self._window(settings.window)) is not None:
             changes["window"] = window
             if settings.window is None:

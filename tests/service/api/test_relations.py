@@ -123,7 +123,12 @@ def test_a_changed_label_keeps_how_relations_are_weighed(api: Api) -> None:
         query += f"&relation={relation}" if relation else ""
         api.call("POST", f"/graphs/g/edges?{query}", 202, content=body.encode(), headers=AS_CSV)
     api.ingest()
+    patch = {"directed": ["message,device"], "answers": ["account"]}
+    told = api.call("PATCH", "/graphs/g", 200, json=patch).json()["settings"]
+    assert told["directed"] == ["message", "device"]
+    api.call("PATCH", "/graphs/g", 200, json={"directed": ["message"]})
     listed = api.call("GET", "/graphs/g/relations", 200).json()
+    assert [each["is_directed"] for each in listed["relations"]] == [False, True, False]
     assert [(each["name"], each["n_edges"]) for each in listed["relations"]] == [
         ("device", 180),
         ("message", 60 - sum(src == dst for src, dst in noise)),

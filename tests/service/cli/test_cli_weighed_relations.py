@@ -123,8 +123,18 @@ def test_directions_are_said_with_a_file_or_later(peewit: Peewit, messages: Path
     assert "solves of m count what its nodes send and receive in message" in read.err
     settings = peewit("graph", "show", "m", "--json").json["settings"]
     assert settings["directed"] == ["message"]
+    (listed,) = peewit("graph", "relations", "m", "--json").json["relations"]
+    assert listed["is_directed"]
+    assert peewit("graph", "relations", "m").out.split()[-1] == "yes"
     assert peewit("graph", "set", "m", "--directed", "").exit_code == 0
     assert peewit("graph", "show", "m", "--json").json["settings"]["directed"] == []
+    (listed,) = peewit("graph", "relations", "m", "--json").json["relations"]
+    assert not listed["is_directed"]
+    two = ("--directed", "transfer, referral", "--answers", "listing,account")
+    assert peewit("graph", "set", "m", *two).exit_code == 0
+    settings = peewit("graph", "show", "m", "--json").json["settings"]
+    assert settings["directed"] == ["transfer", "referral"]
+    assert settings["answers"] == ["listing", "account"]
     refused = peewit("graph", "set", "m", "--directed", "a=b")
     assert refused.exit_code == 2
     assert "directed must have 1 to 64 characters" in refused.err
