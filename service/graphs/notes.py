@@ -7,8 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.leaving.wishes import Wanted
 from peewit.service.wire.graphs import edges_text
+from peewit.streaming.edges.node_ids import kinds_of, nodes_of_kinds
 from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
 from peewit.streaming.snapshots.provenance import SnapshotMeta
@@ -60,6 +62,24 @@ def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
         _unseen_note(own),
     ]
     return "; ".join(filter(None, notes))
+
+
+def answers_note(graph: GraphRecord, nodes: KnownNodes) -> str:
+    """That no node is of a kind that answers are to be about; empty where there is no such kind.
+
+    Kinds of a graph without nodes are not known.
+    """
+    chunks = [*nodes.all_ids(graph)] if graph.settings.answers else []
+    if not any(map(len, chunks)):
+        return ""
+    ids = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks])
+    lacking = [kind for kind in graph.settings.answers if not nodes_of_kinds(ids, [kind]).any()]
+    if not lacking:
+        return ""
+    return (
+        f"no node is of kind {', '.join(lacking)} yet; the graph has {', '.join(kinds_of(ids))}, "
+        "and a solve needs one that it has"
+    )
 
 
 def _missing_note(graph: GraphRecord, doubtful: pa.ChunkedArray) -> str:

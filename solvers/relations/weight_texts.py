@@ -6,6 +6,8 @@ from typing import Final
 
 from peewit.solvers.arguments import BadArgument
 
+_MOST_RATIO: Final = 1e15
+
 BY_LABELS: Final = "auto"
 """In place of weights: labels choose them."""
 
@@ -38,7 +40,7 @@ def named_weights(text: str) -> dict[str, float]:
     """Weights by the names of their relations.
 
     `BadArgument` for what is not ``name=number``, a relation that is mentioned twice, and weights
-    that are not finite and >= 0.
+    that are not finite and >= 0, or too far from each other.
     """
     weights: dict[str, float] = {}
     for part in text.split(","):
@@ -57,6 +59,13 @@ def named_weights(text: str) -> dict[str, float]:
                 f"must give numbers, got {number!r} for {name!r}; write such as {name}=0.5",
             ) from None
         _check_weight("relations", name, weights[name])
+    present = [1.0, *(weight for weight in weights.values() if weight)]
+    if max(present) > _MOST_RATIO * min(present):
+        raise BadArgument(
+            "relations",
+            f"must be 0, or within a factor of {_MOST_RATIO:g} of each other and of 1, the weight "
+            f"of what is not mentioned: float64 carries no more, got {text!r}",
+        )
     return weights
 
 

@@ -45,7 +45,7 @@ from peewit.service.cli.session import (
 )
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.all_edges import require_all_edges
-from peewit.service.graphs.notes import graph_note, kept_text
+from peewit.service.graphs.notes import answers_note, graph_note, kept_text
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
 from peewit.service.jobs.ingest_steps import duration
@@ -182,10 +182,13 @@ def set_settings(
             home.manifest.wishes.confirm_clock(record.id)
         is_read_again = home.manifest.wishes.of(record.id).repair_wanted == "all"
         answer = get_graph(here_of(home), record)
+        note = "" if answers is None else answers_note(record, home.nodes)
     if json:
         print_json(answer)
     else:
         print_fields(_setting_fields(record.settings))
+    if note:
+        say(f"note: {note}")
     if is_read_again:
         say(f"all edges will be read again; `peewit ingest {record.settings.name}` does it now")
 

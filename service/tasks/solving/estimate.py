@@ -35,6 +35,7 @@ from peewit.solvers.models.contract.kernel_space_model import KernelSpaceModel
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.contract.refinable_model import Refinable
 from peewit.solvers.models.harmonic.label_shares import shares_bytes
+from peewit.solvers.relations.weight_texts import parsed_weights
 from peewit.streaming.container_limits import container_memory_bytes
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
@@ -88,7 +89,8 @@ class Estimator:
         Raises
         ------
         ValueError
-            See `peewit.service.tasks.solving.solve_options.validate_solve`.
+            See `peewit.service.tasks.solving.solve_options.validate_solve`; or ``relations`` names
+            one that the newest snapshot lacks.
         peewit.service.labels.store.LabelColumnNotFound
             The named column never had a label.
         NoSnapshot
@@ -101,6 +103,8 @@ class Estimator:
         self.labels.require_column(graph.id, options.label_column)
         paths = GraphPaths(root=self.graphs_directory / graph.id)
         snapshot = SnapshotStore(paths.snapshots).meta(newest_snapshot(graph))
+        if options.relations:
+            parsed_weights(options.relations, [each.name for each in snapshot.relations])
         version = graph.features_version if chosen.uses_features else 0
         rows = None
         if version:

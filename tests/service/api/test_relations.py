@@ -135,6 +135,10 @@ def test_a_changed_label_keeps_how_relations_are_weighed(api: Api) -> None:
         ("", 30),
     ]
     labels = {f"account:{n}": "ab"[n % 2] for n in range(20)}
+    api.put_labels(labels)
+    for text in ("card=3", "device=1e300,message=1e-300"):
+        job = {"kind": "solve", "model": "hfs", "parameters": {"relations": text}}
+        assert api.problem("POST", "/graphs/g/jobs", 422, json=job)["argument"] == "relations"
     weights = []
     for more in ({}, {"account:20": "a"}):
         api.put_labels(labels | more)
