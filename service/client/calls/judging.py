@@ -184,7 +184,8 @@ def reasons(
         The job has no predictions, or no longer has them.
     NodeNotFound
         The graph does not know the node. Or: The node is newer than the snapshot that the
-        predictions were made from.
+        predictions were made from. Or: The node is of a kind that the predictions are not
+        about.
     Conflict
         The job did not keep what reasons are made from.
     NotFound
