@@ -235,6 +235,11 @@ class Encoding:
             values += column.decoded(own)
         return values
 
+    def may_name(self, words: Collection[str]) -> bool:
+        """Whether some words are among those of columns, or doubts may quote them."""
+        known = (word for each in self.columns for word in each.words)
+        return bool(self.doubts) or any(word in words for word in known if word is not None)
+
     def without(self, words: Collection[str], left: Iterable[Any]) -> "Encoding":
         """The encoding after rows were erased; its features keep their places.
 

@@ -219,7 +219,7 @@ def set_values(path: Path) -> Iterator[Any]:
 
 
 def without_words(
-    schema: pa.Schema, tables: Sequence[pa.Table], words: Collection[str]
+    schema: pa.Schema, tables: Sequence[pa.Table], words: Collection[str], *, has_lost_rows: bool
 ) -> tuple[pa.Schema, Sequence[pa.Table]] | None:
     """Rows of a file of `write_set` without the erased words; None where they have none.
 
@@ -228,8 +228,11 @@ def without_words(
     text = encoding_of(schema)
     if text is None:
         return None
+    encoding = Encoding.from_json(text)
+    if not (has_lost_rows or encoding.may_name(words)):
+        return None
     blocks = [_block_of(table) for table in tables]
-    encoding = Encoding.from_json(text).without(words, (block.values for block in blocks))
+    encoding = encoding.without(words, (block.values for block in blocks))
     if not blocks or encoding.to_json() == text:
         return None
     left = [

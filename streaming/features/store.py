@@ -218,7 +218,10 @@ class FeatureStore:
 
         left, is_erased = before, None
         if before.encoding is not None:
-            encoding = Encoding.from_json(before.encoding).without(words, blocks())
+            encoding = Encoding.from_json(before.encoding)
+            if stays.all() and not encoding.may_name(words):
+                return None  # without a look at the rows
+            encoding = encoding.without(words, blocks())
             is_erased = encoding.is_erased
             left = replace(
                 before, names=before.names and encoding.names, encoding=encoding.to_json()

@@ -53,8 +53,10 @@ def erase_from_set(path: Path, names: pa.Array, *, are_typed: bool = False) -> i
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         tables = [_without(pa.Table.from_batches([batch]), ("node",), names) for batch in batches]
         n_rows = int(sum(table.num_rows for table in tables))
-        left = without_words(reader.schema, tables, words_of(names, are_typed=are_typed))
-        if left is None and n_rows == sum(batch.num_rows for batch in batches):
+        has_lost_rows = n_rows < sum(batch.num_rows for batch in batches)
+        words = words_of(names, are_typed=are_typed)
+        left = without_words(reader.schema, tables, words, has_lost_rows=has_lost_rows)
+        if left is None and not has_lost_rows:
             return None
         schema, kept = left or (reader.schema, tables)
 
