@@ -13,6 +13,7 @@ from peewit.service.labels.store import LabelStore
 from peewit.solvers.arrays import AnyArray, IntArray
 from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.features.feature_files import SetShape, set_owners, set_values
+from peewit.streaming.features.store import FeaturesMeta
 
 _LEAST_LABELS: Final = 10
 _MOST_LABELS: Final = 10_000
@@ -28,31 +29,37 @@ def leaks_note(labels: LabelStore, graph: GraphRecord, path: Path, shape: SetSha
     """
     if shape.n_rows < _LEAST_LABELS or (shape.is_sparse and shape.encoding is None):
         return None
-    columns = _columns_of(shape)
     notes = []
     for label_column in labels.columns(graph.id):
         events = labels.page(graph.id, column=label_column, limit=_MOST_LABELS)
         codes = {label: code for code, label in enumerate({each.label for each in events})}
-        if not 2 <= len(codes) <= _MOST_CLASSES:
-            continue
         classes = {each.node: codes[each.label] for each in events}
         values, of_rows = _labeled_rows(path, shape.n_columns, classes)
-        leaking = [
-            name
-            for name, parts in columns.items()
-            if any(gives_away(values[:, places], of_rows) for places in parts)
-        ]
-        if leaking:
-            named = ", ".join(map(str, leaking[:_SHOWN]))
-            more = f" and {len(leaking) - _SHOWN:,} more" if len(leaking) > _SHOWN else ""
-            of_column = f" of {label_column!r}" if label_column else ""
-            subject, verb = ("columns", "give") if len(leaking) > 1 else ("column", "gives")
-            notes.append(
-                f"{subject} {named}{more} {verb} the label{of_column} away, with one value in each "
-                f"class on all {len(of_rows):,} labeled rows; leave out what is known only with "
-                "the label"
-            )
-    return "; ".join(notes) or None
+        notes.append(leak_of(shape, values, of_rows, label_column))
+    return "; ".join(filter(None, notes)) or None
+
+
+def leak_of(
+    shape: SetShape | FeaturesMeta, values: AnyArray, classes: IntArray, label_column: str = ""
+) -> str | None:
+    """Which columns of labeled rows, (n_rows, n_features), give their classes away, in words."""
+    if len(classes) < _LEAST_LABELS or not 2 <= len(np.unique(classes)) <= _MOST_CLASSES:
+        return None
+    leaking = [
+        name
+        for name, parts in _columns_of(shape).items()
+        if any(gives_away(values[:, places], classes) for places in parts)
+    ]
+    if not leaking:
+        return None
+    named = ", ".join(map(str, leaking[:_SHOWN]))
+    more = f" and {len(leaking) - _SHOWN:,} more" if len(leaking) > _SHOWN else ""
+    of_column = f" of {label_column!r}" if label_column else ""
+    subject, verb = ("columns", "give") if len(leaking) > 1 else ("column", "gives")
+    return (
+        f"{subject} {named}{more} {verb} the label{of_column} away, with one value in each class "
+        f"on all {len(classes):,} labeled rows; leave out what is known only with the label"
+    )
 
 
 def gives_away(values: AnyArray, classes: IntArray) -> bool:
@@ -73,7 +80,7 @@ def gives_away(values: AnyArray, classes: IntArray) -> bool:
     return are_alike and len(np.unique(firsts, axis=0)) == present.size
 
 
-def _columns_of(shape: SetShape) -> dict[Any, list[Sequence[int]]]:
+def _columns_of(shape: SetShape | FeaturesMeta) -> dict[Any, list[Sequence[int]]]:
     """Places of the features of each column, by its name, else number.
 
     Whether a value is missing is looked at by itself, too.

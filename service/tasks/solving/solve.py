@@ -38,6 +38,7 @@ from peewit.service.tasks.solving.counts import (
 )
 from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.judgement import add_judgement
+from peewit.service.tasks.solving.leaks import told_leaks
 from peewit.service.tasks.solving.refine import refine_answer
 from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.relations import (
@@ -262,6 +263,7 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
     solving.assessment.figures |= stats_of(choice) | counts.stats
     solving.assessment.warnings += counts.warnings
     solving.assessment.warnings += unknown_relations(task, model, graph.snapshot.meta)
+    solving.assessment.warnings += told_leaks(task, graph, model, labels)
     for stage in _STAGES:
         if stage.applies(solving):
             with stages.stage(stage.name):
