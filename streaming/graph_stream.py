@@ -548,7 +548,7 @@ class Stream:
                 max_bad_rows=file.max_bad_rows,
                 has_removals=has_removals,
                 last_bucket=self._end_window(has_removals=has_removals),
-                relations=staged.relations,
+                relations=self._relations.taken(staged),
             ),
             earlier=earlier,
         )

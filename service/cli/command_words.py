@@ -17,7 +17,7 @@ WORDS: Final = {
         "--quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace --no-replace "
         "--again --once --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
     ),
-    "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --json",
+    "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --relation= --json",
     "erase": "GRAPH --node= --nodes= --column= --wait --json",
     "retract": "GRAPH FILE... --inserts-only --json",
     "expire": "GRAPH --before= --json",

@@ -29,6 +29,11 @@ def relations_of(columns: EdgeColumns) -> Sequence[str]:
     return columns.via_columns or ((columns.relation,) if columns.relation else ())
 
 
+def says_relation(columns: EdgeColumns) -> bool:
+    """Whether a table says the relations of its rows, be it that they have no name."""
+    return columns.relation is not None or bool(relations_of(columns))
+
+
 def block_rows(block: RawBlock, relations: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of a checked block; of events one for each cell, null where that is empty.
 

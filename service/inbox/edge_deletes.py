@@ -52,6 +52,20 @@ def require_deletes(column: pa.Array, name: str, first_row: int) -> None:
         )
 
 
+def lacking_note(names: Sequence[str], relations: Iterable[str]) -> str:
+    """That rows delete from relations that a graph lacks so far; empty where none does."""
+    lacking = [name for name in dict.fromkeys(relations) if name and name not in names]
+    if not lacking:
+        return ""
+    has = ", ".join(map(relation_text, names)) or "edges of no relation alone"
+    return f"the graph has no relation {', '.join(lacking)} to delete from; it has {has}"
+
+
+def relation_text(name: str) -> str:
+    """A relation in a message."""
+    return name or "'', edges without a name"
+
+
 def write_deletes(batches: Iterable[pa.RecordBatch], into: IO[bytes], node_kind: NodeKind) -> None:
     """Write rows as an Arrow stream, then seek to its start."""
     kind, n_rows = id_type(node_kind), 0

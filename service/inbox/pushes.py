@@ -23,17 +23,19 @@ import pyarrow.parquet
 from sqlalchemy.exc import DBAPIError
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.inbox.block_rows import RELATED, block_rows, relations_of
+from peewit.service.inbox.block_rows import RELATED, block_rows, relations_of, says_relation
+from peewit.service.inbox.edge_deletes import relation_text
 from peewit.service.inbox.inbox_records import BacklogFull, NewPush, PushLimits, PushRecord
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.inbox.push_log import PushLog, backlog_full
 from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches, id_type
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.durable_files import make_durable_directory, publish_file
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.conversion import too_many
-from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT, OPERATIONS
+from peewit.streaming.edges.operations import DELETE, DELETIONS_OFF, INSERT, OPERATIONS
 from peewit.streaming.edges.parts import EdgeFile, StagedFile
 from peewit.streaming.edges.passing import require_past
 from peewit.streaming.edges.reader import read_part
@@ -130,7 +132,8 @@ class PushStore:
         Raises BadUpload or BadEdges where more than ``max_bad_rows`` break the data contract, with
         the number of all, or the limits are broken,
         `BacklogFull` where others were faster to fill the room that `require_room` saw,
-        IdempotencyConflict where the key came before with another body, and `GraphNotFound`.
+        IdempotencyConflict where the key came before with another body, `GraphNotFound`, and
+        BadArgument where rows delete edges of no relation in a graph that names some.
         """
         if idempotency_key is not None:
             earlier = self._log.find(graph.id, idempotency_key, body_digest)
@@ -138,7 +141,9 @@ class PushStore:
                 return earlier
         start = file.tell()
         try:
-            checked = _Checked(graph, self._latest(graph), relations_of(columns))
+            store = SnapshotStore(GraphPaths(root=self._graphs_directory / graph.id).snapshots)
+            unsaid = store.relation_names() if columns.op and not says_relation(columns) else ()
+            checked = _Checked(graph, self._latest(graph), relations_of(columns), unsaid)
             batches = (
                 checked.body(file, table_format, columns, limits)
                 if staged is None
@@ -391,6 +396,7 @@ class _Checked:
     graph: GraphRecord
     latest: int  # time that is known
     relations: Sequence[str]  # as `block_rows` has them
+    unsaid: Sequence[str] = ()  # of the graph, where the rows would have to name theirs to delete
 
     def schema(self, name: str | None = None) -> pa.Schema:
         """Columns of the rows, with the name of the block if it is in a file."""
@@ -437,6 +443,10 @@ class _Checked:
         if block.op is not None and settings.deletions == "off":
             row = block.first_row + int((block.op != INSERT).argmax())
             raise BadEdges(DELETIONS_OFF, argument="op", row=row)
+        if self.unsaid and block.op is not None and (block.op == DELETE).any():
+            have = ", ".join(map(relation_text, self.unsaid))
+            rule = "must say of which kind the edges are that rows delete; the graph has"
+            raise BadArgument("relation", f"{rule} {have}")
         yield from block_rows(block, relations)
 
 

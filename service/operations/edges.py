@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.table_notes import new_ids_note
-from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
+from peewit.service.inbox.edge_deletes import deletes_of_pairs, lacking_note, write_deletes
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.inbox.typed_graphs import typed_graph
@@ -169,6 +169,10 @@ def delete_edges(
     graph: GraphRecord,
     src: Ends,
     dst: Ends,
+    relation: Annotated[
+        str | None,
+        Query("Kind of the edges to delete, '' for those without a name; needed where some have."),
+    ] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Push:
     """Delete all edges between some pairs of nodes.
@@ -187,7 +191,7 @@ def delete_edges(
         content,
         Format.ARROW,
         digest=sha256(content.getvalue()).hexdigest(),
-        columns=replace(CHANGES, missing_ids="keep"),
+        columns=replace(CHANGES, missing_ids="keep", relation=relation),
         idempotency_key=idempotency_key,
     )
 
@@ -208,7 +212,11 @@ def _pushed(
 
     def look(rows: pa.Table) -> None:
         if "op" in rows.schema.names:  # nodes that are not known make none
-            rows = rows.filter(pc.not_equal(rows["op"], OPERATIONS[DELETE]))
+            deletes = pc.equal(rows["op"], OPERATIONS[DELETE])
+            if "relation" in rows.schema.names:
+                named = pc.unique(rows["relation"].filter(deletes)).to_pylist()
+                notes.append(lacking_note(here.home.snapshots(graph).relation_names(), named))
+            rows = rows.filter(pc.invert(deletes))
         ends = (rows[name].combine_chunks().drop_null() for name in ("src", "dst"))
         notes.append(new_ids_note(graph, here.home.nodes, *ends))
 

@@ -80,7 +80,7 @@ class EdgeColumns:
     time_format: str | None = None  # of times that are text, as strptime has it
     quote: Quote | None = None  # of CSV
     missing_ids: MissingIds = "refuse"  # ids that are words as NULL and NA
-    relation: str | None = None  # of all rows; None is the unnamed one
+    relation: str | None = None  # of all rows; '' is the unnamed one, as where nothing is said
     relation_column: str | None = None  # of the name of each row's relation
     via: tuple[str, ...] = ()  # of events, instead of dst: each is KIND:COLUMN or COLUMN
     may_lack_dst: bool = False  # an empty cell of dst is no edge, as one of via
@@ -135,7 +135,7 @@ class EdgeColumns:
                 "must be left out where via joins src, the entity, with each of its columns; name "
                 f"it in via, got {self.dst!r}",
             )
-        if self.relation is not None:
+        if self.relation:
             check_relation_name(self.relation)
         for name in self.via_columns:
             check_relation_name(name, argument="via")

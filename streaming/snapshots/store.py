@@ -98,6 +98,11 @@ class SnapshotStore:
         latest = self.latest()
         return None if latest is None else self.meta(latest)
 
+    def relation_names(self) -> tuple[str, ...]:
+        """Names of the newest snapshot's relations; none where no edge names one."""
+        newest = self.newest()
+        return () if newest is None else tuple(each.name for each in newest.relations)
+
     def meta(self, number: int) -> SnapshotMeta:
         """Provenance of one snapshot; raises `SnapshotNotFound`."""
         try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from peewit.solvers.arrays import Int32Array
 from peewit.streaming.cluster.sparsified_shares import ShareSettings
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock
-from peewit.streaming.edges.operations import DELETIONS_OFF, INSERT
+from peewit.streaming.edges.operations import DELETE, DELETIONS_OFF, INSERT
 from peewit.streaming.edges.parts import Part, StagedFile
 from peewit.streaming.edges.reader import read_parts
 from peewit.streaming.log.change_log import NO_NODES, LogWriter
@@ -27,7 +27,7 @@ from peewit.streaming.sparsifier.runs import EMPTY_RUNS
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, thinned
 from peewit.streaming.sparsifier.strikes import strike, strike_nodes
-from peewit.streaming.stream.changes import Changes
+from peewit.streaming.stream.changes import Changes, n_pairs
 from peewit.streaming.stream.exact_deletions import ExactDeletions
 from peewit.streaming.stream.shared_work import SharedWork
 
@@ -152,6 +152,28 @@ class Absorption:
                 yield from self._absorb_parts(staged, new)
             finally:
                 self._log = None
+
+    def adds(self, staged: StagedFile, parts: Sequence[Part]) -> bool:
+        """Whether parts hold an edge; those that do not delete are not looked at."""
+        if self.deletions is None or staged.columns.op is None:
+            return True
+        with closing(self._reading(staged, parts)) as blocks:
+            return any(raw.op is None or bool((raw.op != DELETE).any()) for raw in blocks)
+
+    def pass_over(
+        self, staged: StagedFile, parts: Sequence[Part], *, next_part: int
+    ) -> Generator[Absorbed, None, None]:
+        """Count parts that delete from a relation without edges; yields as `groups`."""
+        new = [part for part in parts if part.number >= next_part]
+        with closing(self._reading(staged, new)) as blocks:
+            for part, raw in zip(new, blocks, strict=True):
+                self._raise_if_stopped()
+                self.state = replace(
+                    self.state,
+                    n_deletes=self.state.n_deletes + raw.n_rows,
+                    n_unmatched=self.state.n_unmatched + n_pairs(raw.src, raw.dst),
+                )
+                yield [part], None
 
     def repair_after_deletes(
         self,

@@ -69,7 +69,7 @@ class Changes:
         # of new nodes there is no edge before the block
         is_old = (pair & 0xFFFFFFFF < n_known) & (pair >> 32 < n_known)
         is_lone = ~is_old & (op[last] == DELETE)
-        n_unknown = _n_pairs(*(each.take(pa.array(unknown)) for each in (raw.src, raw.dst)))
+        n_unknown = n_pairs(*(each.take(pa.array(unknown)) for each in (raw.src, raw.dst)))
         n_unknown += int(np.count_nonzero(~np.isin(pair[is_lone], own[is_gone])))
         pair = pair[~is_lone]
         return cls(
@@ -92,13 +92,13 @@ class Changes:
         )
 
 
-def _n_pairs(src: pa.Array, dst: pa.Array) -> int:
+def n_pairs(src: pa.Array, dst: pa.Array) -> int:
     """Number of different pairs, whichever end comes first."""
     kind = pa.int64() if pa.types.is_integer(src.type) else pa.large_string()
     src, dst = src.cast(kind), dst.cast(kind)
     ends = pc.min_element_wise(src, dst), pc.max_element_wise(src, dst)
-    n_pairs: int = pa.table(ends, ["a", "b"]).group_by(["a", "b"]).aggregate([]).num_rows
-    return n_pairs
+    count: int = pa.table(ends, ["a", "b"]).group_by(["a", "b"]).aggregate([]).num_rows
+    return count
 
 
 def _last_rows(pairs: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:

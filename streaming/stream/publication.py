@@ -48,7 +48,7 @@ class Publication:
     def _note(self, newest: SnapshotMeta | None) -> None:
         self.newest = newest
         self._last_repair = newest.last_repair if newest else None
-        self._position: tuple[int, ...] = (0, 0, 0, 0, 0, 0, 0, 0)
+        self._position: tuple[int, ...] = (0,) * 9
         if newest is not None:
             self._position = (*_moment(newest), newest.n_removed_files)
         self._n_changes = newest.edges_seen + newest.n_removals if newest else 0
@@ -190,5 +190,5 @@ def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, ...]:
     """What differs between two states that each deserve a snapshot."""
     return (
         *(of.n_blocks, of.n_nodes, of.n_struck, of.log_version),
-        *(of.n_expired, of.n_erased, of.n_rebuilds),
+        *(of.n_expired, of.n_erased, of.n_rebuilds, of.n_deletes),
     )

@@ -1,8 +1,8 @@
 """Relations of one stream: a sparsifier and a log for each kind of edges, over one node index.
 
-A relation is there from the first file that has edges of it. Each throws coins of its own, so that
-every non-negative combination of relations keeps the guarantee (B29). One budget holds for all
-together; the window and the nodes are those of the graph.
+A relation is there from the first file that has edges of it: deletes alone make none. Each throws
+coins of its own, so that every non-negative combination of relations keeps the guarantee (B29). One
+budget holds for all together; the window and the nodes are those of the graph.
 """
 
 import math
@@ -90,7 +90,7 @@ class Relations:
         if name in self._by_name:
             return self._by_name[name]
         seen, number = self.state, len(self._by_name)
-        if number == 1 and not (seen.n_rows_seen or seen.n_deletes):
+        if number == 1 and not seen.n_rows_seen:
             self._by_name = {name: self.only}
             return self._by_name[name]
         if number == MOST_RELATIONS:
@@ -164,8 +164,20 @@ class Relations:
         """
         if not staged.parts:
             yield from self.only.groups(staged, (), next_part=next_part)
-        for name, parts in groupby(staged.parts, lambda part: part.relation):
-            yield from self._relation(name).groups(staged, list(parts), next_part=next_part)
+        for name, grouped in groupby(staged.parts, lambda part: part.relation):
+            parts = list(grouped)
+            if self._has_edges(name) or self.only.adds(staged, parts):
+                yield from self._relation(name).groups(staged, parts, next_part=next_part)
+            else:
+                yield from self.only.pass_over(staged, parts, next_part=next_part)
+
+    def taken(self, staged: StagedFile) -> tuple[str, ...]:
+        """Relations of an absorbed file, without those that it would only have deleted from."""
+        return tuple(name for name in staged.relations if self._has_edges(name))
+
+    def _has_edges(self, name: str) -> bool:
+        """Whether edges of a relation have come, whatever became of them."""
+        return name in self._by_name and self._by_name[name].state.n_rows_seen > 0
 
     def end_file(self, *, reached: int) -> None:
         """Count nodes and the latest time that a file has brought, in every relation."""

@@ -322,6 +322,30 @@ def test_a_deleted_edge_leaves_its_own_relation_and_an_erased_node_all(tmp_path:
     assert [each.edges_kept for each in store.meta(number - 1).relations] == [1, 0]
 
 
+def test_deletes_alone_make_no_relation(tmp_path: Path) -> None:
+    exact = settings(deletions="exact")
+    paths = GraphPaths(root=tmp_path / "graph")
+    gone = pa.table({"src": [1, 0], "dst": [0, 1], "op": ["delete"] * 2})
+    rows = pa.table({"src": [0, 1], "dst": [1, 2], "op": ["insert"] * 2})
+    steps = [("before", "", gone), ("data", "login", rows), ("after", "card", gone)]
+    for number, (directory, relation, table) in enumerate(steps):
+        named = {"relation": relation} if relation else {}
+        (tmp_path / directory).mkdir()
+        path = tmp_path / directory / "rows.parquet"
+        pq.write_table(table.append_column("n", pa.array([number] * 2)), path)
+        Stream(paths, exact).ingest(EdgeFiles(path, columns=EdgeColumns(op="op", **named)).list())
+    stream, store = Stream(paths, exact), SnapshotStore(paths.snapshots)
+    assert list(stream.states) == ["login"]
+    assert [file.relations for file in stream.files] == [(), ("login",), ()]
+    meta = store.meta(store.latest() or 0)
+    assert (meta.n_deletes, meta.n_unmatched, meta.n_live) == (4, 2, 2)
+    later = rows.append_column("n", pa.array([3] * 2))
+    stream.ingest(written(tmp_path / "later", {"card": later}, op="op"))
+    for file in stream.files:
+        stream.retract(file.path)
+    assert {name: state.n_live for name, state in stream.states.items()} == {"login": 0, "card": 0}
+
+
 def test_a_retracted_file_leaves_every_relation_that_it_has(tmp_path: Path) -> None:
     rows = pa.table(
         {"src": [0, 1, 2], "dst": [1, 2, 3], "weight": [1.0] * 3, "kind": ["a", "b", "a"]}

@@ -26,6 +26,7 @@ from peewit.service.home import Home
 from peewit.service.inbox.edge_deletes import (
     as_deletes,
     deletes_of_pairs,
+    lacking_note,
     require_deletes,
     write_deletes,
 )
@@ -55,6 +56,15 @@ def delete(
     src: SrcOption = None,
     dst: DstOption = None,
     quote: QuoteOption = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            "--relation",
+            metavar="NAME",
+            help="Kind of the edges to delete, '' for those without a name; needed where some "
+            "have one.",
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Delete all edges between some pairs of nodes.
@@ -78,7 +88,7 @@ def delete(
         n_unmatched = _n_unmatched(home, graph)
         rows = _deletes(graph, edges or (), pair or (), given(src=src, dst=dst, quote=quote))
         write_deletes(rows, file, graph.settings.node_ids)
-        columns = replace(CHANGES, missing_ids="keep")
+        columns = replace(CHANGES, missing_ids="keep", relation=relation)
         # the digest is never compared: there is no Idempotency-Key
         push = home.pushes.add(graph, file, Format.ARROW, body_digest=uuid4().hex, columns=columns)
         with (
@@ -94,6 +104,7 @@ def delete(
         push = home.manifest.push_log.get(graph.id, push.id)
         after = home.graph(name)
         progress, without = after.progress, _n_unmatched(home, after) - n_unmatched
+        lacking = lacking_note(home.snapshots(after).relation_names(), [relation or ""])
     if push.file is not None and push.status == "quarantined":
         fault = fault_text(push.file.reason, push.file.row, push.file.value)
         raise ValueError(f"the deletes were refused: {fault}")
@@ -107,6 +118,7 @@ def delete(
             f"{name}: rows that delete {push.n_rows:,}, edges kept {progress.edges_kept:,}, before "
             f"{graph.progress.edges_kept:,}; "
             + (f"{without:,} of the pairs had no edge; " if without else "")
+            + (f"{lacking}; " if lacking else "")
             + epsilon_text(graph.settings.epsilon, progress.epsilon_expected)
         )
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -176,6 +177,7 @@ def delete_edges(
     graph: str,
     pairs: Iterable[tuple[str | int, str | int]],
     *,
+    relation: str | None = None,
     wait: float | None = 0.0,
     key: str | None = None,
 ) -> Call[Push]:
@@ -189,6 +191,8 @@ def delete_edges(
         Its name.
     pairs : iterable of pairs
         Ids of both ends, whichever comes first.
+    relation : str, optional
+        Kind of the edges, '' for those without a name; needed where some have one.
     wait : float or None
         As of `push_edges`.
     key : str, optional
@@ -203,7 +207,8 @@ def delete_edges(
     ValueError
         There are no pairs.
     InvalidArgument
-        Deletions of the graph are off, or an id is not of its kind.
+        Deletions of the graph are off, an id is not of its kind, or the edges of the graph have
+        kinds and ``relation`` says none.
     RateLimited
         The backlog stayed full.
     """
@@ -212,7 +217,8 @@ def delete_edges(
         raise ValueError("pairs must hold at least one, got none")
     src, dst = zip(*listed, strict=True)
     table = pa.table({"src": list(src), "dst": list(dst), "op": ["delete"] * len(src)})
-    return (yield from push_edges(graph, table, wait=wait, key=key, src="src", dst="dst", op="op"))
+    pushed = partial(push_edges, src="src", dst="dst", op="op", relation=relation)
+    return (yield from pushed(graph, table, wait=wait, key=key))
 
 
 def _content_key(body: Body, *columns: str | None) -> Call[str]:

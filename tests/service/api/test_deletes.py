@@ -54,6 +54,24 @@ def test_pairs_are_deleted_by_their_names(graph: Api) -> None:
     assert shown["settings"]["deletions"] == "exact"
 
 
+def test_pairs_are_deleted_from_the_relation_that_is_named(api: Api) -> None:
+    api.create_graph("g", deletions="exact")
+    body, as_csv = b"src,dst\na,b\nb,c\n", {"Content-Type": CSV}
+    for relation in ("login", "card"):
+        path = f"/graphs/g/edges?relation={relation}"
+        api.call("POST", path, 202, content=body, headers=as_csv)
+    api.ingest()
+    pairs = "/graphs/g/edges?src=a&dst=b"
+    problem = api.problem("DELETE", pairs, 422)
+    assert problem["argument"] == "relation"
+    assert "the graph has login, card" in problem["detail"]
+    api.call("DELETE", f"{pairs}&relation=card", 202)
+    assert "no relation crad" in api.call("DELETE", f"{pairs}&relation=crad", 202).json()["note"]
+    api.ingest()
+    listed = api.call("GET", "/graphs/g/relations", 200).json()["relations"]
+    assert {each["name"]: each["n_edges"] for each in listed} == {"login": 2, "card": 1}
+
+
 def test_a_delete_that_is_repeated_with_its_key_counts_once(graph: Api) -> None:
     path, headers = "/graphs/g/edges?src=a&dst=b", {"Idempotency-Key": "k"}
     first = graph.call("DELETE", path, 202, headers=headers).json()

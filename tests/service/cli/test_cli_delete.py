@@ -42,6 +42,32 @@ def test_pairs_leave_by_a_file_and_by_name(peewit: Peewit, tmp_path: Path) -> No
     assert edges_of(peewit, tmp_path) == []
 
 
+def test_edges_leave_one_relation_and_make_none(peewit: Peewit, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("src,dst,kind\nann,bob,login\nann,bob,card\nbob,cay,card\n")
+    peewit("graph", "create", "g", "--deletions", "exact")
+    assert peewit("ingest", "g", rows, "--relation-column", "kind").exit_code == 0
+
+    def kept() -> dict[str, int]:
+        listed = peewit("graph", "relations", "g", "--json").json["relations"]
+        return {each["name"]: each["n_edges"] for each in listed}
+
+    refused = peewit("delete", "g", "ann", "bob")
+    assert refused.exit_code == 1
+    assert "relation must say of which kind the edges are" in refused.err
+    assert "the graph has login, card" in refused.err
+    unknown = peewit("delete", "g", "ann", "bob", "--relation", "crad")
+    assert "1 of the pairs had no edge; the graph has no relation crad" in unknown.out
+    assert kept() == {"login": 1, "card": 2}
+    assert peewit("delete", "g", "bob", "ann", "--relation", "card").exit_code == 0
+    assert kept() == {"login": 1, "card": 1}
+    plain = tmp_path / "plain.csv"
+    plain.write_text("src,dst\nann,cay\n")
+    assert peewit("ingest", "g", plain).exit_code == 0
+    assert peewit("delete", "g", "ann", "cay", "--relation", "").exit_code == 0
+    assert kept() == {"login": 1, "card": 1, "": 0}
+
+
 @pytest.mark.slow
 def test_what_cannot_be_deleted_is_told(peewit: Peewit, tmp_path: Path) -> None:
     empty = tmp_path / "empty.csv"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from peewit.service.client import Client, InvalidArgument
@@ -25,3 +26,16 @@ def test_a_file_counts_once_for_each_way_of_reading_its_relations(
     assert len({stars.id, rows.id, one.id}) == 3
     with pytest.raises(InvalidArgument, match="entity must name the column"):
         client.push_edges("g", path, via="ip")
+
+
+def test_edges_leave_the_relation_that_is_named(api: Api, client: Client) -> None:
+    client.create_graph("g", deletions="exact")
+    rows = pa.table({"src": ["a", "a"], "dst": ["b", "b"], "kind": ["login", "card"]})
+    client.push_edges("g", rows, relation_column="kind")
+    api.ingest()
+    with pytest.raises(InvalidArgument, match="the graph has login, card"):
+        client.delete_edges("g", [("a", "b")])
+    client.delete_edges("g", [("a", "b")], relation="card")
+    api.ingest()
+    listed = client.relations("g").relations
+    assert {each.name: each.n_edges for each in listed} == {"login": 1, "card": 0}
