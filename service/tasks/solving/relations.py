@@ -14,8 +14,9 @@ from peewit.solvers.models.contract.model import Model
 from peewit.solvers.relations.choice import RelationChoice, choose
 from peewit.solvers.relations.relation_graphs import RelationGraphs
 from peewit.solvers.relations.solving import PreparedRelations, RelationModel
-from peewit.solvers.relations.weight_texts import parsed_weights, weights_text
+from peewit.solvers.relations.weight_texts import check_weights, parsed_weights, weights_text
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotStore
 
 
@@ -27,11 +28,22 @@ def first_choice(
     Raises `BadArgument` for weights of relations that the snapshot lacks.
     """
     store = SnapshotStore(GraphPaths(root=task.graph_directory).snapshots)
-    names = tuple(each.name for each in store.meta(task.snapshot).relations)
+    meta = store.meta(task.snapshot)
+    names = names_with_edges(meta)
     if options.relations:
-        return RelationChoice.given(parsed_weights(options.relations, names), names)
+        known_names = [each.name for each in meta.relations]
+        asked = dict(zip(known_names, parsed_weights(options.relations, known_names), strict=True))
+        weights = tuple(asked[name] for name in names)
+        check_weights("relations", weights, names)
+        return RelationChoice.given(weights, names)
     known: RelationChoice | None = graphs.kept.get(_key(task, options))
     return known if known is not None and _names(known) == names else None
+
+
+def names_with_edges(meta: SnapshotMeta) -> tuple[str, ...]:
+    """Names of the relations that a snapshot has edges of; of all where it has no edge."""
+    filled = tuple(each.name for each in meta.relations if each.edges_kept)
+    return filled or tuple(each.name for each in meta.relations)
 
 
 def final_choice(
@@ -44,8 +56,8 @@ def final_choice(
     stages: StageTimer,
 ) -> RelationChoice | None:
     """What labels choose, unless weights were asked for; None where there is nothing to weigh."""
-    relations = graph.snapshot.meta.relations
-    if options.relations or len(relations) < 2 or not isinstance(labels, Labels):
+    names = names_with_edges(graph.snapshot.meta)
+    if options.relations or len(names) < 2 or not isinstance(labels, Labels):
         return first
     if first is not None and first.is_near(labels):
         return first
@@ -78,12 +90,13 @@ def prepared_on_two(
     """What the model prepared on both combinations, and whether it was there."""
     key = task.graph_id, ("prepared on two", model.preparation or type(model).__name__)
     known: _PreparedOnTwo | None = graphs.kept.get(key)
-    is_present = known is not None and known.of == (task.snapshot, graph.made_of(task))
+    of = task.snapshot, _names(choice), graph.made_of(task)
+    is_present = known is not None and known.of == of
     if known is None or not is_present:
         value = graphs.prepared_alone(
             task, _parts(graphs, task, graph), RelationModel(model=model), graph
         )
-        known = _PreparedOnTwo(of=(task.snapshot, graph.made_of(task)), value=value)
+        known = _PreparedOnTwo(of=of, value=value)
         graphs.kept[key] = known
     known.value.choice = choice
     return known.value, is_present
@@ -106,12 +119,14 @@ class _Parts:
 
 
 def _parts(graphs: WarmGraphs, task: LabelsTask, graph: WarmGraph) -> RelationGraphs:
-    """The relations of the task's snapshot as graphs, from memory where they are there."""
+    """The relations with edges of the task's snapshot as graphs, from memory if they are there."""
     key = task.graph_id, "relations"
     known: _Parts | None = graphs.kept.get(key)
-    if known is None or known.snapshot != task.snapshot:
+    names = names_with_edges(graph.snapshot.meta)
+    if known is None or (known.snapshot, known.graphs.names) != (task.snapshot, names):
         graphs.kept.pop(key, None)
-        parts = RelationGraphs.of(graph.store.load_relations(task.snapshot))
+        loaded = graph.store.load_relations(task.snapshot)
+        parts = RelationGraphs.of({name: loaded[name] for name in names})
         known = _Parts(snapshot=task.snapshot, graphs=parts)
         graphs.kept[key] = known
     return known.graphs

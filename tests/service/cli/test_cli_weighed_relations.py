@@ -92,6 +92,30 @@ def test_weights_that_are_asked_for_are_kept_to(peewit: Peewit, graph: str) -> N
     assert peewit("solve", graph, "--set", "relations=card=-1").exit_code == 2
 
 
+@pytest.mark.usefixtures("processes")
+def test_relations_without_edges_are_not_weighed(
+    peewit: Peewit, events: Path, tmp_path: Path
+) -> None:
+    peewit("graph", "create", "g", "--seed", 1, "--deletions", "exact")
+    via = "device:device,card:card"
+    read = peewit("ingest", "g", events, "--entity", "account:account", "--via", via)
+    assert read.exit_code == 0, read.err
+    one = written(tmp_path / "one.csv", "from,to", [(1, 2)])
+    ends = ("--src", "account:from", "--dst", "account:to", "--relation", "gift")
+    assert peewit("ingest", "g", one, *ends).exit_code == 0
+    gone = peewit("delete", "g", "account:1", "account:2", "--relation", "gift")
+    assert gone.exit_code == 0, gone.err
+    labels = written(tmp_path / "l.csv", "who,label", [(n, team(n)) for n in range(30)])
+    assert peewit("labels", "put", "g", labels, "--node", "account:who").exit_code == 0
+    stats = peewit("solve", "g", "--json").json["result"]["stats"]
+    assert [each["name"] for each in stats["relations"]] == ["device", "card"]
+    assert "gift" not in stats["relation_weights"]
+    asked = peewit("solve", "g", "--set", "relations=card=2,gift=3")
+    assert "as asked relations count device 1, card 2\n" in asked.err.replace(";", "\n")
+    refused = peewit("solve", "g", "--set", "relations=card=0,device=0")
+    assert "must leave a relation above 0" in refused.err
+
+
 def test_an_erased_account_leaves_every_relation(peewit: Peewit, graph: str) -> None:
     before = peewit("graph", "relations", graph, "--json").json["relations"]
     erased = peewit("erase", graph, "--node", "account:7", "--wait")
