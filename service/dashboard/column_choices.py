@@ -1,6 +1,5 @@
 """Column choices: the role of each column of a file, as the address of its page has it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, TypeVar
@@ -9,6 +8,8 @@ from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.dashboard.proposed_names import proposed_kinds
+from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.feature_log import SetMode
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.labels.label_entry import UnknownNodesRule
@@ -32,8 +33,6 @@ Words = Annotated[
 ]
 
 Kind = Annotated[str, Query(max_length=63, pattern=rf"^({KIND.pattern})?$")]
-
-_OF_IDS = re.compile(r"[ _.-]?(id|no|nr|number|key|hash)$", re.IGNORECASE)
 
 _NODE_NAMES = ("node", "id", "node_id", "name", "user", "account")
 _LABEL_NAMES = ("label", "class", "target", "y", "category")
@@ -92,15 +91,32 @@ class EdgeChoice:
         cls,
         head: TableHead,
         graph: GraphRecord,
+        nodes: KnownNodes,
         *,
         is_data: bool,
         quote: Quote | None,
         last: Mapping[str, Any],
+        relation: str = "",
     ) -> "EdgeChoice":
-        """The last choice if it fits, else a guess by column names, for people to check."""
+        """The last choice if it fits, else a guess by column names, for people to check.
+
+        A ``relation`` is proposed unless a column is called so.
+        """
+        columns = cls._columns(head, graph, last)
+        if relation and not columns.get("relation_column"):
+            columns |= {"relation_column": _among(head.names, "relation")}
+            columns |= {"relation": "" if columns["relation_column"] else relation}
+        src_kind, dst_kind = proposed_kinds(head, graph, nodes, columns["src"], columns["dst"])
+        return cls(**columns, src_kind=src_kind, dst_kind=dst_kind, is_data=is_data, quote=quote)
+
+    @classmethod
+    def _columns(
+        cls, head: TableHead, graph: GraphRecord, last: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The last columns if they are there, else those that seem to be meant."""
         names = head.names
         if last and set(last.values()) <= set(names):
-            return cls(**last, is_data=is_data, quote=quote)
+            return {"src": "", "dst": "", **last}
         columns = graph.settings.columns_of_edges
         usual = EdgeColumns(src=columns.get("src", "src"), dst=columns.get("dst", "dst"))
         ends = usual.nodes if set(usual.nodes) <= set(names) else obvious_ends(names)
@@ -109,19 +125,7 @@ class EdgeChoice:
         src, dst = ends or ("", "")
         op, time = (_among(names, columns.get(each, "")) for each in ("op", "time"))
         weight = _among(names, columns.get("weight", "weight"))
-        is_typed = graph.settings.node_ids == "typed"
-        src_kind, dst_kind = (kind_in(end) if is_typed else "" for end in (src, dst))
-        return cls(
-            src=src,
-            dst=dst,
-            src_kind=src_kind,
-            dst_kind=dst_kind,
-            weight=weight,
-            op=op,
-            time=time,
-            is_data=is_data,
-            quote=quote,
-        )
+        return {"src": src, "dst": dst, "weight": weight, "op": op, "time": time}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +180,7 @@ class LabelChoice:
         cls,
         head: TableHead,
         graph: GraphRecord,
+        nodes: KnownNodes,
         *,
         into: str,
         is_data: bool,
@@ -185,13 +190,14 @@ class LabelChoice:
         """The last choice if it fits, else a guess by column names, for people to check."""
         names, columns = head.names, graph.settings.columns
         if last and set(last.values()) <= set(names):
-            return cls(**last, into=into, is_data=is_data, quote=quote)
+            (node_kind,) = proposed_kinds(head, graph, nodes, last.get("node", ""))
+            return cls(**last, node_kind=node_kind, into=into, is_data=is_data, quote=quote)
         node = _first(names, (columns.get("node", "node"), *_NODE_NAMES))
         label = _first(names, (into, columns.get("label", "label"), *_LABEL_NAMES))
         if len(names) == 2:
             node = node or next((each for each in names if each != label), "")
             label = label or next((each for each in names if each != node), "")
-        node_kind = kind_in(node) if graph.settings.node_ids == "typed" else ""
+        (node_kind,) = proposed_kinds(head, graph, nodes, node)
         return cls(
             node=node, node_kind=node_kind, label=label, into=into, is_data=is_data, quote=quote
         )
@@ -218,7 +224,7 @@ class FeatureChoice:
 
     @classmethod
     def proposed(
-        cls, head: TableHead, graph: GraphRecord, *, last: Mapping[str, Any]
+        cls, head: TableHead, graph: GraphRecord, nodes: KnownNodes, *, last: Mapping[str, Any]
     ) -> "FeatureChoice":
         """The last choice if it fits, else a guess by column names, for people to check."""
         if last and set(last.values()) <= set(head.names):
@@ -226,7 +232,7 @@ class FeatureChoice:
         else:
             columns = graph.settings.columns
             node = _first(head.names, (columns.get("node", "node"), *_NODE_NAMES))
-        node_kind = kind_in(node) if graph.settings.node_ids == "typed" else ""
+        (node_kind,) = proposed_kinds(head, graph, nodes, node)
         return cls(node=node, node_kind=node_kind)
 
 
@@ -234,12 +240,6 @@ EdgesChosen = Annotated[EdgeChoice, Depends()]
 LabelsChosen = Annotated[LabelChoice, Depends()]
 FeaturesChosen = Annotated[FeatureChoice, Depends()]
 Choice = TypeVar("Choice", EdgeChoice, LabelChoice)
-
-
-def kind_in(column: str) -> str:
-    """The kind of nodes that a column's name says, as account_id; '' where it says none."""
-    stem = _OF_IDS.sub("", column)
-    return stem if KIND.fullmatch(stem) else ""
 
 
 def at_their_places(choice: Choice, head: TableHead, other: TableHead) -> Choice:

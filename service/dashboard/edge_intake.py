@@ -13,6 +13,7 @@ from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, at_their_places
+from peewit.service.dashboard.proposed_names import proposed_relation
 from peewit.service.dashboard.uploads import Upload
 from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.graphs.table_notes import columns_before, table_note
@@ -118,7 +119,15 @@ def proposal(
     if choice.named:
         return head, choice
     is_data = choice.is_data or not head.has_names
-    return head, EdgeChoice.proposed(head, graph, is_data=is_data, quote=choice.quote, last=last)
+    known = home.snapshots(graph).relation_names()
+    has_names = any(known) or graph.settings.node_ids == "typed"
+    return head, EdgeChoice.proposed(
+        *(head, graph, home.nodes),
+        is_data=is_data,
+        quote=choice.quote,
+        last=last,
+        relation=proposed_relation(Path(file.path).name, known) if has_names else "",
+    )
 
 
 def look(
@@ -143,7 +152,10 @@ def look(
             times=FileTimes.of(graph, home.settings.graphs_directory),
         )
     before = columns_before(graph, home.manifest.sources.list(graph.id))
-    note = table_note(graph, home.nodes, as_chosen, before)
+    if choice.directed:  # as it will be once the file is taken
+        directed = (*graph.settings.directed, choice.relation)
+        graph = replace(graph, settings=replace(graph.settings, directed=directed))
+    note = table_note(graph, home.nodes, as_chosen, before, door="page")
     return replace(report, digest=packed_digest or report.digest, note=note)
 
 

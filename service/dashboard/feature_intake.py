@@ -56,7 +56,9 @@ def proposal(
 ) -> tuple[TableHead, FeatureChoice]:
     """Head of a table, and the choice of its columns, proposed where none is made."""
     head = head_of(upload, home, is_data=False, quote=None)
-    return head, choice if choice.node else FeatureChoice.proposed(head, graph, last=last)
+    if choice.node:
+        return head, choice
+    return head, FeatureChoice.proposed(head, graph, home.nodes, last=last)
 
 
 def look(

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.kinds_here import new_kinds_note
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.graphs.notes import doubtful_ids_note
 from peewit.service.inbox.inbox_records import SourceRecord
@@ -23,6 +24,9 @@ from peewit.streaming.edges.column_mapping import (
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.parts import EdgeFile
+
+Door = Literal["command", "page"]
+"""In whose words it is told what to do."""
 
 LOOKED_AT: Final = 20
 """Files of one call that are looked at."""
@@ -68,6 +72,7 @@ def table_note(
     before: Collection[str],
     *,
     tells_ids: bool = True,
+    door: Door = "command",
 ) -> str | None:
     """What a file's first rows tell, None where that is nothing.
 
@@ -90,37 +95,47 @@ def table_note(
         return None
     notes = [_changes_note(name, values) for name, values in first.passed_over.items()]
     notes += filter(
-        None, [_weight_note(first.names, file.columns), _direction_note(graph, file.columns)]
+        None,
+        [
+            _weight_note(first.names, file.columns, door),
+            _direction_note(graph, file.columns, door),
+        ],
     )
     if graph.settings.node_ids != "typed":
-        notes += filter(None, [_shared_ids(graph, nodes, file, first.block, before)])
+        notes += filter(None, [_shared_ids(graph, nodes, file, first.block, before, door)])
+    else:
+        ends = first.block.src, *(first.block.cells or (first.block.dst,))
+        notes += filter(None, [new_kinds_note(nodes, graph, ends)])
     if tells_ids:
         notes += filter(None, [new_ids_note(graph, nodes, first.block.src, first.block.dst)])
     return "; ".join(notes) or None
 
 
-def _weight_note(names: Sequence[str], columns: EdgeColumns) -> str | None:
+def _weight_note(names: Sequence[str], columns: EdgeColumns, door: Door) -> str | None:
     """That a column called as weights are is passed over, where no other is the weight."""
     if columns.weight == NO_COLUMN or columns.weight in names:
         return None
     like = [each for each in names if each.casefold() in _WEIGHTS and each not in list(columns)]
     if not like:
         return None
+    way_out = f"say --weight {like[0]}" if door == "command" else "choose it as Weight"
     return (
-        f"column {like[0]!r} is passed over, and every edge counts 1; say --weight {like[0]} where "
-        "it is the weight"
+        f"column {like[0]!r} is passed over, and every edge counts 1; {way_out} where it is the "
+        "weight"
     )
 
 
-def _direction_note(graph: GraphRecord, columns: EdgeColumns) -> str | None:
+def _direction_note(graph: GraphRecord, columns: EdgeColumns, door: Door) -> str | None:
     """What becomes of directions, where columns are called as those of who sends and who gets."""
     relation = columns.relation
     if columns.via or relation in graph.settings.directed or not is_directed(*columns.nodes):
         return None
-    said = "" if relation else " --relation NAME"
+    way_out = f"say{'' if relation else ' --relation NAME'} --directed"
+    if door == "page":
+        way_out = f"{'' if relation else 'name the kind of edges and '}tick Directed"
     return (
         f"labels pass along edges from {columns.src!r} to {columns.dst!r} both ways alike; "
-        f"say{said} --directed to have solves count what a node sends and receives"
+        f"{way_out} to have solves count what a node sends and receives"
     )
 
 
@@ -138,6 +153,7 @@ def _shared_ids(
     file: EdgeFile,
     block: RawBlock,
     before: Collection[str],
+    door: Door,
 ) -> str | None:
     """That ids are nodes under another column's name already.
 
@@ -149,22 +165,23 @@ def _shared_ids(
     for name, ids in zip(columns[1:], ids_of[1:], strict=True):
         common = block.src.filter(pc.is_in(block.src, value_set=ids.drop_null()))
         if len(common) and not is_pair:
-            return _shared_note(common[0].as_py(), file.columns, columns[0], f"in {name!r}")
+            return _shared_note(common[0].as_py(), file.columns, columns[0], f"in {name!r}", door)
     for name, ids in zip(columns, map(pa.Array.drop_null, ids_of), strict=True):
         others = sorted(set(before) - {name})
         if others and name not in before and graph.progress.n_nodes:
             present = ids.filter(nodes.lookup(graph, ids) >= 0)
             if len(present):
                 where = f"in the graph already, which has {', '.join(map(repr, others))}"
-                return _shared_note(present[0].as_py(), file.columns, name, where)
+                return _shared_note(present[0].as_py(), file.columns, name, where, door)
     return None
 
 
-def _shared_note(node: object, columns: EdgeColumns, column: str, where: str) -> str:
+def _shared_note(node: object, columns: EdgeColumns, column: str, where: str, door: Door) -> str:
     option = "--src"
     if columns.via:
         option = "--entity" if column == columns.src else "--via"
+    how = f"as {option} KIND:{column}" if door == "command" else "at both ends"
     return (
         f"{node} is in {column!r} and {where}: one node. Where these are things of different "
-        f"kinds, name the kinds in a new graph, as {option} KIND:{column}"
+        f"kinds, name the kinds in a new graph, {how}"
     )

@@ -288,6 +288,17 @@ def obvious_ends(names: Sequence[str]) -> tuple[str, str] | None:
     return pairs[0] if len(pairs) == 1 else None
 
 
+def shared_word(src: str, dst: str) -> str | None:
+    """What columns that look like two ends have both, account of from_account and to_account.
+
+    It is '' where they say no more, as from and to, and None where they do not look so.
+    """
+    if obvious_ends((src, dst)) is None:
+        return None
+    of_ends = set(itertools.chain(*_PAIRS))
+    return "_".join(word for word in _words(src) if word and word not in of_ends)
+
+
 def is_directed(src: str, dst: str) -> bool:
     """Whether columns are called as those of who sends and who gets, as from_account and to."""
     return obvious_ends((src, dst)) == (src, dst) and not _SENDERS.isdisjoint(_words(src))

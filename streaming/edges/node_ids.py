@@ -118,8 +118,15 @@ def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
 
 def kinds_of(nodes: pa.Array | pa.ChunkedArray) -> list[str]:
     """The kinds of some nodes of a typed graph, in the order of the alphabet."""
-    kinds = pc.unique(pc.replace_substring_regex(nodes.drop_null(), "(?s):.*", ""))
-    return sorted(kinds.to_pylist())
+    return sorted(earliest_kinds(nodes))
+
+
+def earliest_kinds(nodes: pa.Array | pa.ChunkedArray) -> list[str]:
+    """The kinds of some nodes of a typed graph, in the order of their first ones."""
+    kinds: list[str] = pc.unique(
+        pc.replace_substring_regex(nodes.drop_null(), "(?s):.*", "")
+    ).to_pylist()
+    return kinds
 
 
 def nodes_of_kinds(nodes: pa.ChunkedArray, kinds: Sequence[str]) -> BoolArray:

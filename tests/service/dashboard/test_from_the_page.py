@@ -6,6 +6,7 @@ import os
 import re
 import time
 from functools import partial
+from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -649,6 +650,40 @@ def test_advice_follows_the_page_on_models() -> None:
     calibrated = advice(Answers(labels="arriving", needs_probabilities=True))
     assert calibrated.parameters == {"probabilities": "true"}
     assert advice(Answers(needs_probabilities=True)).parameters == {}
+
+
+def test_kinds_that_the_graph_has_are_proposed_and_new_ones_told(pages: Api) -> None:
+    pages.create_graph("g")
+    logins = upload(pages, "edges", "logins.csv", b"account_id,device_id\n0,x\n12,y\n7,x\n")
+    ends = {"src": "account_id", "src_kind": "account", "dst": "device_id", "dst_kind": "device"}
+    send(pages, f"{logins}?{urlencode(ends | {'relation': 'login'})}")
+
+    def shown(name: str, text: str) -> tuple[list[str], str]:
+        address = upload(pages, "edges", name, text.encode())
+        page = look(pages, address)
+        names = "src_kind", "dst_kind", "relation"
+        return [re.findall(f'name="{each}" value="(.*?)"', page)[0] for each in names], address
+
+    for _ in range(2):  # the edges wait, and are in the graph
+        chosen, _ = shown("messages-2026-03.ndjson", '{"from": "0", "to": "12"}\n')
+        assert chosen == ["account", "account", "messages"]
+        pages.ingest()
+    assert shown("logins.csv", "who,what\n7,x\n")[0] == ["account", "device", "login"]
+    assert shown("w.csv", "to_account,from_account\n90,91\n")[0][:2] == ["account", "account"]
+    assert shown("w.csv", "src,dst\n90,91\n")[0][:2] == ["", ""]
+    chosen, address = shown("cards.csv", "account_id,card_no\n90,1\n")
+    assert chosen == ["account", "card", "cards"]
+    kinds = {"src": "account_id", "src_kind": "account", "dst": "card_no", "dst_kind": "card"}
+    report = unescape(look(pages, f"{address}/look?{urlencode(kinds)}", headers=PIECE))
+    assert "kind 'card' is new: the graph has account, device<" in report
+    _, address = shown("msg.csv", "from,to\n0,12\n")
+    cut = {"src": "from", "src_kind": "from", "dst": "to", "dst_kind": "to"}
+    report = unescape(look(pages, f"{address}/look?{urlencode(cut)}", headers=PIECE))
+    assert "kinds 'from' and 'to' are new: the graph has account, device" in report
+    assert "edges between from:0 and to:12 join nothing that is there" in report
+    assert "name the kind of edges and tick Directed to have solves count" in report
+    directed = urlencode(cut | {"relation": "message", "directed": 1})
+    assert "Directed" not in look(pages, f"{address}/look?{directed}", headers=PIECE)
 
 
 def test_kinds_of_edges_are_named_on_the_page(pages: Api) -> None:
