@@ -143,7 +143,9 @@ HELP: Final = {
     "graph delete": (
         "Delete a graph with its labels and predictions; its files go after a time of grace."
     ),
-    "graph export": "Write the sparsified edges of a snapshot: src, dst, weight.",
+    "graph export": (
+        "Write the sparsified edges of a snapshot: src, dst, weight, and relation if they have one."
+    ),
     "graph filter-features": (
         "Write the features of all nodes, smoothed along the edges, for classifiers of your own."
     ),

@@ -4,6 +4,7 @@ Edges are sorted by their smaller end: those to larger neighbors are contiguous;
 found by scanning one column, some ten milliseconds for ten million edges.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ class Neighborhood:
     degree: float  # sum of the weights of all edges
     neighbors: Int64Array  # (n,) dense ids, strongest first
     weights: FloatArray  # (n,)
+    relations: Sequence[Mapping[str, float]]  # weights of the relations of each, if they have names
     pairs: Int64Array  # (m, 2) places in ``neighbors``, joined by an edge
     pair_weights: FloatArray  # (m,)
 
@@ -52,6 +54,7 @@ def neighborhood(
         degree=float(weights.sum()),
         neighbors=chosen,
         weights=weights[order],
+        relations=snapshots.weights_of_pairs(number, [(node, each) for each in chosen.tolist()]),
         pairs=pairs,
         pair_weights=pair_weights,
     )

@@ -30,6 +30,7 @@ def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
         expected=progress.epsilon_expected,
         asked=settings.epsilon,
         max_edges=settings.max_edges,
+        n_relations=0 if newest is None else len(newest.relations),
     )
 
 

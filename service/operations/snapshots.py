@@ -25,7 +25,8 @@ from peewit.streaming.snapshots.store import SnapshotNotFound
     "GET /snapshots/{number}/edges",
     "read",
     raises=(SnapshotNotFound,),
-    rows="Columns `src`, `dst`, `weight`; each edge once.",
+    rows="Columns `src`, `dst`, `weight`; where edges have kinds also `relation`, with a row of a "
+    "pair in each that joins it.",
     unchanged="The `ETag` in If-None-Match is that of these edges.",
     client="snapshot_edges",
 )

@@ -22,12 +22,14 @@ def edges_text(
     n_live: int | None = None,
     asked: float | None = None,
     max_edges: int | None = None,
+    n_relations: int = 0,
 ) -> str:
     """What is kept of a graph's edges, in words.
 
     ``n_edges`` are edges that came, ``n_live`` those that are still there if some may have left,
     ``n_kept`` those of the newest snapshot; self-loops are not counted. ``expected`` and ``asked``
-    are spectral errors; 0 is expected if every edge is kept. ``max_edges`` is the budget.
+    are spectral errors; 0 is expected if every edge is kept. ``max_edges`` is the budget. A pair
+    counts once in several relations.
     """
     if expected is None:
         return "none yet" if max_edges is None else f"none yet, at most {max_edges:,} kept"
@@ -36,7 +38,8 @@ def edges_text(
     if expected == 0.0:
         text = f"all {n_kept:,} edges kept"
         if n_edges != n_kept:
-            text = f"{n_edges:,} rows, {n_kept:,} different pairs, all kept"
+            over = ", counted once over all relations" if n_relations > 1 else ""
+            text = f"{n_edges:,} rows, {n_kept:,} different pairs{over}, all kept"
         return text
     bound = ""
     if max_edges is not None:

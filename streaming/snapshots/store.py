@@ -139,6 +139,16 @@ class SnapshotStore:
         except FileNotFoundError:
             raise self._not_found(number) from None
 
+    def edges_of_relations(self, number: int) -> dict[str, pa.Table]:
+        """Edges of each relation of one snapshot, as `edges`; none where no edge names one."""
+        meta = self.meta(number)
+        if not meta.relations:
+            return {}
+        try:
+            return {name: map_table(own / EDGES) for name, own in self._relations(meta).items()}
+        except FileNotFoundError:
+            raise self._not_found(number) from None
+
     def load(self, number: int) -> Snapshot:
         """Load one snapshot as a graph with its provenance.
 
@@ -198,14 +208,20 @@ class SnapshotStore:
 
         Those of weight 0 do not count. Of a graph that names none, nothing.
         """
+        return [tuple(each) for each in self.weights_of_pairs(number, pairs)]
+
+    def weights_of_pairs(
+        self, number: int, pairs: Sequence[tuple[int, int]]
+    ) -> list[dict[str, float]]:
+        """Weight of each pair of nodes in the relations that `relations_of_pairs` names."""
         meta = self.meta(number)
-        found: list[list[tuple[float, str]]] = [[] for _ in pairs]
+        found: list[dict[str, float]] = [{} for _ in pairs]
         for name, directory in self._relations(meta).items() if meta.relations else ():
             factor = self._weights.get(name, 1.0)
             weights = weights_of_pairs(directory / EDGES, pairs) if factor else {}
             for place, weight in weights.items():
-                found[place].append((-factor * weight, name))
-        return [tuple(name for _, name in sorted(each)) for each in found]
+                found[place][name] = factor * weight
+        return [dict(sorted(each.items(), key=lambda of: (-of[1], of[0]))) for each in found]
 
     def _relations(self, meta: SnapshotMeta) -> dict[str, Path]:
         """Directory with the edges of each relation, by name."""

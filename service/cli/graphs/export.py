@@ -27,7 +27,7 @@ def export(
     snapshot: Annotated[int | None, typer.Option(help="Which; the newest by default.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Write the sparsified edges of a snapshot: src, dst, weight."""
+    """Write the sparsified edges of a snapshot: src, dst, weight, and relation if they have one."""
     with open_home() as home:
         record = home.graph(name)
         nodes = home.nodes

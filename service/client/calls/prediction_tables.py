@@ -265,6 +265,8 @@ def predict(job: str, points: Sequence[Mapping[str, Any]] | TableLike) -> Call[P
 def sparsifier(graph: str, number: int | None = None) -> Call[Sparsifier]:
     """The edges of a snapshot, for networkx, scipy, PyTorch Geometric or polars.
 
+    Where edges have kinds, the weights of a pair in all of them are summed.
+
     Parameters
     ----------
     graph : str
@@ -283,6 +285,10 @@ def sparsifier(graph: str, number: int | None = None) -> Call[Sparsifier]:
             raise NotYet(Refusal(title="No snapshot yet", detail=f"{graph!r} has no snapshot yet"))
         number = all_snapshots[0].number
     table = yield from snapshot_edges(graph, number)
+    if "relation" in table.schema.names:
+        ends, sums = ["src", "dst"], [("weight", "sum")]
+        table = table.group_by(ends, use_threads=False).aggregate(sums)
+        table = table.select([*ends, "weight_sum"]).rename_columns([*ends, "weight"])
     return Sparsifier(table=table, graph=graph, snapshot=number)
 
 

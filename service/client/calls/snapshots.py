@@ -24,7 +24,8 @@ def snapshot_edges(graph: str, number: int) -> Call[pa.Table]:
     Returns
     -------
     pyarrow.Table
-        Columns `src`, `dst`, `weight`; each edge once.
+        Columns `src`, `dst`, `weight`; where edges have kinds also `relation`, with a row of a
+        pair in each that joins it.
 
     Raises
     ------

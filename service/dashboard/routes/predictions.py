@@ -64,6 +64,7 @@ class Neighbor:
 
     node: str | int
     weight: float
+    relations: Mapping[str, float]  # its weight in each that has a name
     prediction: Prediction | None
     label: LabelValue | None
     has_picture: bool
@@ -379,11 +380,12 @@ def _neighbors(
         Neighbor(
             node=name,
             weight=weight,
+            relations=relations,
             prediction=prediction,
             label=labels.get(str(name)),
             has_picture=(item := _item(request, graph, str(name))) is not None and item.is_picture,
         )
-        for name, weight, prediction in zip(
-            names, around.weights.tolist(), predictions, strict=True
+        for name, weight, relations, prediction in zip(
+            names, around.weights.tolist(), around.relations, predictions, strict=True
         )
     ]

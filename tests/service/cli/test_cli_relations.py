@@ -87,3 +87,39 @@ def test_other_columns_of_a_file_that_was_read_are_told_not_to_be_read(
         read = peewit("ingest", "g", events, *ends, "--skip-bad-rows", 9)
         assert read.exit_code == 0, read.err
         assert ("are not read again with others; --via names several" in read.err) == told
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_what_is_exported_comes_in_again_with_its_relations(
+    tmp_path: Path, peewit: Peewit, suffix: str
+) -> None:
+    rows = "src,dst,weight,kind\na,b,1,login\nb,c,2,login\nb,a,3,card\nc,d,4,card\n"
+    (tmp_path / "rows.csv").write_text(rows)
+    (tmp_path / "plain.csv").write_text("src,dst\na,d\n")
+    peewit("graph", "create", "g")
+    column = ("--relation-column", "kind")
+    assert peewit("ingest", "g", tmp_path / "rows.csv", *column).exit_code == 0
+    shown = peewit("graph", "show", "g").out
+    assert "4 rows, 3 different pairs, counted once over all relations, all kept" in shown
+    assert peewit("ingest", "g", tmp_path / "plain.csv").exit_code == 0
+    paths = {name: tmp_path / f"{name}.{suffix}" for name in "gh"}
+    assert peewit("graph", "export", "g", "-o", paths["g"]).exit_code == 0
+    peewit("graph", "create", "h")
+    again = ("--relation-column", "relation", "--missing-ids", "keep")
+    read = peewit("ingest", "h", paths["g"], *again)
+    assert read.exit_code == 0, read.err
+    assert peewit("graph", "export", "h", "-o", paths["h"]).exit_code == 0
+    assert paths["h"].read_bytes() == paths["g"].read_bytes()
+    listed = [
+        [
+            (each["name"], each["n_edges"], each["volume"])
+            for each in peewit("graph", "relations", name, "--json").json["relations"]
+        ]
+        for name in paths
+    ]
+    assert listed[0] == listed[1] == [("login", 2, 6.0), ("card", 2, 14.0), ("", 1, 2.0)]
+    if suffix == "csv":
+        assert paths["g"].read_text().splitlines()[:2] == [
+            '"src","dst","weight","relation"',
+            '"a","b",1,"login"',
+        ]

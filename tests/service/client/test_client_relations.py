@@ -39,3 +39,22 @@ def test_edges_leave_the_relation_that_is_named(api: Api, client: Client) -> Non
     api.ingest()
     listed = client.relations("g").relations
     assert {each.name: each.n_edges for each in listed} == {"login": 1, "card": 0}
+
+
+def test_edges_of_a_snapshot_say_their_relation(api: Api, client: Client) -> None:
+    client.create_graph("g")
+    rows = pa.table({"src": ["a", "b", "b"], "dst": ["b", "a", "c"], "kind": ["x", "y", "y"]})
+    client.push_edges("g", rows, relation_column="kind")
+    api.ingest()
+    table = client.snapshot_edges("g", 1)
+    assert table.column_names == ["src", "dst", "weight", "relation"]
+    assert sorted(zip(table["relation"].to_pylist(), table["src"].to_pylist(), strict=True)) == [
+        ("x", "a"),
+        ("y", "a"),
+        ("y", "b"),
+    ]
+    summed = client.sparsifier("g").to_arrow()
+    assert summed.to_pylist() == [
+        {"src": "a", "dst": "b", "weight": 2.0},
+        {"src": "b", "dst": "c", "weight": 1.0},
+    ]

@@ -686,6 +686,18 @@ def test_kinds_that_the_graph_has_are_proposed_and_new_ones_told(pages: Api) -> 
     assert "Directed" not in look(pages, f"{address}/look?{directed}", headers=PIECE)
 
 
+def test_neighbors_name_the_kinds_of_their_edges(pages: Api) -> None:
+    pages.create_graph("g")
+    for relation, rows in (("login", "a,b,1\n"), ("card", "a,b,3\na,c,1\n")):
+        body = f"src,dst,weight\n{rows}".encode()
+        path, headers = f"/graphs/g/edges?relation={relation}", {"Content-Type": CSV}
+        pages.call("POST", path, 202, content=body, headers=headers)
+    pages.ingest()
+    page = look(pages, "/graphs/g/node?id=a")
+    assert "<th>Kinds of edges</th>" in page
+    assert '<td class="number">4</td><td>card 3, login 1</td>' in page
+
+
 def test_kinds_of_edges_are_named_on_the_page(pages: Api) -> None:
     pages.create_graph("g")
     events = b"account_id,device,ip,kind\n1,x,7,a\n2,,7,b\n1,NA,8,a\n"
