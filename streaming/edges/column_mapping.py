@@ -9,7 +9,7 @@ from typing import Final, get_args
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.node_kinds import named_column, split_column
+from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
 from peewit.streaming.edges.time_units import TimeUnit
 
@@ -63,7 +63,8 @@ class EdgeColumns:
     edge weighs 1, without operations (see `operations`) every row adds an edge; a table must have
     times (see `times`) that are named. A row of a table of events is a star: ``src``, the entity,
     is joined with each column of ``via`` by a relation of that column's name; an empty cell there
-    is no edge. Raises ``BadArgument`` where a name is empty or stands twice, names and positions
+    is no edge. Where the entity has a kind of nodes, a column without one has that of its name.
+    Raises ``BadArgument`` where a name is empty or stands twice, names and positions
     are mixed, or the unit is none.
     """
 
@@ -80,19 +81,18 @@ class EdgeColumns:
     time_format: str | None = None  # of times that are text, as strptime has it
     quote: Quote | None = None  # of CSV
     missing_ids: MissingIds = "refuse"  # ids that are words as NULL and NA
-    relation: str | None = None  # of all rows; '' is the unnamed one, as where nothing is said
+    relation: str | None = None  # of all rows; '' says the unnamed one to rows that may delete
     relation_column: str | None = None  # of the name of each row's relation
     via: tuple[str, ...] = ()  # of events, instead of dst: each is KIND:COLUMN or COLUMN
     may_lack_dst: bool = False  # an empty cell of dst is no edge, as one of via
 
     def __post_init__(self) -> None:
-        via = tuple(named_column(*split_column(each)) for each in self.via)
-        object.__setattr__(self, "via", via)
         for end in ("src", "dst"):
             if getattr(self, f"{end}_kind") is None:
                 kind, column = split_column(getattr(self, end))
                 object.__setattr__(self, end, column)
                 object.__setattr__(self, f"{end}_kind", kind)
+        object.__setattr__(self, "via", tuple(map(self._named_via, self.via)))
         for (argument, column), kind in zip(self._ends, self.kinds, strict=True):
             if any(self.kinds) and not kind:
                 rule = f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
@@ -123,6 +123,13 @@ class EdgeColumns:
                 f"must be positions, #1, for all columns or for none, got {', '.join(names)}",
             )
 
+    def _named_via(self, name: str) -> str:
+        """A column of events with the kind of its nodes: its own name where that may be one."""
+        kind, column = split_column(name)
+        if self.src_kind and not kind and KIND.fullmatch(column):
+            kind = column
+        return named_column(kind, column)
+
     def _check_relations(self) -> None:
         said = [name for name in RELATION_CHOICES if getattr(self, name)]
         if len(said) > 1:
@@ -135,7 +142,7 @@ class EdgeColumns:
                 "must be left out where via joins src, the entity, with each of its columns; name "
                 f"it in via, got {self.dst!r}",
             )
-        if self.relation:
+        if self.relation is not None and (self.relation or self.op is None):
             check_relation_name(self.relation)
         for name in self.via_columns:
             check_relation_name(name, argument="via")

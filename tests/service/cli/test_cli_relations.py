@@ -31,6 +31,9 @@ def test_events_are_ingested_as_stars(events: Path, peewit: Peewit) -> None:
     shown = peewit("graph", "show", "g").out.splitlines()
     assert ["empty", "cells", "of", "via", "columns", "dropped", "2"] in map(str.split, shown)
     assert peewit("graph", "show", "g", "--json").json["settings"]["columns"] == {}
+    named = "--entity", "account:who", "--via", "device:device,ip"  # of a kind of its own name
+    told = peewit("ingest", "g", events, *named, "--dry-run", "--json").json
+    assert told["files"][0]["relations"] == {"device": 2, "ip": 4}
     named = "--entity", "account:who", "--via", "device:device"
     added = peewit("source", "add", "g", events.parent, *named, "--follow", "--json").json
     assert added["columns"] == {"entity": "account:who", "via": "device:device"}

@@ -163,8 +163,10 @@ def test_each_column_of_events_has_a_kind_of_nodes(tmp_path: Path, suffix: str) 
         edges = edges_of(file, "typed")
     for name, rows in OF_EVENTS.items():
         assert edges[name] == [(f"account:{src}", f"{name}:{dst}", n) for src, dst, n in rows]
-    with pytest.raises(BadArgument, match=r"via must name the kind .* KIND:ip, got 'ip'"):
-        EdgeColumns(src="account:who", via=("device:device", "ip"))
+    assert EdgeColumns(src="account:who", via=("device:device", "ip"), weight="n") == columns
+    assert EdgeColumns(src="who", via=("device", "ip")).kinds == ("", "", "")
+    with pytest.raises(BadArgument, match=r"via must name the kind .* KIND:card no, got 'card no'"):
+        EdgeColumns(src="account:who", via=("device:device", "card no"))
 
 
 def test_words_are_kept_where_they_are_ids(tmp_path: Path) -> None:
