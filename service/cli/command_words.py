@@ -13,9 +13,10 @@ WORDS: Final = {
     "worker": "--metrics-port=",
     "ingest": (
         "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --relation= --directed "
-        "--relation-column= --entity= --via= --time-unit=s,ms,us,ns --time-format= "
-        "--quote=double,none --missing-ids=refuse,keep --skip-bad-rows= --replace --no-replace "
-        "--again --once --dry-run --threads= --memory-limit= --metrics-port= --scheduler= --json"
+        "--relation-column= --src-kind-column= --dst-kind-column= --entity= --via= "
+        "--time-unit=s,ms,us,ns --time-format= --quote=double,none --missing-ids=refuse,keep "
+        "--skip-bad-rows= --replace --no-replace --again --once --dry-run --threads= "
+        "--memory-limit= --metrics-port= --scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --relation= --json",
     "erase": "GRAPH --node= --nodes= --column= --wait --json",
@@ -44,10 +45,10 @@ WORDS: Final = {
     ),
     "source add": (
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
-        "--op= --time= --relation= --directed --relation-column= --entity= --via= "
-        "--time-unit=s,ms,us,ns --time-format= --quote=double,none --missing-ids=refuse,keep "
-        "--node= --label= --label-column= --skip-bad-rows= --replace --no-replace --again --once "
-        "--json"
+        "--op= --time= --relation= --directed --relation-column= --src-kind-column= "
+        "--dst-kind-column= --entity= --via= --time-unit=s,ms,us,ns --time-format= "
+        "--quote=double,none --missing-ids=refuse,keep --node= --label= --label-column= "
+        "--skip-bad-rows= --replace --no-replace --again --once --json"
     ),
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",

@@ -141,7 +141,7 @@ def look(
     looked_for = max(choice.max_bad_rows, MAX_BAD_ROWS_LOOKED_FOR)
     columns = _columns(graph, choice)
     as_chosen = replace(file, columns=columns, max_bad_rows=looked_for)
-    if any(columns.kinds) and not graph.progress.edges_seen:
+    if any(columns.said_kinds) and not graph.progress.edges_seen:
         graph = as_typed(graph)
     with _work_directory(graph, home) as directory:
         report = file_report(

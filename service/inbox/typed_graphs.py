@@ -11,6 +11,7 @@ from peewit.service.database.tables import graphs
 from peewit.service.tables.column_names import column_list
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.node_kinds import split_column
+from peewit.streaming.edges.relations import KIND_COLUMNS
 
 _OF_NODES = ("src", "dst", "entity", "node")
 
@@ -56,7 +57,8 @@ def make_typed(connection: Connection, graph_id: str, kinds: Mapping[str, str]) 
 
 
 def kinds_named(columns: Mapping[str, str]) -> dict[str, str]:
-    """Kinds that names of columns say, by what the columns are for."""
+    """Kinds that names of columns say, or columns that say kinds, by what the columns are for."""
     kinds = {name: split_column(columns[name])[0] for name in _OF_NODES if columns.get(name)}
     of_via = (split_column(each)[0] for each in column_list(columns.get("via")))
+    kinds |= {name: columns[name] for name in KIND_COLUMNS if columns.get(name)}
     return kinds | {"via": next(filter(None, of_via), "")}

@@ -53,6 +53,12 @@ class EdgeColumnNames(Group):
     )
     relation: Annotated[str | None, Query("Kind of edges that all rows are of.")] = None
     relation_column: Annotated[str | None, Query("Column of the kind of edges of each row.")] = None
+    src_kind_column: Annotated[
+        str | None, Query("Column of the kind of the node at one end of each row.")
+    ] = None
+    dst_kind_column: Annotated[
+        str | None, Query("Column of the kind of the node at the other end.")
+    ] = None
     entity: Annotated[str | None, Query("Column that `via` joins with others, as KIND:COLUMN.")] = (
         None
     )

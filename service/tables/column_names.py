@@ -45,6 +45,8 @@ def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = No
         time=named.get("time"),
         relation=named.get("relation"),
         relation_column=named.get("relation_column"),
+        src_kind_column=named.get("src_kind_column"),
+        dst_kind_column=named.get("dst_kind_column"),
         via=column_list(named.get("via")),
         **{name: cast("Any", named[name]) for name in READING_OPTIONS if name in named},
     )

@@ -11,6 +11,7 @@ from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relati
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
+from peewit.streaming.edges.relations import KIND_COLUMNS
 from peewit.streaming.edges.time_units import TimeUnit
 
 _PAIRS: Final = (
@@ -72,6 +73,8 @@ class EdgeColumns:
     dst: str = "dst"
     src_kind: str | None = None  # of the nodes; by default as KIND:COLUMN says, else ''
     dst_kind: str | None = None
+    src_kind_column: str | None = None  # of the kind of each row's node, instead of one of all
+    dst_kind_column: str | None = None
     weight: str = "weight"
     needs_weight: bool | None = None  # by default where the weight has not its usual name
     op: str | None = None
@@ -93,8 +96,9 @@ class EdgeColumns:
                 object.__setattr__(self, end, column)
                 object.__setattr__(self, f"{end}_kind", kind)
         object.__setattr__(self, "via", tuple(map(self._named_via, self.via)))
-        for (argument, column), kind in zip(self._ends, self.kinds, strict=True):
-            if any(self.kinds) and not kind:
+        self._check_kind_columns()
+        for (argument, column), kind in zip(self._ends, self.said_kinds, strict=True):
+            if any(self.said_kinds) and not kind:
                 rule = f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
                 raise BadArgument(self.said(argument), rule)
         if self.needs_weight is None:
@@ -126,9 +130,19 @@ class EdgeColumns:
     def _named_via(self, name: str) -> str:
         """A column of events with the kind of its nodes: its own name where that may be one."""
         kind, column = split_column(name)
-        if self.src_kind and not kind and KIND.fullmatch(column):
+        if (self.src_kind or self.src_kind_column) and not kind and KIND.fullmatch(column):
             kind = column
         return named_column(kind, column)
+
+    def _check_kind_columns(self) -> None:
+        for end, argument in zip(("src", "dst"), KIND_COLUMNS, strict=True):
+            column, kind = getattr(self, argument), getattr(self, f"{end}_kind")
+            if column and kind:
+                rule = f"must be left out where {end} names the kind {kind!r}, got {column!r}"
+                raise BadArgument(argument, rule)
+        if self.via and self.dst_kind_column:
+            rule = "must be left out where via names the kinds of its columns"
+            raise BadArgument("dst_kind_column", f"{rule}, got {self.dst_kind_column!r}")
 
     def _check_relations(self) -> None:
         said = [name for name in RELATION_CHOICES if getattr(self, name)]
@@ -176,9 +190,9 @@ class EdgeColumns:
 
     @property
     def kinds_by_argument(self) -> dict[str, str]:
-        """The kind that each argument names; '' where it names none."""
-        ends = zip((self.said(argument) for argument, _ in self._ends), self.kinds, strict=True)
-        return dict(ends)
+        """What each argument says of kinds, as `said_kinds`."""
+        arguments = (self.said(argument) for argument, _ in self._ends)
+        return dict(zip(arguments, self.said_kinds, strict=True))
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -187,10 +201,21 @@ class EdgeColumns:
         return self.src_kind or "", *others
 
     @property
+    def kind_columns(self) -> tuple[str | None, ...]:
+        """Columns of the kind of each row's nodes, for `nodes`; None where there is none."""
+        return self.src_kind_column, self.dst_kind_column, *(None for _ in self.via[1:])
+
+    @property
+    def said_kinds(self) -> tuple[str, ...]:
+        """Kinds of the nodes of these columns, or what column says them; '' where nothing does."""
+        both = zip(self.kinds, self.kind_columns, strict=True)
+        return tuple(kind or column or "" for kind, column in both)
+
+    @property
     def by_argument(self) -> list[tuple[str, str]]:
         """What every column is for, and its name."""
-        names = self.weight, self.op, self.time, self.relation_column
-        named = zip((*COLUMN_NAMES[2:], "relation_column"), names, strict=True)
+        names = *COLUMN_NAMES[2:], "relation_column", *KIND_COLUMNS
+        named = [(name, getattr(self, name)) for name in names]
         return [*self._ends, *((argument, name) for argument, name in named if name is not None)]
 
     @property
@@ -213,7 +238,7 @@ class EdgeColumns:
     @property
     def reading(self) -> dict[str, str | bool | tuple[str, ...] | None]:
         """All that decides how a table is read; times and relations only where there are some."""
-        seldom = "time", *_KINDS, *READING_OPTIONS, *RELATION_CHOICES, "may_lack_dst"
+        seldom = "time", *_KINDS, *KIND_COLUMNS, *READING_OPTIONS, *RELATION_CHOICES, "may_lack_dst"
         usual = {name: getattr(PLAIN, name) for name in seldom}
         said = {
             name: value

@@ -32,7 +32,7 @@ from peewit.streaming.edges.blocks import (
 )
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import id_type, named_ids
-from peewit.streaming.edges.node_kinds import TEXT, NodeKind
+from peewit.streaming.edges.node_kinds import KIND, TEXT, NodeKind
 from peewit.streaming.edges.operations import (
     DELETE,
     read_operations,
@@ -50,6 +50,7 @@ MAX_EXACT: Final = 2.0**53 - 1.0
 """Greatest float that no other whole number is rounded to."""
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 _WORDS = pa.array(sorted(MISSING_WORDS))
+_WHOLE_KIND = rf"\A(?:{KIND.pattern})\z"
 _WORD_LENGTHS = min(map(len, MISSING_WORDS)), max(map(len, MISSING_WORDS))
 _WAY_OF_EDGES = (
     "say missing_ids='keep' where they are ids, or leave such rows of a file out with max_bad_rows"
@@ -84,7 +85,11 @@ def read_columns(
     """
     columns.check(table.schema.names)
     keeps = columns.missing_ids == "keep"
-    ends = enumerate(zip(columns.nodes, columns.kinds, strict=True))
+    kinds = (
+        of_kind if column is None else _kinds(table.column(column), column, first_row)
+        for of_kind, column in zip(columns.kinds, columns.kind_columns, strict=True)
+    )
+    ends = enumerate(zip(columns.nodes, kinds, strict=True))
     src, *others = (
         (_cells if columns.has_cells and number else _ids)(
             *(table.column(name), name, node_kind, first_row), keeps_missing=keeps, of_kind=of_kind
@@ -166,6 +171,26 @@ def read_columns(
     )
 
 
+def _kinds(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> pa.Array:
+    """The kind of each row's node; raises BadEdges where one is none, or a word for nothing."""
+    check_valid(column, name, first_row)
+    kinds = _contiguous(plain_column(column))
+    if kinds.type not in _STRINGS:
+        kinds = kinds.cast(pa.string())  # which then is no kind
+    is_kind = np.array(pc.fill_null(pc.match_substring_regex(kinds, _WHOLE_KIND), False))
+    is_kind &= ~_are_words(kinds)
+    if not is_kind.all():
+        row = int(np.argmin(is_kind))
+        raise BadEdges(
+            f"column {name!r} must name a kind of nodes in every row, of 1 to 63 of A-Z, a-z, 0-9, "
+            "'_' and '-' that begin with a letter or '_'",
+            argument=name,
+            row=first_row + row,
+            value="null" if kinds[row].as_py() is None else repr(excerpt(kinds[row].as_py())),
+        )
+    return kinds
+
+
 def _cells(
     column: pa.Array | pa.ChunkedArray,
     name: str,
@@ -173,7 +198,7 @@ def _cells(
     first_row: int,
     *,
     keeps_missing: bool,
-    of_kind: str,
+    of_kind: str | pa.Array,
 ) -> pa.Array:
     """Node ids of one column of events, null where a cell is empty; else as of `_ids`."""
     check_valid(column, name, first_row)
@@ -329,7 +354,7 @@ def _ids(
     first_row: int,
     *,
     keeps_missing: bool,
-    of_kind: str,
+    of_kind: str | pa.Array,
     way: str = _WAY_OF_EDGES,
 ) -> pa.Array:
     check_valid(column, name, first_row)
@@ -352,9 +377,10 @@ def _ids(
     if node_kind == "typed":
         ids = named_ids(ids, of_kind, name, first_row)
         _check_lengths(ids, name, first_row)
-    elif of_kind:
+    elif not isinstance(of_kind, str) or of_kind:
+        kind = f", {of_kind!r}," if isinstance(of_kind, str) else ""
         raise BadEdges(
-            f"column {name!r} must not have a kind, {of_kind!r}, in a graph of {node_kind} nodes; "
+            f"column {name!r} must not have a kind{kind} in a graph of {node_kind} nodes; "
             "kinds are named from the first table on, in a graph with node_ids='typed'",
             argument=name,
         )

@@ -367,7 +367,7 @@ def _like_rows(
     of the same one. Only the row itself where the fault is not of one cell of an id or weight.
     """
     name, alone, op = fault.argument, {place: fault.value}, columns.op
-    of_cells = {*columns.nodes, columns.weight, columns.relation_column}
+    of_cells = {*columns.nodes, columns.weight, columns.relation_column, *columns.kind_columns}
     is_time = name == "time" and name not in of_cells  # which is what all times are called
     name = columns.time if is_time else name
     if name is None or (name == "time" and not is_time) or not (is_time or name in of_cells):

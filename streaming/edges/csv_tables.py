@@ -50,7 +50,7 @@ def typed_edges(
     """Columns of strings in the types of edges; BadUpload with the first row that does not fit."""
     id_type = pa.string() if node_kind in TEXT else pa.int64()
     by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-    of_text = columns.op, columns.time, columns.relation_column
+    of_text = columns.op, columns.time, columns.relation_column, *columns.kind_columns
     text = dict.fromkeys((*of_text, *columns.watched(batch.schema.names)), pa.string())
     of_others = {columns.weight: pa.float64(), **text}
     require_no_header(by_name, columns.nodes[:2], first_row)

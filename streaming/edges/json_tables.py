@@ -140,7 +140,8 @@ def json_batch(
     names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
     alike = {name for name in names - set(columns) if name.casefold() in usual_names}
     optional = set(columns.via_columns)
-    needed = {*columns.nodes, columns.relation_column or columns.src} - optional
+    of_text = [*filter(None, (columns.relation_column, *columns.kind_columns))]
+    needed = {*columns.nodes, *of_text} - optional
     renamed = [
         (usual, name)
         for usual, name in columns.by_argument
@@ -163,9 +164,8 @@ def json_batch(
     for name in columns.via_columns:
         ids = [_without_word(row.get(name), columns) for row in rows]
         batch[name] = json_ids(ids, name, node_kind, first_row)
-    if columns.relation_column is not None:
-        relations = [row[columns.relation_column] for row in rows]
-        batch[columns.relation_column] = _json_text(relations, columns.relation_column, first_row)
+    for name in of_text:
+        batch[name] = _json_text([row[name] for row in rows], name, first_row)
     if columns.needs_weight or any(columns.weight in row for row in rows):
         weights = [row.get(columns.weight, 1.0) for row in rows]
         batch[columns.weight] = _json_weights(weights, columns.weight, first_row)

@@ -85,12 +85,16 @@ def in_kind(ids: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.Chunked
     return pc.binary_join_element_wise(prefix, text, between)
 
 
-def named_ids(ids: pa.Array, kind: str, name: str, first_row: int) -> pa.Array:
+def named_ids(ids: pa.Array, kind: str | pa.Array, name: str, first_row: int) -> pa.Array:
     """Nodes of a column of a typed graph: its ids as text behind the kind, if the column has one.
+
+    An array has the kind of each.
 
     Raises `BadEdges` where a column without a kind holds text that is no KIND:ID.
     """
     text = ids if ids.type in {pa.string(), pa.large_string()} else ids.cast(pa.string())
+    if not isinstance(kind, str):
+        return pc.binary_join_element_wise(kind.cast(text.type), text, pa.scalar(":", text.type))
     if kind:
         has_kind = pc.starts_with(text, f"{kind}:", ignore_case=True)
         row = pc.index(has_kind, value=True).as_py()

@@ -41,7 +41,7 @@ def dry_run(
     """Tell what would be read, its faults and its memory; exit 1 if a file would be refused."""
     started = time.monotonic()
     named = edge_columns(graph.settings.columns_of_edges, columns)
-    if any(named.kinds) and not graph.progress.edges_seen:
+    if any(named.said_kinds) and not graph.progress.edges_seen:
         graph = as_typed(graph)
     before = columns_before(graph, home.manifest.sources.list(graph.id))
     sources = [EdgeFiles(url, columns=named, max_bad_rows=MAX_BAD_ROWS) for url in urls]

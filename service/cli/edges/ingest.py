@@ -16,6 +16,7 @@ from peewit.service.cli.labels.table_files import (
     AgainOption,
     BadRowsOption,
     DirectedOption,
+    DstKindColumnOption,
     DstOption,
     EntityOption,
     MissingIdsOption,
@@ -24,6 +25,7 @@ from peewit.service.cli.labels.table_files import (
     RelationColumnOption,
     RelationOption,
     ReplaceOption,
+    SrcKindColumnOption,
     SrcOption,
     TimeFormatOption,
     TimeOption,
@@ -113,6 +115,8 @@ def ingest(
     relation: RelationOption = None,
     directed: DirectedOption = False,
     relation_column: RelationColumnOption = None,
+    src_kind_column: SrcKindColumnOption = None,
+    dst_kind_column: DstKindColumnOption = None,
     entity: EntityOption = None,
     via: ViaOption = None,
     time_unit: TimeUnitOption = None,
@@ -181,13 +185,15 @@ def ingest(
             time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
         )
         named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
+        named |= given(src_kind_column=src_kind_column, dst_kind_column=dst_kind_column)
         of_sources = given(max_bad_rows=skip_bad_rows, replaces=replace, again=again)
         has_options = named or dry or of_sources or directed
         if not locations and has_options:
             raise typer.BadParameter(
                 "--src, --dst, --weight, --op, --time, --relation, --directed, --relation-column, "
-                "--entity, --via, --time-unit, --time-format, --quote, --missing-ids, "
-                "--skip-bad-rows, --replace, --again and --dry-run need a PATH"
+                "--src-kind-column, --dst-kind-column, --entity, --via, --time-unit, "
+                "--time-format, --quote, --missing-ids, --skip-bad-rows, --replace, --again and "
+                "--dry-run need a PATH"
             )
         columns = edge_columns(graph.settings.columns_of_edges, named)
         directed_one = directed_relation(relation, is_directed=directed)

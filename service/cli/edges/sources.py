@@ -12,6 +12,7 @@ from peewit.service.cli.labels.table_files import (
     AgainOption,
     BadRowsOption,
     DirectedOption,
+    DstKindColumnOption,
     DstOption,
     EntityOption,
     LabelColumnOption,
@@ -23,6 +24,7 @@ from peewit.service.cli.labels.table_files import (
     RelationColumnOption,
     RelationOption,
     ReplaceOption,
+    SrcKindColumnOption,
     SrcOption,
     TimeFormatOption,
     TimeOption,
@@ -102,6 +104,8 @@ def add(
     relation: RelationOption = None,
     directed: DirectedOption = False,
     relation_column: RelationColumnOption = None,
+    src_kind_column: SrcKindColumnOption = None,
+    dst_kind_column: DstKindColumnOption = None,
     entity: EntityOption = None,
     via: ViaOption = None,
     time_unit: TimeUnitOption = None,
@@ -131,6 +135,7 @@ def add(
             time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
         )
         named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
+        named |= given(src_kind_column=src_kind_column, dst_kind_column=dst_kind_column)
         directed_one = directed_relation(relation, is_directed=directed)
         source = add_source(
             here_of(home),

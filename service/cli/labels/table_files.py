@@ -33,10 +33,33 @@ from peewit.streaming.edges.table_formats import Format, format_of_file, unpacke
 from peewit.streaming.edges.time_units import TimeUnit
 
 SrcOption = Annotated[
-    str | None, typer.Option("--src", metavar="COLUMN", help="Column of one end; '#1' by place.")
+    str | None,
+    typer.Option(
+        "--src",
+        metavar="COLUMN",
+        help="Column of one end; '#1' by place, KIND:COLUMN where its nodes are of a kind, as "
+        "account:id.",
+    ),
 ]
 DstOption = Annotated[
-    str | None, typer.Option("--dst", metavar="COLUMN", help="Column of the other end.")
+    str | None,
+    typer.Option(
+        "--dst", metavar="COLUMN", help="Column of the other end, or KIND:COLUMN, as device:id."
+    ),
+]
+SrcKindColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--src-kind-column",
+        metavar="COLUMN",
+        help="Column of the kind of the node at one end of each row.",
+    ),
+]
+DstKindColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dst-kind-column", metavar="COLUMN", help="Column of the kind of that at the other end."
+    ),
 ]
 OpOption = Annotated[
     str | None,

@@ -45,6 +45,8 @@ def push_edges(
     time: str | None = None,
     relation: str | None = None,
     relation_column: str | None = None,
+    src_kind_column: str | None = None,
+    dst_kind_column: str | None = None,
     entity: str | None = None,
     via: str | Sequence[str] | None = None,
     time_unit: TimeUnit | None = None,
@@ -81,6 +83,8 @@ def push_edges(
         Kind of edges that all rows are of.
     relation_column : str, optional
         Column of the kind of edges of each row.
+    src_kind_column, dst_kind_column : str, optional
+        Columns of the kind of the node at either end of each row.
     entity : str, optional
         Column of events that is joined with each of ``via``.
     via : str or sequence of str, optional
@@ -122,6 +126,8 @@ def push_edges(
     relations = {
         "relation": relation,
         "relation_column": relation_column,
+        "src_kind_column": src_kind_column,
+        "dst_kind_column": dst_kind_column,
         "entity": entity,
         "via": via if via is None or isinstance(via, str) else ",".join(via),
     }

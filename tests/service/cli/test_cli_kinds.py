@@ -252,3 +252,30 @@ def test_a_column_that_looks_like_weights_is_told(
     note = "column 'Amount' is passed over, and every edge counts 1; say --weight Amount"
     assert note in peewit("ingest", "g", path, "--dry-run").out
     assert "passed over" not in peewit("ingest", "g", path, "--weight", "Amount").err
+
+
+def test_columns_say_the_kinds_of_the_nodes_of_each_row(peewit: Peewit, tmp_path: Path) -> None:
+    header = "relation,src_kind,src,dst_kind,dst"
+    rows = [("use", "account", 1, "device", 1), ("pay", "account", 1, "card", "c")]
+    path = written(tmp_path / "typed.csv", header, rows)
+    peewit("graph", "create", "g")
+    kinds = ("--src-kind-column", "src_kind", "--dst-kind-column", "dst_kind")
+    options = (*kinds, "--relation-column", "relation")
+    dry = peewit("ingest", "g", path, *options, "--dry-run", "--json")
+    assert dry.exit_code == 0, dry.err
+    assert dry.json["files"][0]["first_rows"][0][:2] == ["account:1", "device:1"]
+    read = peewit("ingest", "g", path, *options)
+    assert read.exit_code == 0, read.err
+    assert peewit("graph", "show", "g", "--json").json["settings"]["node_ids"] == "typed"
+    out = tmp_path / "out.csv"
+    assert peewit("graph", "export", "g", "-o", out).exit_code == 0
+    edges = {(row["src"], row["dst"], row["relation"]) for row in rows_of(out.read_text())}
+    assert edges == {("account:1", "device:1", "use"), ("account:1", "card:c", "pay")}
+    (tmp_path / "more").mkdir()
+    more = written(tmp_path / "more" / "more.csv", header, [("use", "shop", 1, "device", 1)])
+    added = peewit("source", "add", "g", more.parent, *options)
+    assert added.exit_code == 0, added.err
+    assert peewit("ingest", "g").exit_code == 0
+    assert peewit("graph", "show", "g", "--json").json["edges_seen"] == 3
+    refused = peewit("ingest", "g", path, *options, "--src", "account:src")
+    assert "src_kind_column must be left out where src names the kind 'account'" in refused.err

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,36 @@ def test_each_column_of_events_has_a_kind_of_nodes(tmp_path: Path, suffix: str) 
     assert EdgeColumns(src="who", via=("device", "ip")).kinds == ("", "", "")
     with pytest.raises(BadArgument, match=r"via must name the kind .* KIND:card no, got 'card no'"):
         EdgeColumns(src="account:who", via=("device:device", "card no"))
+
+
+TYPED = [
+    {"rel": "use", "of": "account", "a": "1", "to": "device", "b": "1", "weight": 1.0},
+    {"rel": "pay", "of": "account", "a": "1", "to": "card", "b": "c", "weight": 2.0},
+    {"rel": "use", "of": "shop", "a": "s", "to": "device", "b": "2", "weight": 1.0},
+]
+KINDS = EdgeColumns(
+    src="a", dst="b", src_kind_column="of", dst_kind_column="to", relation_column="rel"
+)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_columns_say_the_kinds_of_the_nodes_of_each_row(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"e.{suffix}", TYPED)
+    with staged(path, KINDS, kind="typed") as file:
+        assert edges_of(file, "typed") == {
+            "use": [("account:1", "device:1", 1.0), ("shop:s", "device:2", 1.0)],
+            "pay": [("account:1", "card:c", 2.0)],
+        }
+    one = replace(KINDS, relation_column=None, src_kind_column=None, src_kind="who")
+    with staged(path, one, kind="typed") as file:
+        assert [src for src, _, _ in edges_of(file, "typed")[""]] == ["who:1", "who:1", "who:s"]
+    bad = [*TYPED, {**TYPED[0], "to": "a b"}, {**TYPED[0], "of": "NULL"}]
+    path = write(tmp_path / f"bad.{suffix}", bad)
+    with pytest.raises(BadEdges, match="column 'to' must name a kind of nodes in every row"):
+        staged(path, KINDS, kind="typed")
+    with staged(path, KINDS, kind="typed", max_bad_rows=2) as file:
+        assert [each.row for each in file.bad_rows] == [3, 4]
+        assert file.n_rows == len(TYPED)
 
 
 def test_words_are_kept_where_they_are_ids(tmp_path: Path) -> None:
@@ -384,6 +415,9 @@ def test_reading_says_nothing_of_relations_where_there_are_none() -> None:
         ({"relation": "a", "via": ("b",)}, r"relation must stand alone.*leave via out"),
         ({"relation": "a", "relation_column": "b"}, r"relation must stand alone"),
         ({"relation_column": "a", "via": ("b",)}, r"relation_column must stand alone"),
+        ({"src": "p:a", "src_kind_column": "k"}, r"src_kind_column must be left out where src"),
+        ({"dst_kind_column": "k"}, r"src must name the kind of its nodes, too, as KIND:src"),
+        ({"src": "p:a", "dst_kind_column": "k", "via": ("b",)}, r"dst_kind_column must be left"),
         ({"dst": "to", "via": ("b",)}, r"dst must be left out where via joins src.*got 'to'"),
         ({"via": ("b", "b")}, r"via must name a column of its own, got 'b' twice"),
         ({"src": "b", "via": ("b",)}, r"entity must name a column of its own, got 'b' twice"),
