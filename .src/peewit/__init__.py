@@ -12,11 +12,16 @@ Decisions, each with what it led to:
   nothing is named twice and new files are seen at once.
 - Names load when they are asked for. A program that wants the client need not wait for kernels,
   and a process can set numba's environment before the first of them is imported.
+- Estimators take tables of edges, which streaming reads and solvers must not know: here, where both
+  meet, one is told of the other.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from peewit.solvers import estimators
+from peewit.solvers.estimators import edge_tables
 from peewit.solvers.late_modules import late_names
 
 if TYPE_CHECKING:
@@ -60,3 +65,13 @@ _ELSEWHERE: Final = {
 __getattr__, __dir__ = late_names(
     __name__, dict.fromkeys(__all__, "peewit.solvers.estimators") | _ELSEWHERE
 )
+
+
+def _graphs_of_tables(tables: Mapping[str, Any]) -> Mapping[str, Any]:
+    graphs: Mapping[str, Any] = import_module(_ELSEWHERE["sparsify_relations"]).sparsify_relations(
+        tables
+    )
+    return graphs
+
+
+edge_tables.read_by(_graphs_of_tables)

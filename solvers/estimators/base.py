@@ -21,6 +21,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.doubtful_columns import DoubtfulColumns
 from peewit.solvers.estimators.documentation import with_parameters
+from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
 from peewit.solvers.estimators.graph_of_features import Neighborhood
 from peewit.solvers.estimators.named_relations import NamedRelations
 from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
@@ -399,23 +400,28 @@ class GraphEstimator(ModelEstimator):
         return self._neighborhood.graph(), y
 
     def _by_node(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """A mapping of relations joined, and one entry per node of a ``y`` by node.
+        """A graph of a table of edges or joined relations of a mapping, and one entry per node.
 
-        That is a mapping or a Series of named nodes; another ``y`` stays as it is.
+        Of a ``y`` by node, that is: a mapping or a Series of named nodes; another stays as it is.
 
         Raises
         ------
         ValueError
-            ``y`` names a node that is none, or names none where relations differ in their nodes.
+            ``y`` names a node that is none, or names none where relations differ in their nodes or
+            tables of edges name them; such a table breaks the edge contract.
         """
+        is_one_order = True
         if isinstance(X, Mapping) and not sp.issparse(X):  # scipy has matrices that are both
             X = NamedRelations.of(X)
-            if not (X.is_one_order or is_by_node(y)):
-                raise BadArgument(
-                    "y",
-                    "must name its nodes, as a mapping or a Series, where relations have nodes in "
-                    f"orders of their own, got {type(y).__name__}",
-                )
+            is_one_order = X.is_one_order
+        elif self.affinity == "precomputed" and is_edge_table(X):
+            X, is_one_order = graphs_of_tables({"edges": X})["edges"], False
+        if not (is_one_order or is_by_node(y)):
+            raise BadArgument(
+                "y",
+                "must name its nodes, as a mapping or a Series, where tables or relations have "
+                f"them in orders of their own, got {type(y).__name__}",
+            )
         if not is_by_node(y):
             return X, y
         graph, names = graph_of(X), getattr(X, "external_ids", None)

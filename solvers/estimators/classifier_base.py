@@ -31,7 +31,8 @@ class GraphClassifier(Classifier, GraphEstimator):
         ----------
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
             With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
-            >= 0, diagonal ignored; or a mapping of names to such graphs, the relations of the
+            >= 0, diagonal ignored; or a table of edges with columns ``src`` and ``dst``, and
+            ``weight`` where edges have some; or a mapping of names to these, the relations of the
             nodes, which are joined by name where they have names. With affinity 'knn' features.
         y : (n_nodes,) or (n_nodes, n_columns) array-like, or mapping
             Class of each node: strings or whole numbers; ``unlabeled`` where it is not known. Or

@@ -1,4 +1,4 @@
-"""Relations as estimators take them: a mapping of names to graphs, matrices or data frames."""
+"""Relations as estimators take them: a mapping of names to graphs, matrices or tables of edges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
 from peewit.solvers.graph import Graph
 from peewit.solvers.late_modules import LateModule
 from peewit.solvers.relations.relation_graphs import RelationGraphs
@@ -22,7 +23,7 @@ class NamedRelations:
 
     relations: RelationGraphs
     external_ids: Any  # pyarrow.Array of names of nodes, or None
-    is_one_order: bool  # whether the nodes of each relation were the same in the same order
+    is_one_order: bool  # whether the nodes of each were the same in one order that callers know
 
     @property
     def graph(self) -> Graph:
@@ -33,9 +34,12 @@ class NamedRelations:
     def of(cls, sources: Mapping[Any, Any]) -> "NamedRelations":
         """Relations joined by the names of their nodes, or by their numbers where none has names.
 
-        `BadArgument` as `RelationGraphs.of`, where some have names and others do not, and for what
-        is no graph.
+        Tables of edges are read within one budget. `BadArgument` as `RelationGraphs.of`, where some
+        have names and others do not, and for what is no graph.
         """
+        tables = {name: source for name, source in sources.items() if is_edge_table(source)}
+        if tables:
+            sources = {**sources, **graphs_of_tables(tables)}
         graphs, names = {}, {}
         for name, source in sources.items():
             graphs[name], names[name] = _graph_and_names(name, source)
@@ -56,7 +60,7 @@ class NamedRelations:
         columns = list(names.values())
         if all(own.equals(columns[0]) for own in columns):
             relations = RelationGraphs.of(graphs)
-            return cls(relations=relations, external_ids=columns[0], is_one_order=True)
+            return cls(relations=relations, external_ids=columns[0], is_one_order=not tables)
         union = pc.unique(pa.concat_arrays(columns))
         for name, own in names.items():
             place = pc.index_in(own, value_set=union).to_numpy().astype(np.int64)
@@ -81,7 +85,10 @@ def _graph_and_names(name: Any, source: Any) -> tuple[Graph, Any]:
     except (TypeError, ValueError) as error:
         raise BadArgument(
             "X",
-            f"must hold graphs; the relation {name!r}: {error}; "
-            "`peewit.sparsify_relations` makes graphs of tables of edges",
+            f"must hold graphs or tables of edges; the relation {name!r}: {error}; tables have "
+            "columns src and dst, or others that `peewit.sparsify_relations` is told",
         ) from error
-    return graph, pa.array(list(source.columns)) if hasattr(source, "columns") else None
+    if not hasattr(source, "columns"):
+        return graph, None
+    names = pa.array(list(source.columns))
+    return graph, names.cast(pa.large_string()) if pa.types.is_string(names.type) else names

@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from peewit import HFS, Auto, HFSRegressor, StableHFS, sparsify
+from peewit import HFS, Auto, HFSRegressor, StableHFS, sparsify, sparsify_relations
 from tests.solvers.relations.made import made
 
 RELATIONS, CLASSES = made({"login": 0.9, "random": 0.0}, n_nodes=120)
@@ -63,6 +64,52 @@ def test_nodes_that_only_one_relation_has_are_nodes_of_all() -> None:
     assert found.tolist() == ["x", "z"]
 
 
+PHONES = {"src": ["ann", "bob", "eve"], "dst": ["p1", "p1", "p2"], "weight": [1.0, 2.0, 1.0]}
+TRANSFERS = {"src": ["ann", "dan"], "dst": ["bob", "eve"]}
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame, pa.table])
+def test_tables_of_edges_are_relations(frame: Any) -> None:
+    tables = {"phone": frame(PHONES), "transfer": frame(TRANSFERS)}
+    y = {"ann": "honest", "eve": "fraud"}
+    model = HFS().fit(tables, y)
+    assert model.predict(nodes=["bob", "dan", "p2"]).tolist() == ["honest", "fraud", "fraud"]
+    expected = HFS().fit(sparsify_relations(tables), y)
+    assert model.predictions().table == expected.predictions().table
+    alone = HFS().fit(frame(PHONES), y)
+    assert alone.predictions().table == HFS().fit(sparsify(pa.table(PHONES)), y).predictions().table
+    matrix = pl.DataFrame({"dan": [0.0, 1.0], "eve": [1.0, 0.0]})
+    for other in (sparsify(pa.table(TRANSFERS)), matrix):
+        beside = HFS().fit({"phone": frame(PHONES), "transfer": other}, y)
+        assert beside.predict(nodes=["bob", "dan", "p2"]).tolist() == ["honest", "fraud", "fraud"]
+
+
+def test_tables_of_pandas_are_relations() -> None:
+    pandas = pytest.importorskip("pandas")
+    tables = {"phone": pandas.DataFrame(PHONES), "transfer": pandas.DataFrame(TRANSFERS)}
+    model = HFS().fit(tables, pandas.Series({"ann": "honest", "eve": "fraud"}))
+    assert model.predict(nodes=["bob", "dan", "p2"]).tolist() == ["honest", "fraud", "fraud"]
+
+
+@pytest.mark.parametrize(
+    ("change", "y", "told"),
+    [
+        ({"src": ["ann", None]}, {"ann": 1, "dan": 2}, "transfer: .*column 'src' must not be null"),
+        ({"weight": [1.0, -2.0]}, {"ann": 1, "dan": 2}, "transfer: .*-2"),
+        ({"src": [1, 2]}, {"ann": 1, "dan": 2}, "transfer: "),
+        ({}, [1, 2, -1, -1], "y must name its nodes, as a mapping or a Series, where tables or"),
+    ],
+)
+def test_tables_of_edges_keep_the_contract_of_edges(change: Any, y: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        HFS().fit({"phone": pa.table(PHONES), "transfer": pa.table(TRANSFERS | change)}, y)
+
+
+def test_a_matrix_with_nodes_called_src_and_dst_is_a_matrix() -> None:
+    frame = pl.DataFrame(np.ones((4, 4)) - np.eye(4), schema=["src", "dst", "ann", "bob"])
+    assert HFS().fit(frame, [1, 2, -1, -1]).predict(nodes=["src", "dst"]).tolist() == [1, 2]
+
+
 def test_columns_of_labels_choose_each_for_themselves() -> None:
     model = HFS().fit(GRAPHS, np.stack([Y, np.where(Y == 2, 0, Y)], axis=1))
     assert len(model.relations_) == 2
@@ -81,7 +128,11 @@ def test_numbers_are_predicted_on_relations() -> None:
     [
         (GRAPHS, "card=3", "relations must name relations of the graph, got 'card'; .* login"),
         (GRAPHS["login"], "login=3", "relations must be 'auto' unless X is a mapping"),
-        ({"login": GRAPHS["login"], "card": "x"}, "auto", "must hold graphs; the relation 'card'"),
+        (
+            {"login": GRAPHS["login"], "card": "x"},
+            "auto",
+            "must hold graphs or tables of edges; the relation 'c",
+        ),
         ({"login": np.ones((2, 3))}, "auto", "the relation 'login': matrix must be square"),
         ({}, "auto", "must be 1 to 64 named graphs, got 0"),
     ],
