@@ -20,6 +20,7 @@ _OF_PYG: Final = frozenset({"edge_index", "edge_weight", "node_id", "num_nodes"}
 
 _INSTALLED_BY: Final = {
     "networkx": how_to_install("networkx"),
+    "pandas": "pip install pandas",
     "polars": "pip install polars",
     "torch": "pip install torch torch_geometric",
     "torch_geometric": "pip install torch_geometric",
@@ -48,6 +49,17 @@ class ArrowTable(ABC):
             polars is not installed.
         """
         return optional("polars").from_arrow(self.to_arrow())
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas.DataFrame; dictionaries of Arrow are categories.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        optional("pandas")
+        return self.to_arrow().to_pandas()
 
     def _repr_html_(self) -> str:
         """HTML for a notebook: facts and the first rows."""

@@ -77,6 +77,12 @@ def test_tables_of_others_read_the_same_edges(
         assert {(frozenset({u, v}), w) for u, v, w in rows} == wanted(kind)
 
 
+def test_pandas_reads_the_same_edges(table_of_edges: interchange.EdgeTable, kind: str) -> None:
+    pytest.importorskip("pandas")
+    rows = table_of_edges.to_pandas().itertuples(index=False)
+    assert {(frozenset({u, v}), w) for u, v, w in rows} == wanted(kind)
+
+
 def test_a_capsule_shares_the_memory_of_the_table() -> None:
     table = pa.table({"node": np.arange(1000), "label": np.ones(1000)})
     predictions = predicted(table)
@@ -163,6 +169,7 @@ def test_torch_geometric_reads_edges_names_and_predictions() -> None:
     ("library", "method", "how"),
     [
         ("networkx", "to_networkx", r"pip install 'peewit\[networkx\]'"),
+        ("pandas", "to_pandas", "pip install pandas"),
         ("polars", "to_polars", "pip install polars"),
         ("torch", "to_pyg", "torch must be installed for this; pip install torch torch_geometric"),
     ],
