@@ -21,8 +21,10 @@ class Auto(ProbabilityClassifier):
         ----------
         X, y
             As every classifier of graphs takes them.
-        features : (n_nodes, n_features) array or scipy sparse matrix, or None
+        features : (n_nodes, n_features) array, scipy sparse matrix or data frame, or None
             What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
+            Rows of a frame are those of the nodes that its index or its column ``node`` names,
+            where ``X`` has names; other nodes have no features.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 

@@ -22,8 +22,9 @@ from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.doubtful_columns import DoubtfulColumns
 from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
+from peewit.solvers.estimators.frames import ENCODE, index_names, require_numbers
 from peewit.solvers.estimators.graph_of_features import Neighborhood
-from peewit.solvers.estimators.named_relations import NamedRelations
+from peewit.solvers.estimators.named_relations import NamedRelations, names_of
 from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
 from peewit.solvers.estimators.targets import (
     ClassTargets,
@@ -46,6 +47,9 @@ from peewit.solvers.status import Status
 
 pa = LateModule("pyarrow")
 sp = LateModule("scipy.sparse")
+
+_EDGES = "a table of edges has columns src and dst; peewit.sparsify takes other names"
+"""Way out of a frame without numbers where a graph should be."""
 
 _AFFINITIES = ("precomputed", "knn")
 
@@ -112,6 +116,34 @@ class ModelEstimator(BaseEstimator):
             y = (self._with_nulls(y[0]),)
         arrays = validate_data(self, X, *y, accept_sparse=formats, dtype=dtypes, **checks)
         return (arrays[0], target_columns(arrays[1])) if y else arrays
+
+    def _at_nodes(self, y: Any, names: Any, n_nodes: int, places: Any = None) -> Any:
+        """``y`` with an entry per node: those it names, or those at ``places`` of its rows.
+
+        Raises
+        ------
+        ValueError
+            It names a node that is none, or has not one entry for each place.
+        """
+        if places is None:
+            y = y if isinstance(y, Mapping) else dict(zip(y.index, y, strict=True))
+            places = places_of(list(y), names, n_nodes)
+            values = np.array([plain(value) for value in y.values()], object)
+        else:
+            values = np.asarray(y, object)
+        if values.shape[:1] != places.shape:
+            raise BadArgument(
+                "y",
+                f"must have one entry per row of features, got {len(values)} for {len(places)}",
+            )
+        entries = np.full((n_nodes, *values.shape[1:]), self._no_label(), object)
+        entries[places] = values
+        has_text = any(isinstance(each, str) for each in entries.flat)
+        return entries if has_text else entries.tolist()
+
+    def _no_label(self) -> Any:
+        """What stands in ``y`` where there is no label."""
+        return float("nan")
 
     def _tell_doubtful_columns(self, X: Any) -> None:
         """Warn of features that count the samples, or are called as labels are."""
@@ -286,6 +318,9 @@ class Classifier(ClassifierMixin, ModelEstimator):
     def _with_nulls(self, y: Any) -> Any:
         return without_nulls(y) if self.unlabeled is None else without_mask(y, self.unlabeled)
 
+    def _no_label(self) -> Any:
+        return plain(self.unlabeled)
+
     def _targets_in(self, y: AnyArray) -> ClassTargets:
         weights = getattr(self, "_sample_weight", None)  # while a fit with some runs
         return ClassTargets.of_vector(y, plain(self.unlabeled), weights)
@@ -416,6 +451,8 @@ class GraphEstimator(ModelEstimator):
             is_one_order = X.is_one_order
         elif self.affinity == "precomputed" and is_edge_table(X):
             X, is_one_order = graphs_of_tables({"edges": X})["edges"], False
+        else:
+            require_numbers(X, "X", _EDGES if self.affinity == "precomputed" else ENCODE)
         if not (is_one_order or is_by_node(y)):
             raise BadArgument(
                 "y",
@@ -429,18 +466,9 @@ class GraphEstimator(ModelEstimator):
         if not isinstance(y, Mapping):
             if names is None:  # rows of an array or a frame go by place, as everywhere
                 return X, y
-            y = dict(zip(y.index, y, strict=True))
-        elif self.affinity == "precomputed" and hasattr(X, "columns"):
-            names = pa.array(list(X.columns))
-        entries = np.full(n_nodes, self._no_label(), object)
-        for place, value in zip(places_of(list(y), names, n_nodes), y.values(), strict=True):
-            entries[place] = plain(value)
-        has_text = any(isinstance(each, str) for each in entries)
-        return X, entries if has_text else entries.tolist()
-
-    def _no_label(self) -> Any:
-        """What stands in ``y`` where there is no label."""
-        return float("nan")
+        elif self.affinity == "precomputed":
+            names = names_of(X)
+        return X, self._at_nodes(y, names, n_nodes)
 
     def _check_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
         """``graph`` itself, checked against ``y``."""
@@ -484,10 +512,7 @@ def is_by_node(y: Any) -> bool:
     """Whether ``y`` names its nodes: a mapping, or a Series that is not numbered from 0 on."""
     if isinstance(y, Mapping):
         return True
-    index = getattr(y, "index", None)
-    if callable(index) or index is None:  # of a list
-        return False
-    return getattr(y, "ndim", 1) == 1 and list(index) != list(range(len(index)))
+    return getattr(y, "ndim", 1) == 1 and index_names(y) is not None
 
 
 def graph_of(source: Any) -> Graph | None:

@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
-from peewit.solvers.estimators.base import Classifier, GraphEstimator, plain
+from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
+from peewit.solvers.estimators.frames import node_features
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
@@ -57,14 +58,11 @@ class GraphClassifier(Classifier, GraphEstimator):
         self._refuse(further)
         return self._solve(*self._problem(X, y))
 
-    def _no_label(self) -> Any:
-        return plain(self.unlabeled)
-
     def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
         """The model, what it prepared, and ``y``; features for a model that takes them."""
         graph, target = self._graph_and_target(X, y)
         model: Any = self._model_of(graph)  # takes what there is, a graph or relations
-        return model, model.prepare(graph, features), target
+        return model, model.prepare(graph, node_features(features, self._names)), target
 
     def predict(self, X: Any = None, *, nodes: Any = None) -> AnyArray:
         """Class of new samples, or of nodes of the fit; the marker where no label reaches.

@@ -13,8 +13,9 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, Float32Array
 from peewit.solvers.estimators.classifier_base import ProbabilityClassifier
 from peewit.solvers.estimators.feature_filter import filter_features
+from peewit.solvers.estimators.frames import node_features
 from peewit.solvers.estimators.targets import ClassTargets
-from peewit.solvers.features import checked_rows
+from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
@@ -70,13 +71,14 @@ class _OnGraph(Model):
         whole = _of_equal_volume(graph) if isinstance(graph, RelationGraphs) else graph
         columns = [_sizes(each) for each in graphs]
         if features is not None:
-            if checked_rows(features, graph.n_nodes).is_sparse:
+            rows = checked_rows(features, graph.n_nodes)
+            if rows.is_sparse:
                 raise BadArgument(
                     "features",
                     "must be dense, as most classifiers want them, got a sparse matrix; make fewer "
                     "columns of it, as by sklearn.decomposition.TruncatedSVD",
                 )
-            own = np.asarray(features, np.float32)
+            own = _of_all_nodes(rows, graph.n_nodes)
             columns += [own, filter_features(whole, own, teleport=TELEPORT)]
         return _Prepared(
             graph=whole,
@@ -149,8 +151,10 @@ class ClassifierOnGraph(ProbabilityClassifier):
         ----------
         X, y
             As every classifier of graphs takes them; of several relations each makes columns.
-        features : (n_nodes, n_features) array, or None
+        features : (n_nodes, n_features) array, data frame, or None
             What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
+            Rows of a frame are those of the nodes that its index or its column ``node`` names; for
+            nodes without a row there are zeros, and a column that says which nodes have one.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -186,7 +190,17 @@ class ClassifierOnGraph(ProbabilityClassifier):
                 "sklearn.calibration.CalibratedClassifierCV gives it one",
             )
         model = _OnGraph(unfitted=classifier)
-        return model, model.prepare(graph, features), target
+        return model, model.prepare(graph, node_features(features, self._names)), target
+
+
+def _of_all_nodes(rows: Rows, n_nodes: int) -> Float32Array:
+    """Features of all nodes; of some, 0 at the others and a column that says whose they are."""
+    own = np.asarray(rows.whole(), np.float32)
+    if rows.nodes is None:
+        return own
+    columns = np.zeros((n_nodes, own.shape[1] + 1), np.float32)
+    columns[rows.nodes, :-1], columns[rows.nodes, -1] = own, 1.0
+    return columns
 
 
 def _sizes(graph: Graph) -> Float32Array:

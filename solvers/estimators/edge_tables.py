@@ -25,9 +25,15 @@ def graphs_of_tables(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     return _READERS[0](tables)
 
 
+def column_names(source: Any) -> list[Any] | None:
+    """Names of the columns of a frame or table; None of anything else."""
+    names = getattr(source, "column_names", getattr(source, "columns", None))
+    return None if names is None or callable(names) else list(names)
+
+
 def is_edge_table(source: Any) -> bool:
     """Whether it is a table with columns ``src`` and ``dst``, and no adjacency matrix."""
-    columns = getattr(source, "column_names", getattr(source, "columns", ()))
-    if callable(columns) or not {"src", "dst"} <= set(columns):
+    columns = column_names(source)
+    if columns is None or not {"src", "dst"} <= set(columns):
         return False
     return len(columns) <= _OF_EDGES or len(source) != len(columns)

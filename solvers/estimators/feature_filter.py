@@ -10,6 +10,8 @@ import numpy as np
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import Float32Array
 from peewit.solvers.estimators.base import graph_of
+from peewit.solvers.estimators.frames import node_features
+from peewit.solvers.estimators.named_relations import names_of
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
@@ -32,8 +34,9 @@ def filter_features(
     Parameters
     ----------
     graph : Graph, what `sparsify` returns, or (n_nodes, n_nodes) array or scipy sparse matrix
-    features : (n_nodes, n_features) array, numpy.memmap or scipy sparse matrix
-        Not changed: neither scaled nor centered.
+    features : (n_nodes, n_features) array, numpy.memmap, scipy sparse matrix or data frame
+        Not changed: neither scaled nor centered. Rows of a frame are those of the nodes that its
+        index or its column ``node`` names, where the graph has names; others have zeros.
     path : str, Path or None
         Writes an ``.npy`` file in column order there, which appears when it is whole, and holds
         ``max_bytes`` of columns at once; None for an array in memory.
@@ -70,7 +73,7 @@ def filter_features(
         raise BadArgument("max_bytes", f"must be at least 1, got {max_bytes}")
     own = graph_of(graph)
     nodes = Graph.from_adjacency(graph) if own is None else own
-    rows = checked_rows(features, nodes.n_nodes)
+    rows = checked_rows(node_features(features, names_of(graph)), nodes.n_nodes)
     blocks = _filter(nodes, rows, teleport, max_bytes, watch)
     if path is None:
         out = np.empty((nodes.n_nodes, rows.n_columns), np.float32)

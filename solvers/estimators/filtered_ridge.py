@@ -52,7 +52,8 @@ class FilteredRidge(CalibratedScores, PenalizedClassifier):
         edges : (n_samples, n_fitted) array or scipy sparse matrix, or None
             Weights >= 0 of edges to the samples fitted, in the unit of the graph's.
         nodes : list or vector
-            Instead of ``X``: samples of the fit, by number.
+            Instead of ``X``: samples of the fit, by the names of nodes where the graph has some,
+            else by number.
 
         Raises
         ------

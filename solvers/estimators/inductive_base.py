@@ -3,12 +3,17 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.blas_threads import one_blas_thread
-from peewit.solvers.estimators.base import Classifier, graph_of
-from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
+from peewit.solvers.estimators.base import Classifier, graph_of, is_by_node
+from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
+from peewit.solvers.estimators.frames import in_order, rows_of_nodes
+from peewit.solvers.estimators.named_relations import names_of
+from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns, target_columns
+from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.models.contract.inductive_model import InductiveModel
@@ -48,15 +53,19 @@ class InductiveClassifier(Classifier):
 
         Parameters
         ----------
-        X : (n_samples, n_features) array or scipy sparse matrix
-            Features.
-        y : (n_samples,) or (n_samples, n_columns) array-like
+        X : (n_samples, n_features) array, scipy sparse matrix or data frame
+            Features. Where the graph has names, rows of a frame are those of the nodes that its
+            index or its column ``node`` names; the samples are then all nodes of the graph, and
+            those without a row have no features.
+        y : (n_samples,) or (n_samples, n_columns) array-like, or mapping
             Class of each sample: strings or whole numbers; ``unlabeled`` where it is not known.
             Columns are predicted one by one and share the preparation; of several
-            labels at a time, columns of 0 and 1 say which a sample has.
+            labels at a time, columns of 0 and 1 say which a sample has. Of rows with names either
+            one entry for each row, or classes by node, as a mapping or a Series.
         graph : Graph, (n_samples, n_samples) array or scipy sparse matrix, or None
-            The graph, or its adjacency matrix: symmetric, entries >= 0, diagonal ignored. None
-            for that of the nearest neighbors. Models without a graph penalty ignore it.
+            The graph, what `peewit.sparsify` returns, a table of edges (``src``, ``dst``,
+            ``weight``), or an adjacency matrix: symmetric, entries >= 0, diagonal ignored. None
+            for that of the nearest neighbors. Models without a graph penalty ignore its edges.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -77,19 +86,49 @@ class InductiveClassifier(Classifier):
         return self._fit(X, y, graph)
 
     def _fit(self, X: Any, y: Any, graph: Any) -> Self:
-        X, y = self._validate(X, y, ensure_min_samples=2)
-        self._tell_doubtful_columns(X)
+        is_table = is_edge_table(graph)
+        if is_table:
+            graph = graphs_of_tables({"edges": graph})["edges"]
+        names = self._node_names = names_of(graph)
+        X, places = rows_of_nodes(X, names, "X")
+        if is_table and places is None:
+            raise BadArgument(
+                "X",
+                "must name the node of each row, by its index or column 'node', where the graph is "
+                "a table of edges",
+            )
+        if places is None and names is not None and is_by_node(y):
+            places = np.arange(len(names))
+        if places is None:
+            X, y = self._validate(X, y, ensure_min_samples=2)
+            self._tell_doubtful_columns(X)
+            features, n_nodes = X, X.shape[0]
+        else:
+            features, y = self._of_nodes(X, y, places)
+            n_nodes = len(names)
         max_bytes = self._check("max_bytes")
         model = self._model(**self._hyperparameters())
-        prepared = model.prepare(self._graph(X, graph), X, kept_bytes=max_bytes)
+        samples = self._graph(features, graph, n_nodes)
+        prepared = model.prepare(samples, features, kept_bytes=max_bytes)
         return self._solve(model, prepared, y)
+
+    def _of_nodes(self, X: Any, y: Any, places: AnyArray) -> tuple[FeatureRows, AnyArray]:
+        """Features of the nodes at ``places``, and ``y`` with an entry for each node."""
+        names = self._names
+        y = self._at_nodes(y, names, len(names), None if is_by_node(y) else places)
+        y = target_columns(validate_data(self, y=self._with_nulls(y), multi_output=True))
+        X, _ = self._validate(X, y[places], ensure_min_samples=2)
+        self._tell_doubtful_columns(X)
+        return in_order(X, places), y
 
     def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         self._finish(solution)
         self.classes_ = targets.classes
         self._keep(prepared, solution)
         self.decision_ = solution.scores
-        self.transduction_: AnyArray = targets.classes[solution.scores.argmax(axis=1)]
+        self.transduction_: AnyArray = targets.named(
+            solution.scores.argmax(axis=1), solution.reachable
+        )
 
     def decision_function(
         self, X: Any = None, *, nodes: Any = None
@@ -116,7 +155,8 @@ class InductiveClassifier(Classifier):
         ----------
         X : (n_samples, n_features) array or scipy sparse matrix
         nodes : list or vector
-            Instead of ``X``: samples of the fit, by number.
+            Instead of ``X``: samples of the fit, by the names of nodes where the graph has some,
+            else by number.
 
         Raises
         ------
@@ -148,9 +188,9 @@ class InductiveClassifier(Classifier):
         scores = self._new_scores(X)
         return scores, np.ones(scores.shape[0], bool)
 
-    def _graph(self, X: Any, graph: Any) -> Graph:  # noqa: ARG002 - made where it is used
+    def _graph(self, X: Any, graph: Any, n_nodes: int) -> Graph:  # noqa: ARG002 - made where used
         """The graph of the samples; without edges where the model uses none."""
-        return Graph.from_edges([], [], [], n_nodes=X.shape[0])
+        return Graph.from_edges([], [], [], n_nodes=n_nodes)
 
 
 class PenalizedClassifier(InductiveClassifier):
@@ -166,7 +206,7 @@ class PenalizedClassifier(InductiveClassifier):
         ),
     )
 
-    def _graph(self, X: Any, graph: Any) -> Graph:
+    def _graph(self, X: Any, graph: Any, n_nodes: int) -> Graph:
         """The graph given, or that of nearest neighbors with heat weights (section E.4)."""
         if graph is None:
             n_neighbors = self._check("n_neighbors")
@@ -174,9 +214,9 @@ class PenalizedClassifier(InductiveClassifier):
         sample_graph = graph_of(graph)
         if sample_graph is None:
             sample_graph = Graph.from_adjacency(graph)
-        if sample_graph.n_nodes != X.shape[0]:
+        if sample_graph.n_nodes != n_nodes:
             raise ValueError(
                 f"graph must have one node per sample, got {sample_graph.n_nodes} nodes for "
-                f"{X.shape[0]} samples"
+                f"{n_nodes} samples"
             )
         return sample_graph

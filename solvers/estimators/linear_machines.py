@@ -6,9 +6,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from peewit.solvers.arrays import FloatArray
+from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.estimators.targets import ClassTargets
+from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
 from peewit.solvers.models.linear import linear_svm, transductive_svms
@@ -119,11 +120,19 @@ class LinearClassifier(PenalizedClassifier):
         if _tells_probabilities(self):
             self.label_distributions_ = self.decision_
 
-    def _graph(self, X: Any, graph: Any) -> Graph:
+    def _of_nodes(self, X: Any, y: Any, places: AnyArray) -> tuple[FeatureRows, AnyArray]:
+        made = super()._of_nodes(X, y, places)
+        if getattr(self, "_sample_weight", None) is not None:
+            weights = np.ones(len(self._names))
+            weights[places] = self._sample_weight
+            self._sample_weight = weights
+        return made
+
+    def _graph(self, X: Any, graph: Any, n_nodes: int) -> Graph:
         """The graph given or made, where the graph counts."""
         if self.graph_penalty == 0.0:
-            return InductiveClassifier._graph(self, X, graph)
-        return PenalizedClassifier._graph(self, X, graph)
+            return InductiveClassifier._graph(self, X, graph, n_nodes)
+        return PenalizedClassifier._graph(self, X, graph, n_nodes)
 
 
 class LinearSVM(LinearClassifier):

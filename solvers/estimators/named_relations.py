@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from peewit.solvers.arguments import BadArgument
-from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
+from peewit.solvers.estimators.edge_tables import column_names, graphs_of_tables, is_edge_table
 from peewit.solvers.graph import Graph
 from peewit.solvers.late_modules import LateModule
 from peewit.solvers.relations.relation_graphs import RelationGraphs
@@ -71,24 +71,28 @@ class NamedRelations:
 
 def _graph_and_names(name: Any, source: Any) -> tuple[Graph, Any]:
     """The graph of one relation, and the names of its nodes."""
-    graph = getattr(source, "graph", source)
+    graph, names = getattr(source, "graph", source), names_of(source)
     if isinstance(graph, Graph):
-        names = getattr(source, "external_ids", None)
-        if isinstance(names, pa.ChunkedArray):
-            names = names.combine_chunks()
         return graph, names
     try:
         matrix = check_array(
             source, accept_sparse=("csr", "csc", "coo"), dtype=(np.float64, np.float32)
         )
-        graph = Graph.from_adjacency(matrix)
+        return Graph.from_adjacency(matrix), names
     except (TypeError, ValueError) as error:
         raise BadArgument(
             "X",
             f"must hold graphs or tables of edges; the relation {name!r}: {error}; tables have "
             "columns src and dst, or others that `peewit.sparsify_relations` is told",
         ) from error
-    if not hasattr(source, "columns"):
-        return graph, None
-    names = pa.array(list(source.columns))
-    return graph, names.cast(pa.large_string()) if pa.types.is_string(names.type) else names
+
+
+def names_of(source: Any) -> Any:
+    """Names of the nodes, of what `sparsify` returns or of a frame, as a pyarrow.Array; or None."""
+    names = getattr(source, "external_ids", None)
+    if isinstance(names, pa.ChunkedArray):
+        return names.combine_chunks()
+    if names is not None or (columns := column_names(source)) is None:
+        return names
+    names = pa.array(columns)
+    return names.cast(pa.large_string()) if pa.types.is_string(names.type) else names

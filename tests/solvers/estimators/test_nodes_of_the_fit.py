@@ -14,9 +14,21 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.utils.validation import has_fit_parameter
 
 import peewit
-from peewit import HFS, SVM, Auto, FilteredRidge, HFSRegressor, LapRLSC, LinearSVM, StableHFS
+from peewit import (
+    HFS,
+    SVM,
+    Auto,
+    ClassifierOnGraph,
+    FilteredRidge,
+    HFSRegressor,
+    LapRLSC,
+    LinearSVM,
+    StableHFS,
+    filter_features,
+)
 from peewit.solvers import estimators
 from peewit.solvers.assessment.calibration import CalibrationMetrics
+from peewit.solvers.features import FeatureRows
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.harmonic import harmonic
 from peewit.streaming.calls.sparsify_call import Sparsified, sparsify
@@ -292,3 +304,99 @@ def test_a_series_beside_rows_of_features_goes_by_place(blobs: tuple[Any, Any, A
     found = Auto(affinity="knn").fit(frame, shuffled)
     expected = Auto(affinity="knn").fit(frame, y)
     assert np.array_equal(found.transduction_, expected.transduction_)
+
+
+ROWS = {"a": [0.0, 1.0], "x": [5.0, 1.0], "z": [6.0, 2.0], "b": [1.0, 0.0], "c": [0.5, 0.5]}
+KNOWN = {"a": "left", "x": "right", "z": "right", "b": "left"}
+
+
+def by_name(rows: dict[str, list[float]]) -> pl.DataFrame:
+    """Features beside the names of their nodes, as in tables of the service."""
+    table = {"node": list(rows), "one": [row[0] for row in rows.values()]}
+    return pl.DataFrame(table | {"two": [row[1] for row in rows.values()]})
+
+
+def in_order(graph: Any) -> FeatureRows:
+    names = graph.external_ids.to_pylist()
+    nodes = np.array([place for place, name in enumerate(names) if name in ROWS])
+    return FeatureRows(values=np.array([ROWS[names[node]] for node in nodes]), nodes=nodes)
+
+
+@pytest.mark.parametrize("model", [Auto(), ClassifierOnGraph()], ids=repr)
+def test_features_are_given_by_the_names_of_nodes(model: Any) -> None:
+    graph = sparsify(TRIANGLES)
+    found = clone(model).fit(graph, KNOWN, features=by_name(ROWS))
+    expected = clone(model).fit(graph, KNOWN, features=in_order(graph))
+    assert found.predictions().table == expected.predictions().table
+    with pytest.raises(ValueError, match=r"features must have rows of nodes .* got 'q'"):
+        clone(model).fit(graph, KNOWN, features=by_name(ROWS | {"q": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match="must have one row of each node, got several of 'c'"):
+        clone(model).fit(graph, KNOWN, features=pl.concat([by_name(ROWS), by_name(ROWS)[-1:]]))
+
+
+def test_smoothed_features_are_given_by_the_names_of_nodes() -> None:
+    graph = sparsify(TRIANGLES)
+    found, expected = (filter_features(graph, each) for each in (by_name(ROWS), in_order(graph)))
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("model", [FilteredRidge(), LinearSVM(), LapRLSC(), SVM()], ids=repr)
+def test_samples_are_nodes_where_rows_have_names(model: Any) -> None:
+    graph = sparsify(TRIANGLES)
+    found = clone(model).fit(by_name(ROWS), KNOWN, graph=graph)
+    assert found.transduction_.shape == (6,)
+    assert found.predict(nodes=["c", "z"]).tolist() == ["left", "right"]
+    assert found.predict(by_name(ROWS).drop("node")).tolist()[:2] == ["left", "right"]
+    by_row = [KNOWN.get(name, -1) for name in ROWS]
+    by_table = pl.DataFrame(TRIANGLES, schema=["src", "dst"], orient="row")
+    for y, source in ((by_row, graph), (KNOWN, by_table)):
+        again = clone(model).fit(by_name(ROWS), y, graph=source)
+        assert again.predictions().table == found.predictions().table
+
+
+def test_weights_of_named_rows_are_those_of_their_nodes() -> None:
+    graph, weights = sparsify(TRIANGLES), [1.0, 3.0, 0.0, 2.0, 1.0]
+    found = LinearSVM().fit(by_name(ROWS), KNOWN, graph=graph, sample_weight=weights)
+    features = np.array([ROWS.get(name, [0.0, 0.0]) for name in "abcxyz"])
+    y = [KNOWN.get(name, -1) for name in "abcxyz"]
+    expected = LinearSVM().fit(features, y, sample_weight=[1.0, 2.0, 1.0, 3.0, 1.0, 0.0])
+    assert found.predict(nodes=["y"]).tolist() == [-1]  # of no features, and edges count nothing
+    known = np.array([0, 1, 2, 3, 5])
+    assert found.predict(nodes=list("abcxz")).tolist() == expected.transduction_[known].tolist()
+
+
+def test_rows_in_the_order_of_nodes_take_labels_by_name(friends: Sparsified) -> None:
+    points = np.array([[-1.0], [-0.9], [0.9], [1.0], [-1.0], [1.0]])
+    found = FilteredRidge().fit(points, {"ann": "west", "dan": "east"}, graph=friends)
+    assert found.predict(nodes=["bob", "fay"]).tolist() == ["west", "east"]
+    edges = pl.DataFrame({"src": ["ann"], "dst": ["bob"]})
+    with pytest.raises(ValueError, match="X must name the node of each row"):
+        FilteredRidge().fit(points[:2], [1, 2], graph=edges)
+
+
+def test_frames_of_pandas_are_matched_by_their_index() -> None:
+    pandas = pytest.importorskip("pandas")
+    graph, frame = sparsify(TRIANGLES), pandas.DataFrame.from_dict(ROWS, orient="index")
+    frame.columns = ["one", "two"]
+    expected = Auto().fit(graph, KNOWN, features=in_order(graph)).predictions().table
+    mixed = frame.assign(one=frame["one"].astype("Float64"))
+    for features in (frame, frame.rename_axis("node").reset_index(), mixed):
+        found = Auto().fit(graph, pandas.Series(KNOWN), features=features)
+        assert found.predictions().table == expected
+    found = FilteredRidge().fit(frame, pandas.Series(KNOWN), graph=graph)
+    assert found.predict(nodes=["c", "z"]).tolist() == ["left", "right"]
+
+
+@pytest.mark.parametrize("table", [pl.DataFrame, pa.table])
+def test_columns_that_are_no_numbers_are_named_with_the_way_out(table: Any) -> None:
+    words = {"age": [1, 2], "town": ["Rome", "Oslo"], "old": [True, False], "job": ["a", None]}
+    square = np.ones((2, 2)) - np.eye(2)
+    told = r"{} must hold numbers, got none in column 'town', 'job'; .* skrub.TableVectorizer"
+    for model in (Auto(), ClassifierOnGraph()):
+        with pytest.raises(ValueError, match=told.format("features")):
+            model.fit(square, [1, 2], features=table(words))
+    for model in (Auto(affinity="knn", n_neighbors=1), FilteredRidge(n_neighbors=1)):
+        with pytest.raises(ValueError, match=told.format("X")):
+            model.fit(table(words), [1, 2])
+    with pytest.raises(ValueError, match=r"none in column 'from', 'to'.* has columns src and dst"):
+        HFS().fit(table({"from": ["a", "b"], "to": ["c", "d"]}), {"a": 1, "b": 2})
