@@ -6,9 +6,9 @@ attributes that end in an underscore; nothing is kept from one `fit` to the next
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
@@ -24,6 +24,7 @@ from peewit.solvers.estimators.documentation import with_parameters
 from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
 from peewit.solvers.estimators.frames import ENCODE, index_names, require_numbers
 from peewit.solvers.estimators.graph_of_features import Neighborhood
+from peewit.solvers.estimators.kinds import Kinds
 from peewit.solvers.estimators.named_relations import NamedRelations, names_of
 from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
 from peewit.solvers.estimators.targets import (
@@ -162,9 +163,7 @@ class ModelEstimator(BaseEstimator):
         self.__dict__.pop("estimators_", None)  # of a fit before
         if y.ndim == 1:
             targets = self._targets_in(y)
-            solution = model.solve(prepared, targets.labels)
-            self._learn(prepared, targets, solution)
-            self._calibrate(model, prepared, targets, solution)
+            self._keep_answers(model, prepared, targets, model.solve(prepared, targets.labels))
             return self
         columns: list[Targets] = []
         for place, column in enumerate(y.T):
@@ -173,8 +172,7 @@ class ModelEstimator(BaseEstimator):
         solutions = model.solve_many(prepared, [targets.labels for targets in columns])
         learned = [copy(self) for _ in columns]
         for estimator, targets, solution in zip(learned, columns, solutions, strict=True):
-            estimator._learn(prepared, targets, solution)
-            estimator._calibrate(model, prepared, targets, solution)
+            estimator._keep_answers(model, prepared, targets, solution)
         for name in _STACKED + _LISTED:
             if hasattr(learned[0], name):
                 values = [getattr(estimator, name) for estimator in learned]
@@ -182,6 +180,14 @@ class ModelEstimator(BaseEstimator):
         self.n_iter_ = max(int(solution.stats["n_iter"]) for solution in solutions)
         self.estimators_ = learned
         return self
+
+    def _keep_answers(
+        self, model: Model, prepared: Any, targets: Targets, solution: Solution
+    ) -> None:
+        """Keep what a solve for one column tells, and what calibration makes of it."""
+        self._learn(prepared, targets, solution)
+        self._calibrate(model, prepared, targets, solution)
+        self._labeled_nodes = targets.labels.nodes
 
     def _by_column(self, method: str, *samples: Any, **chosen: Any) -> list[Any] | None:
         """What the estimators of columns answer; None where ``y`` was a vector."""
@@ -211,13 +217,21 @@ class ModelEstimator(BaseEstimator):
         """Names of the nodes as a pyarrow.Array; None where they have none."""
         return getattr(self, "_node_names", None)
 
-    def predictions(self) -> NodePredictions:
+    def predictions(self, kinds: str | Sequence[str] | None = None) -> NodePredictions:
         """What is predicted of each node, as a table with their names.
+
+        Parameters
+        ----------
+        kinds : str, sequence of str or None
+            Of a graph whose nodes are named KIND:ID: the kinds to tell of, in tables that have the
+            columns ``kind`` and ``id``, too. None for those that have labels; the others carry
+            these on.
 
         Raises
         ------
         ValueError
-            ``y`` had several columns: ``estimators_`` has an estimator for each.
+            ``y`` had several columns: ``estimators_`` has an estimator for each. Or ``kinds`` names
+            one that is none.
         """
         check_is_fitted(self)
         if hasattr(self, "estimators_"):
@@ -227,7 +241,18 @@ class ModelEstimator(BaseEstimator):
             )
         names = self._names
         n_nodes = self.transduction_.shape[0]
-        return self._predictions_of(pa.array(np.arange(n_nodes)) if names is None else names)
+        found = self._predictions_of(pa.array(np.arange(n_nodes)) if names is None else names)
+        known = Kinds.of(names)
+        if known is not None:
+            wanted = [kinds] if isinstance(kinds, str) else kinds
+            return found.of_kinds(known, wanted or known.among(self._labeled_nodes))
+        if kinds is not None:
+            raise BadArgument(
+                "kinds",
+                f"must be left out where not all nodes are named KIND:ID, got {kinds!r}; "
+                "`peewit.sparsify(src='account:COLUMN')` names them so",
+            )
+        return found
 
     @abstractmethod
     def _predictions_of(self, nodes: Any) -> NodePredictions:
@@ -323,7 +348,13 @@ class Classifier(ClassifierMixin, ModelEstimator):
 
     def _targets_in(self, y: AnyArray) -> ClassTargets:
         weights = getattr(self, "_sample_weight", None)  # while a fit with some runs
-        return ClassTargets.of_vector(y, plain(self.unlabeled), weights)
+        targets = ClassTargets.of_vector(y, plain(self.unlabeled), weights)
+        kinds = Kinds.of(self._names)
+        if kinds is None:
+            return targets
+        is_asked = kinds.are(kinds.among(targets.labels.nodes))
+        among = None if is_asked.all() else is_asked
+        return replace(targets, labels=replace(targets.labels, among=among))
 
     def _predictions_of(self, nodes: Any) -> NodePredictions:
         probabilities: Any = getattr(self, "label_distributions_", None)

@@ -1,12 +1,13 @@
 """What an estimator tells of the nodes, as a table with their names."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from peewit.solvers.estimators.kinds import Kinds
 from peewit.solvers.interchange import ArrowTable
 from peewit.solvers.late_modules import LateModule
 
@@ -23,9 +24,9 @@ class NodePredictions(ArrowTable):
     Attributes
     ----------
     table : pyarrow.Table
-        ``node``, its name or number; ``label``, null where no label reaches; of classes also
-        ``score`` and ``margin``, what it is above the best other, and ``score:<class>``, called
-        ``probability`` where they are; ``reachable``.
+        ``node``, its name or number; ``kind`` and ``id`` where names are of kinds; ``label``, null
+        where no label reaches; of classes also ``score`` and ``margin``, what it is above the best
+        other, and ``score:<class>``, called ``probability`` where they are; ``reachable``.
     model : str
         Name of the estimator.
     score : str
@@ -48,6 +49,15 @@ class NodePredictions(ArrowTable):
             "without label": labels.null_count or None,
             "score": self.score,
         }
+
+    def of_kinds(self, kinds: Kinds, wanted: Sequence[str]) -> "NodePredictions":
+        """Rows of all nodes narrowed to those of some kinds, with the columns ``kind`` and ``id``.
+
+        `BadArgument` for a kind that is none.
+        """
+        wide = self.table.add_column(1, "id", kinds.ids)
+        wide = wide.add_column(1, "kind", kinds.kinds.dictionary_decode())
+        return replace(self, table=wide.filter(pa.array(kinds.are(wanted))))
 
     @classmethod
     def of_classes(

@@ -34,7 +34,7 @@ IN_BASH = {
     *("papers", "points", "retract", "scans", "spam", "tables", "verdicts", "window", "words"),
 }
 IN_PYTHON = {
-    *("bridges", "estimators", "filtered", "networkx"),
+    *("bridges", "estimators", "features_by_name", "filtered", "networkx"),
     *("nodes", "notebook", "on_graph", "python", "tables_of_relations"),
 }
 

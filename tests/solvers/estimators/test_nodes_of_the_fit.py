@@ -400,3 +400,44 @@ def test_columns_that_are_no_numbers_are_named_with_the_way_out(table: Any) -> N
             model.fit(table(words), [1, 2])
     with pytest.raises(ValueError, match=r"none in column 'from', 'to'.* has columns src and dst"):
         HFS().fit(table({"from": ["a", "b"], "to": ["c", "d"]}), {"a": 1, "b": 2})
+
+
+LOGINS = {"user": [1, 2, 3, 4], "device": ["a", "a", "b", "b"]}
+
+
+@pytest.mark.parametrize("model", [StableHFS(), Auto(), HFSRegressor()], ids=repr)
+def test_predictions_are_of_the_kinds_that_have_labels(model: Any) -> None:
+    graph = sparsify(pa.table(LOGINS), src="account:user", dst="device:device")
+    fitted = clone(model).fit(graph, {"account:1": 0, "account:4": 1})
+    rows = fitted.predictions().table
+    assert rows.column_names[:4] == ["node", "kind", "id", "label"]
+    assert rows["node"].to_pylist() == [f"account:{user}" for user in (1, 2, 3, 4)]
+    assert set(rows["kind"].to_pylist()) == {"account"}
+    assert rows["id"].to_pylist() == ["1", "2", "3", "4"]
+    devices = fitted.predictions(kinds="device").table
+    assert devices["node"].to_pylist() == ["device:a", "device:b"]
+    assert fitted.predictions(kinds=["device", "account"]).table.num_rows == 6
+    with pytest.raises(ValueError, match="kinds must be kinds of nodes, account, device, got 'c'"):
+        fitted.predictions(kinds="c")
+
+
+def test_class_sizes_are_those_of_the_kinds_that_have_labels() -> None:
+    graph = sparsify(pa.table(LOGINS), src="account:user", dst="device:device")
+    fitted = ProbeOfLabels().fit(graph, {"account:1": 0, "account:4": 1})
+    names = graph.external_ids.to_pylist()
+    assert fitted.among == [name.startswith("account:") for name in names]
+
+
+class ProbeOfLabels(StableHFS):
+    """Keeps which nodes are asked about."""
+
+    def _learn(self, prepared: Any, targets: Any, solution: Any) -> None:
+        self.among = targets.labels.among.tolist()
+        super()._learn(prepared, targets, solution)
+
+
+def test_kinds_are_refused_where_nodes_have_none(friends: Sparsified) -> None:
+    fitted = named(HFS()).fit(friends, Y)
+    assert "kind" not in fitted.predictions().table.column_names
+    with pytest.raises(ValueError, match="must be left out where not all nodes are named KIND:ID"):
+        fitted.predictions(kinds="account")
