@@ -35,6 +35,46 @@ TableLike: TypeAlias = ArrowStream | pa.RecordBatch | Iterable[pa.RecordBatch] |
 Files may be packed: `.csv.gz`, `.ndjson.zst`."""
 
 
+class ByNode(Protocol):
+    """A Series: values, and the nodes that they are of."""
+
+    @property
+    def index(self) -> Any:
+        """The nodes."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """The values."""
+        ...
+
+
+Labels: TypeAlias = Mapping[Any, Label | Mapping[str, Label]] | ByNode | TableLike
+"""Labels by node, as a mapping or a Series, or a table of them."""
+
+
+def by_node(labels: Labels) -> Mapping[Any, Label | Mapping[str, Label]] | TableLike:
+    """Labels of a Series as a mapping; others as they are.
+
+    Raises
+    ------
+    ValueError
+        A node stands twice in the index.
+    """
+    index: Any = getattr(labels, "index", None)
+    if index is None or callable(index) or getattr(labels, "ndim", 1) != 1:
+        return labels  # no Series
+    found: dict[Any, Label] = {}
+    values: Any = labels
+    for node, label in zip(index, values, strict=True):
+        if node in found:
+            raise ValueError(
+                f"labels of a Series must name each node once, got {node!r} twice; give a table "
+                "with columns node and label, and say contradictions"
+            )
+        found[node] = label
+    return found
+
+
 def table_body(table: TableLike) -> Body:
     """A table as the body of a request.
 
@@ -171,8 +211,8 @@ def _arrow_body(reader: Any, *, is_repeatable: bool) -> Body:
                 yield from encode(batches.schema, batches, Format.ARROW)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise TypeError(
-                f"a table must have columns, each of one type ({error}); labels of a Series are "
-                "put as its to_dict()"
+                f"a table must have columns, each of one type ({error}); labels of a Series need "
+                "an index of nodes"
             ) from error
 
     return Body(Format.ARROW.media_type, pieces, is_repeatable=is_repeatable)
@@ -186,7 +226,10 @@ def _reader_of(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
         raise ValueError("a table must have at least one batch, got none")
     if not isinstance(first, pa.RecordBatch):
         kind = type(first).__name__
-        raise TypeError(f"a table must be made of record batches, got an iterable of {kind}")
+        raise TypeError(
+            f"a table must be made of record batches, got an iterable of {kind}; labels are a "
+            "mapping by node, or a Series whose index has nodes"
+        )
 
     def all_of_them() -> Iterator[pa.RecordBatch]:
         yield first

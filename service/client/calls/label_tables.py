@@ -1,12 +1,12 @@
 """Labels that are put and taken back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import path, read
-from peewit.service.client.tables import TableLike, labels_body
-from peewit.service.wire.labels import Label, LabelOrigin, LabelReceipt
+from peewit.service.client.tables import Labels, by_node, labels_body
+from peewit.service.wire.labels import LabelOrigin, LabelReceipt
 from peewit.service.wire.predictions import NodeId
 from peewit.streaming.edges.reading_options import Contradictions, Quote
 
@@ -16,7 +16,7 @@ _NODES_PER_REQUEST = 200
 
 def put_labels(
     graph: str,
-    labels: Mapping[Any, Label | Mapping[str, Label]] | TableLike,
+    labels: Labels,
     *,
     unknown: Literal["refuse", "keep"] = "refuse",
     node: str | None = None,
@@ -35,9 +35,9 @@ def put_labels(
     ----------
     graph : str
         Its name.
-    labels : mapping or TableLike
-        Label by node, or a table or file with a column of nodes and one of labels. Of several
-        ``label_columns`` labels by column, by node.
+    labels : mapping, Series or TableLike
+        Label by node, as a mapping or a Series whose index has the nodes; or a table or file with
+        a column of nodes and one of labels. Of several ``label_columns`` labels by column, by node.
     unknown : {"refuse", "keep"}
         What becomes of labels of nodes that the graph does not know: all labels of the call are
         refused, or theirs take effect when the node arrives.
@@ -74,6 +74,7 @@ def put_labels(
     InvalidArgument
         A row breaks a rule.
     """
+    labels = by_node(labels)
     if isinstance(labels, Mapping):
         node, label = "node", None if label_columns else "label"
         origin = origin or "given"  # it travels as a table

@@ -15,7 +15,7 @@ from peewit.service.client.calls.graphs import snapshots
 from peewit.service.client.calls.snapshots import snapshot_edges
 from peewit.service.client.errors import NotYet
 from peewit.service.client.further_answers import Predictions, Refusal, Sparsifier
-from peewit.service.client.tables import TableLike, labels_body, plain, points_body
+from peewit.service.client.tables import Labels, TableLike, by_node, labels_body, plain, points_body
 from peewit.service.wire.evaluations import PredictionEvaluation
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
@@ -319,7 +319,7 @@ def _predictions(table: pa.Table, headers: httpx.Headers) -> Predictions:
 
 def evaluate(
     graph: str,
-    truth: Mapping[Any, Label] | TableLike,
+    truth: Labels,
     *,
     model: str | None = None,
     job: str | None = None,
@@ -345,8 +345,9 @@ def evaluate(
     ----------
     graph : str
         Its name.
-    truth : mapping or TableLike
-        True label by node, or a table or file with a column of nodes and one of labels.
+    truth : mapping, Series or TableLike
+        True label by node, as a mapping or a Series whose index has the nodes; or a table or file
+        with a column of nodes and one of labels.
     model, job, label_column : str, optional
         As in `predictions`.
     node, label : str, optional
@@ -375,6 +376,7 @@ def evaluate(
     Conflict
         A threshold is to be chosen, and the job did not cross-validate.
     """
+    truth = by_node(truth)
     if isinstance(truth, Mapping):
         node, label = "node", "label"
     request = Request(

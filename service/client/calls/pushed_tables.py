@@ -1,7 +1,7 @@
 """Edges and features that are sent."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -63,7 +63,8 @@ def push_edges(
         Its name.
     edges : TableLike
         Columns of both ends and, if need be, of a weight: an Arrow table, batches, a data frame,
-        or the path of a Parquet, CSV, NDJSON or Arrow file.
+        or the path of a Parquet, CSV, NDJSON or Arrow file. Tables of several kinds of edges are
+        pushed one by one, each with its ``relation``.
     wait : float or None
         Longest time to wait until the edges are in the graph, in seconds; for ever when None. When
         time is over the push is returned as it stands, pending.
@@ -122,6 +123,13 @@ def push_edges(
     UserWarning
         The same content was pushed before from a file, and does not count again.
     """
+    if isinstance(edges, Mapping):
+        name = next(iter(edges), "NAME")
+        raise TypeError(
+            f"edges must be one table, got a mapping; push each kind of edges by itself, as "
+            f"push_edges({graph!r}, edges[{name!r}], relation={name!r}), or one table with a "
+            "relation_column"
+        )
     body = table_body(edges)
     relations = {
         "relation": relation,

@@ -71,3 +71,12 @@ def test_edges_of_a_snapshot_say_their_relation(api: Api, client: Client) -> Non
         {"src": "a", "dst": "b", "weight": 2.0},
         {"src": "b", "dst": "c", "weight": 1.0},
     ]
+
+
+def test_a_mapping_of_relations_is_told_to_be_pushed_one_by_one(api: Api, client: Client) -> None:
+    api.create_graph("g", node_ids="string")
+    tables = {"message": pa.table({"src": ["a"], "dst": ["b"]})}
+    told = r"push_edges\('g', edges\['message'\], relation='message'\), or one table"
+    with pytest.raises(TypeError, match=told):
+        client.push_edges("g", tables)  # type: ignore[arg-type]
+    assert client.push_edges("g", tables["message"], relation="message").n_rows == 1

@@ -37,6 +37,16 @@ from tests.service.client.conftest import edge_table
 from tests.service.repairable import SETTINGS, many_edges
 
 
+class Series:
+    """What a Series of pandas is to a caller: values, and the nodes that they are of."""
+
+    def __init__(self, values: list[object], index: list[object]) -> None:
+        self._values, self.index = values, index
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._values)
+
+
 class Frame:
     """A data frame of another library: an Arrow stream for those who ask."""
 
@@ -211,8 +221,27 @@ def test_what_cannot_be_a_label_is_told_with_the_way_out(client: Client) -> None
     assert client.put_labels("h", twice, unknown="keep", **said).accepted == 1
     with pytest.raises(TypeError, match="numbers or text, got b'x'"):
         client.put_labels("g", {"n1": b"x"}, unknown="keep")  # type: ignore[dict-item]
-    with pytest.raises(TypeError, match=r"columns, each of one type .* to_dict\(\)"):
+    with pytest.raises(TypeError, match=r"columns, each of one type .* an index of nodes"):
         client.put_labels("g", pa.chunked_array([["x"]]), unknown="keep")
+    with pytest.raises(TypeError, match=r"an iterable of str; labels are a mapping by node"):
+        client.put_labels("g", ["x"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="must name each node once, got 'a' twice; give a table"):
+        client.put_labels("g", Series(["x", "y"], ["a", "a"]))
+
+
+def test_labels_of_a_series_are_of_the_nodes_of_its_index(client: Client) -> None:
+    client.create_graph("g")
+    assert client.put_labels("g", Series(["x", "y"], ["n1", "n2"]), unknown="keep").accepted == 2
+    rows = client.labels("g").to_pylist()
+    found = {row["node"]: (row["label"], row["origin"]) for row in rows}
+    assert found == {"n1": ("x", "given"), "n2": ("y", "given")}
+
+
+def test_labels_of_pandas_are_of_the_nodes_of_their_index(client: Client) -> None:
+    pandas = pytest.importorskip("pandas")
+    client.create_graph("g")
+    client.put_labels("g", pandas.Series({"n1": 1, "n2": 2}), unknown="keep")
+    assert client.labels("g").to_pydict()["label"] == [1, 2]
 
 
 def test_edges_are_read_as_the_options_say(client: Client) -> None:

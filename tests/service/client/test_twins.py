@@ -39,7 +39,10 @@ HEAVY = (
 )
 LIGHT = {
     f"peewit.solvers.{name}"
-    for name in ("arrays", "estimators", "extras", "interchange", "late_modules", "notebook_html")
+    for name in (
+        *("arrays", "estimators", "estimators.edge_tables", "extras"),
+        *("interchange", "late_modules", "notebook_html"),
+    )
 }
 """Of the solvers, what needs numpy alone."""
 
