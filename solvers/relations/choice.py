@@ -95,14 +95,27 @@ class RelationReport:
     overlap: float = float("nan")  # cosine of what it says alone and what the others say
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RelationChoice:
-    """Combinations of relations that models run on, and how they were chosen."""
+    """Combinations of relations that models run on, and how they were chosen.
+
+    Iterates over the reports of the relations.
+    """
 
     relations: tuple[RelationReport, ...]
     used: tuple[Combination, ...]  # one or two; beliefs sum to 1, after a solve by whole models
     candidates: tuple[Combination, ...]  # as tried, with beliefs among all; none of given weights
     labels: Labels | None  # that chose
+
+    def __repr__(self) -> str:
+        names = [report.name for report in self.relations]
+        return f"{type(self).__name__}({weights_text(self.best.weights, names)})"
+
+    def __iter__(self) -> Iterator[RelationReport]:
+        return iter(self.relations)
+
+    def __len__(self) -> int:
+        return len(self.relations)
 
     @classmethod
     def given(cls, weights: Weights, names: tuple[str, ...]) -> "RelationChoice":

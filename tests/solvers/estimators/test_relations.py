@@ -20,8 +20,9 @@ NODES = [f"n{node}" for node in range(120)]
 def test_the_labels_choose_and_tell_what_they_chose() -> None:
     model = Auto().fit(GRAPHS, Y)
     assert model.relations_.best.weights[1] < 0.2
-    assert [report.name for report in model.relations_.relations] == ["login", "random"]
+    assert [report.name for report in model.relations_] == ["login", "random"]
     assert model.stats_["relations"].startswith("login=")
+    assert repr(model.relations_) == f"RelationChoice({model.stats_['relations']})"
     alone = Auto().fit(GRAPHS["login"], Y)
     assert (model.transduction_ == alone.transduction_).mean() > 0.95
     assert not hasattr(model.fit(GRAPHS["login"], Y), "relations_")
