@@ -5,7 +5,7 @@ from dataclasses import astuple
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import UnknownJob
@@ -76,7 +76,12 @@ class PointEdgeIn(BodyModel):
 
 
 class PointIn(BodyModel):
-    """A point: all of its numbers, or those that are not 0 and where they stand; its edges."""
+    """A point: all of its numbers, or those that are not 0 and where they stand; its edges.
+
+    Or the columns that the features were made of, by name, instead of numbers.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     features: list[float] | None = None
     indices: list[int] | None = None
@@ -253,7 +258,8 @@ def predict_points(
         TableUpload | JsonUpload,
         Table(
             "Column `features`, lists of as many numbers as the model was trained on, or `indices` "
-            "and `values`, one list of each; in CSV a column for each number. A column `node` is "
+            "and `values`, one list of each; in CSV a column for each number. Or the columns that "
+            "the features were made of, by name, of any kind. A column `node` is "
             "ignored. In JSON and NDJSON also `edges` to nodes, for a job of `filtered-ridge`.",
             json=PointsIn,
         ),
@@ -265,22 +271,25 @@ def predict_points(
     predictor = predictor_of(home.predictions.store, job)
     graph = home.catalog.get_by_id(job.graph_id)
     node_kind = graph.settings.node_ids
+    encoding = home.features.encoding(graph, predictor.meta.features_version)
+    names = home.features.names(graph, predictor.meta.features_version)
     if isinstance(points, TableUpload):
-        encoding = home.features.encoding(graph, predictor.meta.features_version)
         batches = point_batches(
             points.file,
             points.table_format,
             node_kind,
             encoding=encoding,
+            names=names,
             limits=points.limits,
         )
     else:
-        batches = json_point_batches(points.rows("points", '{"features": [...]}'), node_kind)
+        rows = points.rows("points", '{"features": [...]}')
+        batches = json_point_batches(rows, node_kind, encoding=encoding, names=names)
     checked = checked_points(
         batches,
         n_columns=predictor.n_columns,
         model=predictor.meta.model,
-        names=home.features.names(graph, predictor.meta.features_version),
+        names=names,
         neighbors=predictor.neighbors(graph, home.nodes),
     )
     return Rows(

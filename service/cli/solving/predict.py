@@ -47,8 +47,9 @@ def predict(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Column features, or indices and values; in CSV a column for each number; or "
-            ".npz of scipy.sparse.save_npz. In NDJSON also edges, a list of {node, weight}.",
+            help="Column features, or indices and values, or the columns that the features were "
+            "made of, by name; in CSV a column for each number; or .npz of scipy.sparse.save_npz. "
+            "In NDJSON also edges, a list of {node, weight}.",
             exists=True,
             dir_okay=False,
         ),
@@ -83,10 +84,11 @@ def predict(
         predictor = predictor_of(store, _job(home, store, name, job, label_column or ""))
         graph = home.graph(name)
         nodes = home.nodes
+        columns = home.features.names(graph, predictor.meta.features_version)
         check = partial(
             checked_points,
             n_columns=predictor.n_columns,
-            names=home.features.names(graph, predictor.meta.features_version),
+            names=columns,
             model=predictor.meta.model,
             neighbors=predictor.neighbors(graph, nodes),
         )
@@ -96,7 +98,8 @@ def predict(
             points_format, kind = table_format(points, "FILE"), graph.settings.node_ids
             with points.open("rb") as file:
                 encoding = home.features.encoding(graph, predictor.meta.features_version)
-                blocks = check(point_batches(file, points_format, kind, encoding=encoding))
+                rows = point_batches(file, points_format, kind, encoding=encoding, names=columns)
+                blocks = check(rows)
     batches = predictor.batches(blocks)
     meta = predictor.meta
     if output is None:

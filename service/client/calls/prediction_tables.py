@@ -243,6 +243,7 @@ def predict(job: str, points: Sequence[Mapping[str, Any]] | TableLike) -> Call[P
         Id of a job whose model worked on features.
     points : list of mappings, or TableLike
         Column ``features``, or ``indices`` and ``values``; a CSV file has a column for each number.
+        Or the columns that the features were made of, by name: ``{"age": 3, "town": "Rome"}``.
         Mappings and NDJSON files may also have ``edges``, a list of mappings with ``node`` and, if
         you like, ``weight``, where the job is a solve by ``filtered-ridge``.
 

@@ -18,7 +18,12 @@ from peewit.service.tables.uploads.limits import (
     columns_within,
     counted,
 )
-from peewit.service.tables.uploads.raw_features import encoded_batches, is_raw
+from peewit.service.tables.uploads.raw_features import (
+    encoded_batches,
+    is_raw,
+    json_points,
+    named_batches,
+)
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.csv_tables import csv_edges, n_csv_columns
@@ -84,24 +89,34 @@ def feature_batches(
     node: str = NODE,
     edge_kind: NodeKind | None = None,
     encoding: Encoding | None = None,
+    names: Sequence[str] | None = None,
     texts: Sequence[str] = (),
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, for `peewit.streaming.features.checked_tables`.
 
     In CSV every column except ``node`` is one number of the row, in the order of the header. With
-    ``node_kind`` None rows are points, not nodes, which in NDJSON may have edges to nodes of
-    ``edge_kind``. A table without lists of features, and in text with more than numbers, is encoded
-    as it comes: by ``encoding``, or of nodes as its first rows say, with columns of ``texts``.
+    ``node_kind`` None rows are points, not nodes, with columns by ``names`` if they have no lists,
+    which in NDJSON may have edges to nodes of ``edge_kind``. A table without lists of features, and
+    in text with more than numbers, is encoded as it comes: by ``encoding``, or of nodes as its
+    first rows say, with columns of ``texts``.
     Raises `BadUpload` where the file cannot be read, or holds no columns that could be texts, and
     `TableTooLarge` as `edge_batches` does.
     """
+    if node_kind is None and table_format is Format.NDJSON:
+        rows = json_rows(file)
+        yield from json_points(rows, edge_kind, names=names, encoding=encoding, limits=limits)
+        return
     is_text = encoding is not None and table_format is Format.CSV
     may_be_raw = encoding is not None or node_kind is not None
     if is_text or (may_be_raw and is_raw(file, table_format, node if node_kind else None, limits)):
         yield from encoded_batches(
             file, table_format, node_kind, node, encoding=encoding, texts=texts, limits=limits
         )
+        return
+    is_named = node_kind is None and names is not None and table_format is not Format.CSV
+    if is_named and is_raw(file, table_format, NODE, limits):
+        yield from named_batches(file, table_format, names or (), limits)
         return
     if texts:
         rule = "text must be left out of a table of lists, or of numbers alone"
@@ -115,10 +130,10 @@ def feature_batches(
         case Format.CSV:
             batches = csv_features(file, node_kind, node, check=columns_within(limits))
         case Format.NDJSON:
-            batches = json_features(json_rows(file), node_kind, node, edge_kind=edge_kind)
+            batches = json_features(json_rows(file), node_kind, node)
     for batch in counted(batches, limits):
-        names = batch.schema.names
-        yield batch.rename_columns([NODE if name == node else name for name in names])
+        found = batch.schema.names
+        yield batch.rename_columns([NODE if name == node else name for name in found])
 
 
 def point_batches(
@@ -127,20 +142,28 @@ def point_batches(
     node_kind: NodeKind,
     *,
     encoding: Encoding | None = None,
+    names: Sequence[str] | None = None,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of new points, for `peewit.service.predictions.checked_points`.
 
-    ``node_kind`` is that of the nodes that they have edges to.
+    ``node_kind`` is that of the nodes that they have edges to; ``encoding`` and ``names`` are those
+    of the features that the model was trained on.
     """
     return feature_batches(
-        file, table_format, None, edge_kind=node_kind, encoding=encoding, limits=limits
+        file, table_format, None, edge_kind=node_kind, encoding=encoding, names=names, limits=limits
     )
 
 
-def json_point_batches(rows: list[Any], node_kind: NodeKind) -> Iterator[pa.RecordBatch]:
-    """Batches of new points from JSON objects."""
-    yield from json_features([rows] if rows else [], None, edge_kind=node_kind)
+def json_point_batches(
+    rows: list[Any],
+    node_kind: NodeKind,
+    *,
+    encoding: Encoding | None = None,
+    names: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of new points from JSON objects; see `point_batches`."""
+    return json_points([rows] if rows else [], node_kind, names=names, encoding=encoding)
 
 
 def _no_edges(names: Sequence[str]) -> None:

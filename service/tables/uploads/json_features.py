@@ -1,6 +1,6 @@
 """Features and edges of new points, from NDJSON tables and from parsed objects."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +10,14 @@ from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.json_tables import json_ids
 from peewit.streaming.edges.node_ids import id_type, is_integer, node_id
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.features.checked_tables import EDGES, NODE
+from peewit.streaming.features.checked_tables import (
+    COLUMNS,
+    EDGES,
+    NODE,
+    BadFeatures,
+    order_of,
+    with_names,
+)
 
 _JSON_DENSE: Final = {"features": pa.list_(pa.float64())}
 _LARGEST_WEIGHT: Final = float(np.finfo(np.float32).max)
@@ -23,19 +30,27 @@ def json_features(
     node: str = NODE,
     *,
     edge_kind: NodeKind | None = None,
+    names: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features, or of indices and values, as the first object has, and of nodes.
 
-    Without ``node_kind`` rows have no node. With ``edge_kind`` they may have edges to nodes of that
-    kind.
+    Without ``node_kind`` rows have no node, and may be numbers by their ``names`` where the
+    features have some. With ``edge_kind`` they may have edges to nodes of that kind.
     """
     first_row = 0
     owner = set() if node_kind is None else {node}
     kinds: dict[str, pa.DataType] | None = None
+    is_named = False
     for rows in chunks:
         if kinds is None:
+            is_named = node_kind is None and names is not None and is_by_name(rows[0])
             has_indices = isinstance(rows[0], dict) and "indices" in rows[0]
             kinds = _JSON_SPARSE if has_indices else _JSON_DENSE
+        if is_named:
+            made = _named_numbers(rows, names or (), first_row)
+            yield with_edges(made, rows, edge_kind, first_row)
+            first_row += len(rows)
+            continue
         for number, row in enumerate(rows, first_row):
             if not isinstance(row, dict) or not row.keys() >= owner | kinds.keys():
                 held = ", ".join([*owner, " and ".join(kinds)])
@@ -47,10 +62,44 @@ def json_features(
         }
         if node_kind is not None:
             batch[node] = json_ids([row[node] for row in rows], node, node_kind, first_row)
-        if edge_kind is not None and any(row.get(EDGES) is not None for row in rows):
-            batch[EDGES] = _json_edges(rows, edge_kind, first_row)
-        yield pa.record_batch(batch)
+        yield with_edges(pa.record_batch(batch), rows, edge_kind, first_row)
         first_row += len(rows)
+
+
+def is_by_name(row: Any) -> bool:
+    """Whether a point is an object with the columns of features by name."""
+    return (
+        isinstance(row, dict)
+        and not row.keys() & set(COLUMNS[1:])
+        and bool(row.keys() - {NODE, EDGES})
+    )
+
+
+def with_edges(
+    batch: pa.RecordBatch, rows: list[dict[str, Any]], edge_kind: NodeKind | None, first_row: int
+) -> pa.RecordBatch:
+    """Features of some points, and their edges where one has some."""
+    if edge_kind is None or all(row.get(EDGES) is None for row in rows):
+        return batch
+    return batch.append_column(EDGES, _json_edges(rows, edge_kind, first_row))
+
+
+def _named_numbers(rows: list[Any], names: Sequence[str], first_row: int) -> pa.RecordBatch:
+    """Rows that hold each column of the features as a number, and no other."""
+    for number, row in enumerate(rows, first_row):
+        if not isinstance(row, dict):
+            raise BadUpload("a row must be an object", row=number, value=row)
+        try:
+            order_of([name for name in row if name not in {NODE, EDGES}], names)
+        except BadFeatures as error:
+            raise BadFeatures(error.reason, argument=error.argument, row=number) from error
+        for name in names:
+            if type(row[name]) not in {int, float}:
+                rule = f"column {name!r} must hold a number in every row"
+                raise BadUpload(rule, argument=name, row=number, value=row[name])
+    values = np.array([[row[name] for name in names] for row in rows], np.float64)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), len(names))
+    return with_names(lists, names)
 
 
 def _json_edges(rows: list[dict[str, Any]], node_kind: NodeKind, first_row: int) -> pa.Array:

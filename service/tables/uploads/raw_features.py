@@ -1,20 +1,22 @@
 """Tables of features as they come: columns of any kind, encoded as `streaming` decides."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, stored_names
+from peewit.service.tables.uploads.json_features import is_by_name, json_features, with_edges
 from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.csv_tables import converted, csv_batches, csv_header
 from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_ids, json_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.table_formats import Format
-from peewit.streaming.features.checked_tables import COLUMNS, EDGES
+from peewit.streaming.features.checked_tables import COLUMNS, EDGES, NODE, order_of, with_names
 from peewit.streaming.features.encoding import SAMPLE_ROWS, Encoding, encoded_batch
 
 _LISTS: Final = (*COLUMNS[1:], EDGES)
@@ -86,6 +88,79 @@ def encoded_batches(
         first_row += batch.num_rows
 
 
+def named_batches(
+    file: BinaryIO, table_format: Format, names: Sequence[str], limits: UploadLimits | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of lists of features, of columns that are numbers of these names.
+
+    Raises `BadUpload` and `BadFeatures`.
+    """
+    for batch in counted(_columns(file, table_format, None, NODE, limits), limits):
+        own = [name for name in batch.schema.names if name != NODE]
+        order_of(own, names)
+        values = np.empty((batch.num_rows, len(own)))
+        for place, name in enumerate(own):
+            try:
+                column = batch.column(name).cast(pa.float64())
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise BadUpload(f"column {name!r} must hold numbers", argument=name) from error
+            values[:, place] = column.to_numpy(zero_copy_only=False)
+        yield with_names(pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), len(own)), own)
+
+
+def json_points(
+    chunks: Iterable[list[Any]],
+    edge_kind: NodeKind | None,
+    *,
+    names: Sequence[str] | None,
+    encoding: Encoding | None,
+    limits: UploadLimits | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of points: lists of features, or objects with the columns of features by name.
+
+    Columns become features by ``encoding``, or are numbers of these ``names``. Points may have
+    edges to nodes of ``edge_kind``. Raises `BadUpload` and `BadFeatures`.
+    """
+    rest = iter(chunks)
+    first = next(rest, None)
+    if first is None:
+        return
+    chunks = chain([first], rest)
+    if encoding is None or not is_by_name(first[0]):
+        batches = json_features(chunks, None, edge_kind=edge_kind, names=names)
+        yield from counted(batches, limits)
+        return
+    first_row = 0
+    for rows, batch in _named_rows(chunks, limits):
+        start = 0
+        for some in encoded_batch(batch, encoding, None, first_row):
+            own = rows[start : start + some.num_rows]
+            yield with_edges(some, own, edge_kind, first_row + start)
+            start += some.num_rows
+        first_row += batch.num_rows
+
+
+def _named_rows(
+    chunks: Iterable[list[Any]], limits: UploadLimits | None
+) -> Iterator[tuple[list[Any], pa.RecordBatch]]:
+    """Rows, and their columns without edges."""
+    held: list[list[Any]] = []
+
+    def bare() -> Iterator[list[Any]]:
+        for rows in chunks:
+            held.append(rows)
+            yield [
+                {name: value for name, value in row.items() if name != EDGES}
+                if isinstance(row, dict)
+                else row
+                for row in rows
+            ]
+
+    batches = _json_columns(bare(), None, NODE, columns_within(limits))
+    for batch in counted(batches, limits):
+        yield held.pop(), batch
+
+
 def _require_known(names: Sequence[str], encoding: Encoding, node: str) -> None:
     """Refuse a column that the features there were not made from."""
     known = {node, *encoding.left_out, *(each.name for each in encoding.columns)}
@@ -123,7 +198,7 @@ def _columns(
         case Format.CSV:
             yield from _text_columns(file, node_kind, node, columns_within(limits, check))
         case Format.NDJSON:
-            yield from _json_columns(file, node_kind, node, check)
+            yield from _json_columns(json_rows(file), node_kind, node, check)
 
 
 def _text_columns(
@@ -148,14 +223,14 @@ def _text_columns(
 
 
 def _json_columns(
-    file: BinaryIO,
+    chunks: Iterable[list[Any]],
     node_kind: NodeKind | None,
     node: str,
     check: Callable[[Sequence[str]], None],
 ) -> Iterator[pa.RecordBatch]:
     first_row = 0
     names: list[str] | None = None
-    for rows in json_rows(file):
+    for rows in chunks:
         for row, each in enumerate(rows, first_row):
             if not isinstance(each, dict):
                 raise BadUpload("a row must be an object", row=row, value=each)

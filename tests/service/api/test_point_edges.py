@@ -11,6 +11,7 @@ import pytest
 from peewit.service.settings import Settings
 from tests.service.api.conftest import (
     ARROW,
+    CSV,
     NDJSON,
     PARQUET,
     Api,
@@ -163,3 +164,108 @@ def test_tables_with_edges_say_which_formats_take_them(
     problem = api.problem("POST", path, 422, content=written(table), headers=headers)
     assert problem["argument"] == "edges"
     assert "must come as NDJSON or JSON" in problem["rule"]
+
+
+AGES = [20 + at % 7 + 30 * (at % 2) for at in range(N_NODES)]
+TOWNS = [("Rome", "Oslo")[at % 2] for at in range(N_NODES)]
+SIZES = [float(at % 5) for at in range(N_NODES)]
+
+
+@pytest.fixture(scope="module")
+def by_columns(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Api, dict[str, str]]]:
+    """A server with a graph, and jobs on features of words and numbers, and of numbers alone."""
+    home = tmp_path_factory.mktemp("by_columns")
+    jobs = {}
+    with serving(Settings(home=home, database_url=None)) as api:
+        api.create_graph("g", seed=1)
+        u, v = two_communities(N_NODES)
+        edges = {"src": [f"n{at}" for at in u], "dst": [f"n{at}" for at in v]}
+        api.push(as_parquet(pa.table(edges)), PARQUET)
+        api.put_labels({"n4": "even", "n36": "even", "n7": "odd", "n33": "odd"})
+        for kind, second in (("town", TOWNS), ("size", SIZES)):
+            rows = [f"n{at},{AGES[at]},{second[at]}" for at in range(N_NODES)]
+            body = "\n".join([f"node,age,{kind}", *rows])
+            headers = {"Content-Type": CSV}
+            api.call("PUT", "/graphs/g/features", 202, content=body, headers=headers)
+            api.ingest()
+            asked = {"model": "filtered-ridge", "parameters": {"teleport": 0.3}}
+            jobs[kind] = api.call("POST", "/graphs/g/jobs", 202, json=asked).json()["id"]
+            api.run_job(jobs[kind])
+        yield api, jobs
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson"])
+@pytest.mark.parametrize("kind", ["town", "size"])
+def test_points_are_objects_with_the_columns_by_name_and_edges(
+    by_columns: tuple[Api, dict[str, str]], kind: str, form: str
+) -> None:
+    api, jobs = by_columns
+    second = TOWNS if kind == "town" else SIZES
+    neighbors = neighbors_of(api)
+    bare = [{kind: second[at], "age": AGES[at]} for at in range(N_NODES)]
+    joined = [row | {"edges": neighbors[f"n{at}"]} for at, row in enumerate(bare)]
+    path = f"/jobs/{jobs[kind]}:predict?format=arrow"
+
+    def scored(points: list[dict[str, Any]]) -> np.ndarray:
+        if form == "json":
+            answer = api.call("POST", path, 200, json={"points": points})
+        else:
+            lines = b"\n".join(map(orjson.dumps, points))
+            answer = api.call("POST", path, 200, content=lines, headers={"Content-Type": NDJSON})
+        return scores_of(read(answer.content, ARROW))
+
+    stored = api.call("GET", f"/graphs/g/predictions?job={jobs[kind]}&format=arrow", 200)
+    nodes = read(stored.content, ARROW)
+    order = [nodes["node"].to_pylist().index(f"n{at}") for at in range(N_NODES)]
+    np.testing.assert_allclose(scored(joined), scores_of(nodes)[order], atol=1e-4)
+    rows = [f"{AGES[at]},{second[at]}" for at in range(N_NODES)]
+    content = "\n".join([f"age,{kind}", *rows])
+    answer = api.call("POST", path, 200, content=content, headers={"Content-Type": CSV})
+    alone = scored(bare)
+    for media_type, written in ((ARROW, as_arrow), (PARQUET, as_parquet)):
+        headers = {"Content-Type": media_type}
+        stored = api.call(
+            "POST", path, 200, content=written(pa.Table.from_pylist(bare)), headers=headers
+        )
+        np.testing.assert_allclose(alone, scores_of(read(stored.content, ARROW)), atol=1e-6)
+    np.testing.assert_allclose(alone, scores_of(read(answer.content, ARROW)), atol=1e-6)
+    some = scored([bare[0], joined[1]])
+    np.testing.assert_allclose(some, [alone[0], scores_of(nodes)[order[1]]], atol=1e-4)
+
+
+def test_columns_of_tables_that_are_no_numbers_are_refused_by_name(
+    by_columns: tuple[Api, dict[str, str]],
+) -> None:
+    api, jobs = by_columns
+    path, headers = f"/jobs/{jobs['size']}:predict", {"Content-Type": ARROW}
+    for table, told in (
+        ({"age": [1], "size": ["large"]}, "column 'size' must hold numbers"),
+        ({"age": [1]}, "this table lacks 'size'"),
+    ):
+        problem = api.problem("POST", path, 422, content=as_arrow(pa.table(table)), headers=headers)
+        assert told in problem["rule"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "point", "argument", "rule"),
+    [
+        ("town", {"town": "Rome"}, "age", "is missing"),
+        ("town", {"town": "Rome", "age": "many"}, "age", "must hold numbers"),
+        ("town", {"town": ["Rome"], "age": 1}, "town", "must hold numbers, text or truth"),
+        ("town", {"town": "Rome", "age": 1, "edges": [{"node": "nobody"}]}, "edges", "must lead"),
+        ("size", {"size": 1}, "age", "this table lacks 'age'"),
+        ("size", {"size": 1, "age": 2, "town": "Rome"}, "town", "has further 'town'"),
+        ("size", {"size": 1, "age": None}, "age", "must hold a number in every row"),
+        ("size", {"size": 1, "age": 1, "edges": ["n1"]}, "edges", "a list of objects with node"),
+    ],
+)
+def test_points_by_name_that_do_not_fit_are_refused(
+    by_columns: tuple[Api, dict[str, str]], kind: str, point: Any, argument: str, rule: str
+) -> None:
+    api, jobs = by_columns
+    body = {"points": [point]}
+    problem = api.problem("POST", f"/jobs/{jobs[kind]}:predict", 422, json=body)
+    assert problem["argument"] == argument
+    assert rule in problem["rule"]

@@ -74,6 +74,12 @@ def test_columns_of_any_kind_are_features_and_points_are_encoded_alike(
         assert told.exit_code == 0, told.err
         answers.append([json.loads(line)["label"] for line in told.out.splitlines()])
     assert answers[0] == answers[1] == answers[2]
+    rows = [row | {"edges": [{"node": "a1"}]} for row in points.to_pylist()]
+    joined = tmp_path / "joined.ndjson"
+    joined.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = peewit("predict", graph, joined, "--json")
+    assert told.exit_code == 0, told.err
+    assert len(told.out.splitlines()) == 30
     right = [label == ("bad" if k % 2 else "good") for k, label in enumerate(answers[0], 20)]
     assert np.mean(right) > 0.8
 
