@@ -22,12 +22,13 @@ from typing import BinaryIO, Final, Literal
 from blake3 import blake3
 from starlette.concurrency import run_in_threadpool
 
-from peewit.service.api.bodies import BodyTooLarge, unpack
+from peewit.service.api.bodies import BodyTooLarge
 from peewit.service.inbox.inbox_records import BacklogFull, FileNotListed
 from peewit.service.problems import InvalidArgument
 from peewit.service.settings import Settings
 from peewit.streaming.durable_files import publish_json
-from peewit.streaming.edges.table_formats import Format, format_of_file
+from peewit.streaming.edges.arrow_faults import named_faults
+from peewit.streaming.edges.table_formats import Format, format_of_file, open_table
 from peewit.streaming.graph_paths import GraphPaths
 
 Holds = Literal["edges", "labels", "features"]
@@ -39,6 +40,7 @@ KEPT_SECONDS: Final = 3600.0
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{24}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._ -]+")
 _MAX_NAME: Final = 120
+_CHUNK_BYTES: Final = 1 << 20
 _PACKED: Final = "packed"
 _PACKED_DIGEST: Final = "digest"
 
@@ -210,21 +212,38 @@ async def _write(path: Path, content: AsyncIterator[bytes], max_bytes: int) -> i
     with path.open("xb") as file:
         async for chunk in content:
             n_bytes += len(chunk)
-            if n_bytes > max_bytes:
-                raise BodyTooLarge(
-                    f"a file must have at most {max_bytes} bytes, got {n_bytes} or more; raise "
-                    "PEEWIT_MAX_BODY_BYTES, or have the server read it from where it lies"
-                )
+            _require_within(max_bytes, n_bytes)
             await run_in_threadpool(file.write, chunk)
     return n_bytes
 
 
 def _unpack(packed: Path, compression: str, plain: Path, max_bytes: int) -> None:
-    with packed.open("rb") as coded, plain.open("xb") as content:
-        unpack(coded, compression, content, max_bytes)
+    n_bytes = 0
+    with plain.open("xb") as content:
+        for chunk in _chunks(packed, compression):
+            n_bytes += len(chunk)
+            _require_within(max_bytes, n_bytes)
+            content.write(chunk)
     digest = blake3().update_mmap(packed).hexdigest()
     packed.with_name(_PACKED_DIGEST).write_text(f"blake3:{digest}")
     packed.unlink()
+
+
+def _chunks(packed: Path, compression: str) -> Iterator[bytes]:
+    with (
+        named_faults(f"the file must be {compression}, as its name says"),
+        open_table(str(packed), compression) as opened,
+    ):
+        while chunk := opened.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _require_within(max_bytes: int, n_bytes: int) -> None:
+    if n_bytes > max_bytes:
+        raise BodyTooLarge(
+            f"a file must have at most {max_bytes} bytes, got {n_bytes} or more; raise "
+            "PEEWIT_MAX_BODY_BYTES, or have the server read it from where it lies"
+        )
 
 
 def _files(directory: Path) -> list[Path]:

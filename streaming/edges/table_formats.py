@@ -197,7 +197,10 @@ def open_table(path: str, compression: str | None) -> BinaryIO:
             )
     if compression == "zip":
         archive, member = _only_member(path)
-        return cast("BinaryIO", archive.open(member))
+        try:
+            return cast("BinaryIO", archive.open(member))
+        except RuntimeError as error:  # it has a password, or is packed in a way of its own
+            raise BadUpload(f"the ZIP archive cannot be unpacked ({error})") from error
     if compression == "xz":
         return cast("BinaryIO", io.BufferedReader(lzma.LZMAFile(path), 1 << 20))
     return io.BufferedReader(pa.input_stream(path, compression=compression), 1 << 20)

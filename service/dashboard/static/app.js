@@ -230,6 +230,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 // -------------------------------------------------------------------------------- uploads
 const TYPES = {
   csv: "text/csv", tsv: "text/csv", tab: "text/csv", txt: "text/csv",
+  edgelist: "text/csv", edges: "text/csv", el: "text/csv", mtx: "text/csv",
   ndjson: "application/x-ndjson", jsonl: "application/x-ndjson", json: "application/x-ndjson",
   parquet: "application/vnd.apache.parquet", pq: "application/vnd.apache.parquet",
   arrow: "application/vnd.apache.arrow.stream", arrows: "application/vnd.apache.arrow.stream",
@@ -240,12 +241,12 @@ const MEBIBYTE = 2 ** 20;
 const mebibytes = (bytes) => `${(bytes / MEBIBYTE).toFixed(1)} MiB`;
 
 function typeOf(name) {
-  const plain = name.toLowerCase().replace(/\.(gz|zst|zstd)$/, "");
+  const plain = name.toLowerCase().replace(/\.(gz|zst|zstd|bz2|xz|zip)$/, "");
   return TYPES[plain.split(".").at(-1)];
 }
 
 function why(form, file) {
-  if (!typeOf(file.name)) return `The name must end with one of ${Object.keys(TYPES).join(", ")}, perhaps with .gz or .zst behind it.`;
+  if (!typeOf(file.name)) return `The name must end with one of ${Object.keys(TYPES).join(", ")}, perhaps with .gz, .zst, .bz2, .xz or .zip behind it.`;
   const most = Number(form.dataset.maxBytes);
   if (file.size > most) return `The file has ${mebibytes(file.size)}, and a page takes ${mebibytes(most)} at most. Have the server read it from a place.`;
   return null;

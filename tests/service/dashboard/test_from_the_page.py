@@ -1,10 +1,13 @@
 """From an empty home to predictions by forms: graphs, files and their columns, next steps."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import re
 import time
+import zipfile
 from functools import partial
 from html import unescape
 from pathlib import Path
@@ -26,7 +29,17 @@ from tests.service.api.conftest import CSV, Api, as_arrow, as_parquet, bring_com
 from tests.service.dashboard.forms import PIECE, look, send
 from tests.service.live_sources.tables import make_table
 
+
+def zipped(content: bytes) -> bytes:
+    """A ZIP archive of one file."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("e.csv", content)
+    return archive.getvalue()
+
+
 AS_CSV = {"Content-Type": CSV}
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zip": zipped}
 EDGES = "from,to,amount,note\na,b,2,x\nb,c,1,\nc,d,0.5,y\n"
 
 
@@ -113,6 +126,18 @@ def test_edges_of_a_file_are_mapped_looked_at_and_taken_once(pages: Api) -> None
     weights = pages.call("GET", "/graphs/g/snapshots/1/edges?format=csv", 200).text
     assert "2" in weights
     assert "Next: labels" in look(pages, "/graphs/g")
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_packed_files_are_read_as_the_others_are(pages: Api, ending: str) -> None:
+    pages.create_graph("g")
+    edges = upload(pages, "edges", f"e.csv.{ending}", PACKERS[ending](b"src,dst\na,b\nb,c\n"))
+    send(pages, f"{edges}?src=src&dst=dst")
+    pages.ingest()
+    assert pages.home.catalog.get("g").progress.edges_seen == 2
+    labels = upload(pages, "labels", f"l.csv.{ending}", PACKERS[ending](b"node,label\na,x\n"))
+    report = look(pages, f"{labels}/look?node=node&label=label", headers=PIECE)
+    assert "1 label" in report
 
 
 def test_kinds_of_nodes_are_named_on_the_page(pages: Api) -> None:
@@ -457,7 +482,12 @@ def test_a_file_of_names_alone_is_said_to_have_no_rows(pages: Api, end: str) -> 
 def test_files_that_cannot_be_taken_are_told_apart(pages: Api) -> None:
     pages.create_graph("g")
     assert "must end in one of" in upload(pages, "edges", "photo.png", b"x", 422)
-    assert "must be gzip" in upload(pages, "edges", "e.csv.gz", b"src,dst\n", 422)
+    told = upload(pages, "edges", "e.csv.gz", b"src,dst\n", 422)
+    assert "says that it is compressed (gzip), and it is not" in told
+    for ending, pack in PACKERS.items():
+        cut = pack(b"src,dst\na,b\n" * 9)[:-20]
+        told = upload(pages, "edges", f"e.csv.{ending}", cut, 422)
+        assert "as its name says" in told or "is damaged" in told
     assert "must hold something" in upload(pages, "edges", "e.csv", b"", 422)
     address = upload(pages, "edges", "e.parquet", b"no parquet")
     assert "not readable as Parquet" in look(pages, address)
@@ -481,8 +511,9 @@ def test_files_end_with_the_hour_with_an_erasure_and_at_the_limit(settings: Sett
         api.create_graph("g")
         first = upload(api, "edges", "e.csv", b"src,dst\n" + b"a,b\n" * 200)
         assert "at most 1000 bytes" in upload(api, "edges", "e.csv", b"a" * 1001, 413)
-        bomb = gzip.compress(b"a" * 100_000)
-        assert "at most 1000 bytes" in upload(api, "edges", "e.csv.gz", bomb, 413)
+        for ending, pack in PACKERS.items():
+            bomb = pack(b"a" * 100_000)
+            assert "at most 1000 bytes" in upload(api, "edges", f"e.csv.{ending}", bomb, 413)
         upload(api, "edges", "e.csv", b"src,dst\n" + b"a,b\n" * 200)
         assert "must stay below 1500" in upload(api, "edges", "e.csv", b"src,dst\n", 429)
         then = time.time() - KEPT_SECONDS - 1
