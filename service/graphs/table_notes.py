@@ -94,6 +94,7 @@ def table_note(
     if first is None:
         return None
     notes = [_changes_note(name, values) for name, values in first.passed_over.items()]
+    notes += [_ended_note(name, n_rows) for name, n_rows in first.ended.items()]
     notes += filter(
         None,
         [
@@ -144,6 +145,14 @@ def _changes_note(column: str, values: Sequence[str]) -> str:
     return (
         f"column {column!r} is passed over, as it asks for no delete in the first rows "
         f"({', '.join(map(repr, values[:_SHOWN]))}{more}): every row counts as an edge"
+    )
+
+
+def _ended_note(column: str, n_rows: int) -> str:
+    rows = "1 of the first rows does" if n_rows == 1 else f"{n_rows:,} of the first rows do"
+    return (
+        f"column {column!r} is passed over, and says that {rows} not hold any more: every row "
+        "counts as an edge; take such rows out where they should not"
     )
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.streaming.edges.bad_table import BadUpload
+from peewit.streaming.edges.json_tables import texts_of
 from peewit.streaming.edges.operations import DELETE, OPERATION_NUMBERS
 
 _KINDS: Final = {
@@ -29,6 +30,10 @@ def node_table(
     """
     for row in rows:
         _require_columns(row, columns)
+    names = set().union(*rows) - {columns.op}
+    for name in columns.watched(sorted(names)):
+        cells = [None if columns.op in row else row.get(name) for row in rows]
+        columns.require_no_deletes(texts_of(cells), name)
     table = {
         argument: _column(argument, [row.get(name) for row in rows])
         for argument, name in columns.by_argument

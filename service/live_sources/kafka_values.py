@@ -231,7 +231,11 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
         table = pa.ipc.open_stream(content).read_all()
         require_stream_end(content.read(1))
         table.validate(full=True)
-        table = table.select(columns.of(table.column_names))
+        table = table.select(
+            columns.of(table.column_names)
+            if isinstance(columns, NodeColumns)
+            else columns.to_read(table)
+        )
         for place, field in enumerate(table.schema):
             column = table.column(place)
             if _shares_text(field.type):

@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+import pyarrow as pa
+
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.change_columns import is_change_column, require_no_deletes
 from peewit.streaming.edges.node_kinds import split_column
 
 Holds = Literal["edges", "labels", "features"]
@@ -100,8 +103,18 @@ class NodeColumns:
         return (name for _, name in self.by_argument)
 
     def of(self, names: Sequence[str]) -> list[str]:
-        """Those of the columns that a table has."""
-        return [name for name in self if name in names]
+        """Those of the columns that a table has, and those that may ask for deletes."""
+        return [name for name in self if name in names] + self.watched(names)
+
+    def watched(self, names: Sequence[str]) -> list[str]:
+        """Columns of a table that are not read, but may ask for deletes by their names."""
+        others = () if self.op in names else names
+        return [name for name in others if is_change_column(name) and name not in list(self)]
+
+    def require_no_deletes(self, column: pa.Array | pa.ChunkedArray, name: str) -> None:
+        """Raise `BadEdges` with the first row that asks for a delete, in a watched column."""
+        way = f"which is not read; say op={name!r} of the source, or take the column out"
+        require_no_deletes(column, name, 0, way=way)
 
     def check(self, names: Sequence[str]) -> None:
         """Raise `BadUpload` unless ``names`` has every required column, and none twice."""

@@ -18,6 +18,7 @@ from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Pos
 from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.bad_table import BadUpload
+from peewit.streaming.edges.change_columns import require_no_deletes
 
 Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
 """What the rows of a file do; for a file of a change data feed, which of its rows count."""
@@ -304,6 +305,12 @@ def _rows(
 ) -> pa.Table:
     """Rows of the table as rows of a chunk."""
     named = access.columns
+    watched = named.watched(table.column_names) if piece.effect == "insert" else ()
+    for name in watched:
+        if isinstance(named, NodeColumns):
+            named.require_no_deletes(table.column(name), name)
+        else:
+            require_no_deletes(table.column(name), name, 0)
     places = named.by_argument if isinstance(named, NodeColumns) else named.by_place
     columns = {place: table.column(name) for place, name in places if name in names}
     if "op" not in columns and access.takes_changes:

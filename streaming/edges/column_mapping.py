@@ -2,13 +2,17 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
+import pyarrow as pa
+
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.change_columns import is_change_column, may_be_changes
 from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
 from peewit.streaming.edges.relations import KIND_COLUMNS
@@ -38,17 +42,6 @@ _VALUES: Final = {"time_unit": TimeUnit, "quote": Quote, "missing_ids": MissingI
 
 COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 """What the columns are for."""
-
-_CHANGE_NAMES: Final = (
-    *("op", "__op", "_change_type", "op_type", "operation", "__$operation", "change_type"),
-    *("row_kind", "metadata$action", "action", "event_type"),
-    *("__deleted", "_deleted", "deleted", "is_deleted", "_fivetran_deleted"),
-)
-CHANGE_COLUMNS: Final = tuple(
-    dict.fromkeys(cased for name in _CHANGE_NAMES for cased in (name, name.upper()))
-)
-"""Where change feeds say that a row is a delete: Debezium, Delta, Flink, SQL Server, Snowflake and
-others, which may write names in capital letters."""
 
 NO_COLUMN: Final = "\n(no column)"
 """A name that no table has: for the weight where one that is there is left aside on purpose."""
@@ -231,11 +224,6 @@ class EdgeColumns:
         return (name for _, name in self.by_argument)
 
     @property
-    def all(self) -> tuple[str, ...]:
-        """Names of columns to read where a table has them, with those that may ask for deletes."""
-        return (*self, *(() if self.op == NO_COLUMN else CHANGE_COLUMNS))
-
-    @property
     def reading(self) -> dict[str, str | bool | tuple[str, ...] | None]:
         """All that decides how a table is read; times and relations only where there are some."""
         seldom = "time", *_KINDS, *KIND_COLUMNS, *READING_OPTIONS, *RELATION_CHOICES, "may_lack_dst"
@@ -255,10 +243,28 @@ class EdgeColumns:
         return [name for name in self if name in names] + self.watched(names)
 
     def watched(self, names: Sequence[str]) -> list[str]:
-        """Columns of a table that are not read, but may ask for deletes."""
+        """Columns of a table that are not read, but may ask for deletes by their names."""
+        return [name for name in self.beside(names) if is_change_column(name)]
+
+    def beside(self, names: Sequence[str]) -> list[str]:
+        """Columns of a table that are not read, where deletes would matter that they ask for."""
         if self.op is not None and (self.op == NO_COLUMN or self.op in names):
             return []
-        return [name for name in CHANGE_COLUMNS if name in names and name not in list(self)]
+        own, counts = set(self), Counter(names)
+        return [name for name, count in counts.items() if count == 1 and name not in own]
+
+    def to_read(self, table: pa.Table | pa.RecordBatch) -> list[str]:
+        """Those of the columns that a table has, and those that may ask for deletes.
+
+        These are known by their names or first values.
+        """
+        beside = set(self.beside(table.schema.names))
+        further = [
+            name
+            for name, column in zip(table.schema.names, table.columns, strict=True)
+            if name in beside and may_be_changes(column, name)
+        ]
+        return [name for name in self if name in table.schema.names] + further
 
     def check(self, names: Sequence[str], *, row: int | None = None) -> None:
         """Raise BadEdges unless ``names`` holds every column once; say which ones are meant."""

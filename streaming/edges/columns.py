@@ -30,13 +30,13 @@ from peewit.streaming.edges.blocks import (
     excerpt,
     unit_weights,
 )
+from peewit.streaming.edges.change_columns import may_be_changes, require_no_deletes
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import id_type, named_ids
 from peewit.streaming.edges.node_kinds import KIND, TEXT, NodeKind
 from peewit.streaming.edges.operations import (
     DELETE,
     read_operations,
-    require_no_deletes,
     without_deleted_weights,
 )
 from peewit.streaming.edges.plain_types import plain_column
@@ -107,8 +107,10 @@ def read_columns(
     op = None
     if columns.op is not None and columns.op in table.schema.names:
         op = read_operations(table.column(columns.op), columns.op, first_row)
-    for name in columns.watched(table.schema.names):
-        require_no_deletes(table.column(name), name, first_row)
+    for name in columns.beside(table.schema.names):
+        if may_be_changes(table.column(name), name):
+            check_valid(table.column(name), name, first_row)
+            require_no_deletes(table.column(name), name, first_row)
     time = None
     if columns.time is not None:
         is_free = None if op is None else op == DELETE

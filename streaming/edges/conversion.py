@@ -19,12 +19,19 @@ import pyarrow.compute as pc
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
 from peewit.streaming.edges.bad_table import BadTable, excerpt
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.change_columns import is_state_column, may_be_changes, n_ended
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
-from peewit.streaming.edges.json_tables import json_batch, json_rows
+from peewit.streaming.edges.json_tables import json_batch, json_rows, texts_of
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.parts import BadRow, EdgeFile, content_faults, open_parquet
+from peewit.streaming.edges.parts import (
+    BadRow,
+    EdgeFile,
+    content_faults,
+    first_rows_of,
+    open_parquet,
+)
 from peewit.streaming.edges.relations.copies import edge_copy
 from peewit.streaming.edges.table_formats import (
     ROWS_PER_BATCH,
@@ -235,6 +242,7 @@ class FirstRows:
     block: RawBlock
     names: Sequence[str]  # of all columns of the file
     passed_over: Mapping[str, Sequence[str]]  # different values of each, none asks for a delete
+    ended: Mapping[str, int]  # rows that do not hold any more, as such a column says
 
 
 def first_rows(
@@ -246,7 +254,12 @@ def first_rows(
     """
     bad = _BadRows(allowed=file.max_bad_rows)
     original = _Original(
-        file=file, local_path=file.path, node_kind=node_kind, max_nodes=max_nodes, bad=bad
+        file=file,
+        local_path=file.path,
+        node_kind=node_kind,
+        max_nodes=max_nodes,
+        bad=bad,
+        tells=True,
     )
     with as_bad_edges(), content_faults(f"{file.path} is not readable"):
         for part in original.batches():
@@ -255,23 +268,35 @@ def first_rows(
             if isinstance(some.rows, list):
                 objects = [row for row in some.rows if isinstance(row, dict)]
                 names = list(dict.fromkeys(name for row in objects for name in row))
-            return FirstRows(block=some.block(), names=names, passed_over=_passed_over(some))
+            block, beside = some.block(), _beside(some)
+            ended = {name: n_ended(column, name) for name, column in beside.items()}
+            return FirstRows(
+                block=block,
+                names=names,
+                passed_over=_passed_over(beside),
+                ended={name: n_rows for name, n_rows in ended.items() if n_rows},
+            )
     return None
 
 
-def _passed_over(part: "_Rows") -> dict[str, list[str]]:
-    rows = part.rows
-    if isinstance(rows, list):
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        cells = {name: [row.get(name) for row in rows] for name in part.columns.watched(names)}
-    else:
-        watched = part.columns.watched(rows.schema.names)
-        cells = {name: rows.column(name).unique().to_pylist() for name in watched}
+def _passed_over(beside: Mapping[str, pa.Array]) -> dict[str, list[str]]:
     values = {
-        name: list(dict.fromkeys(str(each) for each in column if each is not None))
-        for name, column in cells.items()
+        name: [str(each) for each in column.unique().to_pylist() if each is not None]
+        for name, column in beside.items()
+        if may_be_changes(column, name)
     }
-    return {name: column for name, column in values.items() if column}
+    return {name: some for name, some in values.items() if any(some)}
+
+
+def _beside(part: "_Rows") -> dict[str, pa.Array]:
+    """Columns that nobody reads, as text where they are members of objects."""
+    rows = part.rows
+    if not isinstance(rows, list):
+        return {name: rows.column(name) for name in part.columns.beside(rows.schema.names)}
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {
+        name: texts_of([row.get(name) for row in rows]) for name in part.columns.beside(list(names))
+    }
 
 
 @contextmanager
@@ -457,10 +482,19 @@ class _Original:
     max_nodes: int
     bad: _BadRows
     names: list[str] = field(default_factory=list)  # of all columns, once they are known
+    tells: bool = False  # columns that say whether a row still holds come, too
 
     def _check(self, names: Sequence[str]) -> None:
         self.names.extend(names)
         self.file.columns.check(names)
+
+    def _to_read(self, table: pa.Table | pa.RecordBatch) -> list[str]:
+        columns = self.file.columns
+        wanted = columns.to_read(table)
+        if self.tells:
+            beside = columns.beside(table.schema.names)
+            wanted += [name for name in beside if is_state_column(name) and name not in wanted]
+        return wanted
 
     def batches(self) -> Iterator[_Rows]:
         """The batches, unchecked."""
@@ -512,26 +546,25 @@ class _Original:
         columns = self.file.columns
         return csv_batches(
             content,
-            columns.all,
+            tuple(columns),
             check=self._check,
             on_damaged=self.bad.add_damaged,
             quote=columns.quote,
+            to_read=self._to_read,
         )
 
     def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
-        columns = self.file.columns
         with open_parquet(self.local_path) as parquet:
             names = parquet.schema_arrow.names
             self._check(names)
-            wanted = columns.of(names)
+            wanted = self._to_read(first_rows_of(parquet))
             yield from parquet.iter_batches(batch_size=ROWS_PER_BATCH, columns=wanted)
 
     def _ipc_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
-        columns = self.file.columns
         for batch in _ipc_batches(self.local_path, content):
             names = batch.schema.names
             self._check(names)
-            taken = batch.select(columns.of(names))
+            taken = batch.select(self._to_read(batch))
             for start in range(0, batch.num_rows, ROWS_PER_BATCH):
                 yield taken.slice(start, ROWS_PER_BATCH)
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 
@@ -25,6 +26,11 @@ OpenCSV: TypeAlias = Callable[[pa.csv.ConvertOptions], Iterator[pa.RecordBatch]]
 
 _BEGINS_ODDLY: Final = np.isin(np.arange(256), list(b"+-0"))
 
+ToRead: TypeAlias = Callable[[pa.Table], Sequence[str]]
+"""Names of the columns to read, by the first rows of a table with all of them."""
+
+_LOOKED_AT: Final = 1 << 15  # bytes
+
 OnDamaged: TypeAlias = Callable[[int, str, str], None]
 """Takes the row, the rule and the text of a line that is no row."""
 
@@ -39,7 +45,9 @@ def csv_edges(
     """Batches of edges in the types that `read_columns` wants; a value of another type is named."""
     first_row = 0
     check = check or columns.check
-    for batch in csv_batches(file, columns.all, check=check, quote=columns.quote):
+    for batch in csv_batches(
+        file, tuple(columns), check=check, quote=columns.quote, to_read=columns.to_read
+    ):
         yield typed_edges(batch, node_kind, columns, first_row=first_row)
         first_row += batch.num_rows
 
@@ -51,7 +59,7 @@ def typed_edges(
     id_type = pa.string() if node_kind in TEXT else pa.int64()
     by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
     of_text = columns.op, columns.time, columns.relation_column, *columns.kind_columns
-    text = dict.fromkeys((*of_text, *columns.watched(batch.schema.names)), pa.string())
+    text = dict.fromkeys((*of_text, *columns.beside(batch.schema.names)), pa.string())
     of_others = {columns.weight: pa.float64(), **text}
     require_no_header(by_name, columns.nodes[:2], first_row)
     if id_type != pa.string():
@@ -77,8 +85,11 @@ def csv_batches(
     check: Callable[[Sequence[str]], None],
     on_damaged: OnDamaged | None = None,
     quote: Quote | None = None,
+    to_read: ToRead | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of some columns, every value as it stands there; other columns may hold anything.
+
+    Which columns come is what ``to_read`` says of the first rows, by default those ``wanted``.
 
     Blanks around values do not count in text that does not quote. Lines with too few or too many
     fields are an error, or left out and passed to ``on_damaged`` with their row, the rule and their
@@ -92,8 +103,10 @@ def csv_batches(
         if on_damaged is not None:
             on_damaged(row, rule, text)
 
-    layout, opened = _opened(file, wanted, leave_out if on_damaged else None, quote)
+    layout, head, opened = _opened(file, wanted, leave_out if on_damaged else None, quote)
     check(layout.names)
+    if to_read is not None:
+        wanted = to_read(_first_rows(layout, head, quote))
     count = RowCount(layout.names, layout.n_rows)
     options = pa.csv.ConvertOptions(
         include_columns=[name for name in layout.names if name in wanted],
@@ -123,7 +136,7 @@ def csv_header(
 
     ``on_damaged`` as of `csv_batches`.
     """
-    layout, opened = _opened(file, wanted, on_damaged, quote)
+    layout, _, opened = _opened(file, wanted, on_damaged, quote)
     return layout.names, layout.first_line, opened
 
 
@@ -140,7 +153,7 @@ def n_csv_columns(file: BinaryIO) -> int:
 
 def _opened(
     file: BinaryIO, wanted: Sequence[str], on_damaged: OnDamaged | None, quote: Quote | None
-) -> tuple[Layout, OpenCSV]:
+) -> tuple[Layout, bytes, OpenCSV]:
     layout, head = layout_of(file, wanted, quote)
     text = CheckedText(
         head,
@@ -162,17 +175,43 @@ def _opened(
                     skip_rows=layout.first_line - 1,
                     column_names=layout.names,  # Arrow reads no header that was not counted
                 ),
-                parse_options=pa.csv.ParseOptions(
-                    delimiter=layout.separator,
-                    quote_char=False if quote == "none" else '"',
-                    newlines_in_values=quote != "none",  # else a block may end within a quoted one
-                    invalid_row_handler=leave_out,
-                ),
+                parse_options=_parse_options(layout, quote, leave_out),
                 convert_options=options,
             ),
         )
 
-    return layout, read
+    return layout, head, read
+
+
+def _first_rows(layout: Layout, head: bytes, quote: Quote | None) -> pa.Table:
+    """Whole lines of the first bytes, as text; no rows where they cannot be read alone."""
+    lines = head[:_LOOKED_AT]
+    lines = lines[: lines.rfind(b"\n") + 1] if len(head) > _LOOKED_AT else lines
+    with suppress(pa.ArrowException):
+        return pa.csv.read_csv(
+            pa.BufferReader(lines),
+            read_options=pa.csv.ReadOptions(
+                use_threads=False,
+                skip_rows=layout.first_line - 1,
+                column_names=layout.names,
+            ),
+            parse_options=_parse_options(layout, quote, lambda _row: "skip"),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(layout.names, pa.string()), strings_can_be_null=False
+            ),
+        )
+    return pa.table({name: pa.array([], pa.string()) for name in layout.names})
+
+
+def _parse_options(
+    layout: Layout, quote: Quote | None, leave_out: Callable[[pa.csv.InvalidRow], str] | None
+) -> pa.csv.ParseOptions:
+    return pa.csv.ParseOptions(
+        delimiter=layout.separator,
+        quote_char=False if quote == "none" else '"',
+        newlines_in_values=quote != "none",  # else a block may end within a quoted one
+        invalid_row_handler=leave_out,
+    )
 
 
 def without_blanks(column: pa.Array) -> pa.Array:

@@ -5,16 +5,18 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, BinaryIO, Final
 
 import orjson
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
+from peewit.streaming.edges.change_columns import LOOKED_AT, may_be_changes, require_no_deletes
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import is_integer, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
-from peewit.streaming.edges.operations import INSERT, OPERATIONS, require_no_deletes
+from peewit.streaming.edges.operations import INSERT, OPERATIONS
 from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
@@ -172,14 +174,21 @@ def json_batch(
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
         operations = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
         batch[columns.op] = _json_text(operations, columns.op, first_row)
-    for name in columns.watched([each for each in names if each != columns.op]):
-        cells = [None if columns.op in row else row.get(name) for row in rows]
-        words = [None if cell is None else str(cell) for cell in cells]
-        require_no_deletes(pa.array(words, pa.string()), name, first_row)
+    for name in columns.beside([each for each in names if each != columns.op]):
+        some = [row.get(name) for row in rows[:LOOKED_AT]]
+        if may_be_changes(texts_of(some), name):
+            cells = [None if columns.op in row else row.get(name) for row in rows]
+            require_no_deletes(texts_of(cells), name, first_row)
     if columns.time is not None:
         times = [row.get(columns.time) for row in rows]
         batch[columns.time] = _json_times(times, columns.time, first_row)
     return pa.record_batch(batch)
+
+
+def texts_of(cells: list[Any]) -> pa.Array:
+    """Members of objects as text, those that are objects or lists as null."""
+    texts = [None if isinstance(cell, NoneType | dict | list) else str(cell) for cell in cells]
+    return pa.array(texts, pa.string())
 
 
 def _without_word(value: Any, columns: EdgeColumns) -> Any:

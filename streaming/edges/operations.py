@@ -61,7 +61,7 @@ def read_operations(
 
     Raises `BadEdges` where the column holds no words, or one that is no operation.
     """
-    text = _words_of(column)
+    text = words_of(column)
     if text is None:
         raise BadEdges(
             f"column {name!r} must hold strings, got type {excerpt(column.type)}", argument="op"
@@ -80,7 +80,7 @@ def read_operations(
     return numbers if numbers.any() else None
 
 
-def _words_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
+def words_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
     """Text, truth values or numbers as words in small letters; None of other types."""
     column = plain_column(column)
     kind = column.type
@@ -94,34 +94,6 @@ def _words_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
     except pa.ArrowInvalid:  # bytes that are no text
         return None
     return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
-
-
-def require_no_deletes(
-    column: pa.Array | pa.ChunkedArray, name: str, first_row: int, *, way: str | None = None
-) -> None:
-    """Raise `BadEdges` with the first row that asks for a delete, where nobody reads operations.
-
-    The ``way`` out is by default that of edges.
-    """
-    text = _words_of(column)
-    if text is None:
-        return
-    words = [word for word, number in operations_named(name).items() if number == DELETE]
-    is_delete = pc.is_in(text, value_set=pa.array(words))
-    n_deletes = pc.sum(is_delete).as_py()
-    if n_deletes:
-        row = pc.index(is_delete, value=True).as_py()
-        way = way or (
-            "which this graph does not carry out; read it into a graph with deletions='exact' and "
-            f"say op={name!r}, or say op='' to take every row for an edge"
-        )
-        raise BadEdges(
-            f"column {name!r} asks for deletes ({n_deletes} of the {len(text)} rows looked at), "
-            f"{way}",
-            argument="op",
-            row=first_row + row,
-            value=repr(excerpt(text[row].as_py())),
-        )
 
 
 def without_deleted_weights(

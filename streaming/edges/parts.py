@@ -8,6 +8,7 @@ them.
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,9 @@ import pyarrow.parquet as pq
 
 from peewit.streaming.edges.arrow_faults import DAMAGED
 from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.change_columns import LOOKED_AT
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
+from peewit.streaming.edges.plain_types import is_text
 from peewit.streaming.edges.relations import UNNAMED
 
 PART_ROWS = 1 << 20
@@ -131,6 +134,7 @@ class StagedFile:
     stamp: Stamp  # what is_unchanged compares
     columns: EdgeColumns = PLAIN  # names of the columns at local_path
     bad_rows: tuple[BadRow, ...] = ()  # rows of the original that the copy lacks
+    beside: tuple[str, ...] = ()  # further columns to read, which may ask for deletes
 
     def __enter__(self) -> Self:
         return self
@@ -157,6 +161,10 @@ class StagedFile:
             return columns
         number = self.file.columns.via_columns.index(part.relation)
         return replace(columns, via=columns.via[number : number + 1])
+
+    def read_of(self, part: Part, names: Sequence[str]) -> list[str]:
+        """Columns to read of a part."""
+        return [name for name in (*self.columns_of(part), *self.beside) if name in names]
 
     def without_parts(self) -> Self:
         """The file with no more than a reader of given parts needs elsewhere."""
@@ -207,6 +215,7 @@ def open_staged(
         columns.check(names)
         if columns.op not in {NO_COLUMN, *names}:
             columns = replace(columns, op=None, needs_op=False)
+        read = columns.to_read(first_rows_of(parquet)) if bad_rows is None else ()
         groups = _groups_of_relations(metadata, file.columns)
         parts = tuple(_cut(metadata, part_rows, groups))
     return StagedFile(
@@ -219,7 +228,19 @@ def open_staged(
         stamp=stamp,
         columns=columns,
         bad_rows=bad_rows or (),
+        beside=tuple(name for name in read if name not in list(columns)),
     )
+
+
+def first_rows_of(parquet: pq.ParquetFile) -> pa.Table:
+    """First rows of the columns that may be operations, the others all null."""
+    names, schema = Counter(parquet.schema_arrow.names), parquet.schema_arrow
+    texts = [each.name for each in schema if is_text(each.type) and names[each.name] == 1]
+    some = next(parquet.iter_batches(LOOKED_AT, columns=texts, use_threads=False), None)
+    held = {} if some is None else dict(zip(some.schema.names, some.columns, strict=True))
+    n_rows = 0 if some is None else some.num_rows
+    columns = [held.get(name, pa.nulls(n_rows, pa.int64())) for name in schema.names]
+    return pa.Table.from_arrays(columns, names=schema.names)
 
 
 def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:

@@ -23,6 +23,11 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
             return _WIDE.get(kind, kind)
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text."""
+    return plain_type(kind) in {pa.string(), pa.large_string()}
+
+
 def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The column itself where its type is plain, else its values in the plain type."""
     if plain_type(column.type) == column.type:

@@ -190,7 +190,7 @@ def _row_groups(part: Part) -> str:
 def _read_groups(staged: StagedFile, part: Part) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
     with open_parquet(staged.local_path, _metadata(staged.local_path, staged.stamp)) as parquet:
-        columns = staged.columns_of(part).of(parquet.schema_arrow.names)
+        columns = staged.read_of(part, parquet.schema_arrow.names)
         return parquet.read_row_groups(groups, columns=columns, use_threads=False)
 
 
@@ -213,7 +213,7 @@ class _SliceReader:
         self._batches = self._parquet.iter_batches(
             part.n_rows,
             row_groups=[part.row_group],
-            columns=staged.columns_of(part).of(self._parquet.schema_arrow.names),
+            columns=staged.read_of(part, self._parquet.schema_arrow.names),
             use_threads=use_threads,
         )
         self._rest: deque[pa.RecordBatch] = deque()

@@ -34,6 +34,7 @@ from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import edge_batches
 from peewit.service.wire.graphs import epsilon_text
+from peewit.streaming.edges.change_columns import names_operations
 from peewit.streaming.edges.column_mapping import CHANGES, NO_COLUMN
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -146,7 +147,8 @@ def _deletes(
             first_row = 0
             for batch in edge_batches(content, table_format, kind, columns=columns):
                 names = batch.schema.names
-                for op in [str(columns.op)] if columns.op in names else columns.watched(names):
+                watched = filter(names_operations, columns.watched(names))
+                for op in [str(columns.op)] if columns.op in names else watched:
                     require_deletes(batch.column(op), op, first_row)
                 yield as_deletes(batch, columns)
                 first_row += batch.num_rows

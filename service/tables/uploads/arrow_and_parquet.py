@@ -1,6 +1,7 @@
 """Arrow and Parquet tables, surveyed before anything is decoded."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet
 
 from peewit.service.tables.arrow_survey import ArrowSurvey, UnboundedArrow, survey_arrow
 from peewit.service.tables.parquet_survey import ParquetSurvey, UnboundedParquet, survey_parquet
+from peewit.service.tables.uploads.faults import TableTooLarge
 from peewit.service.tables.uploads.givers import giver_columns
 from peewit.service.tables.uploads.limits import (
     BYTES_PER_COLUMN,
@@ -18,9 +20,10 @@ from peewit.service.tables.uploads.limits import (
     require_decodable,
 )
 from peewit.streaming.edges.arrow_faults import named_faults
-from peewit.streaming.edges.bad_table import BadUpload
+from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.columns import string_lengths
-from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.parts import first_rows_of
+from peewit.streaming.edges.plain_types import is_text, plain_column
 from peewit.streaming.edges.table_formats import (
     BYTES_PER_BATCH,
     ROWS_PER_BATCH,
@@ -84,6 +87,34 @@ def stored_names(
     if table_format is Format.ARROW:
         return tuple(_arrow_reader(file, (), limits).schema.names)
     return tuple(_parquet_file(file, (), limits).schema_arrow.names)
+
+
+def stored_to_read(
+    file: BinaryIO,
+    table_format: Format,
+    to_read: Callable[[pa.Table], Sequence[str]],
+    limits: UploadLimits | None,
+) -> Sequence[str]:
+    """Columns to read, as ``to_read`` says by the first rows; the file is left where it stood.
+
+    Of Arrow by the names, as all of its columns are decoded. Of a Parquet file by the names, too,
+    where columns of text would take more than the limits.
+    """
+    start = file.tell()
+    try:
+        if table_format is Format.ARROW:
+            names = _arrow_reader(file, (), limits).schema.names
+        else:
+            schema = _parquet_file(file, (), limits).schema_arrow
+            names = schema.names
+            texts = tuple(each.name for each in schema if is_text(each.type))
+            with suppress(BadTable, TableTooLarge, pa.ArrowException, OSError):
+                file.seek(start)
+                return to_read(first_rows_of(_parquet_file(file, texts, limits)))
+    finally:
+        file.seek(start)
+    nothing = pa.nulls(0, pa.int64())
+    return to_read(pa.Table.from_arrays([nothing] * len(names), names=names))
 
 
 def _arrow_reader(

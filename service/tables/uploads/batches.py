@@ -1,6 +1,6 @@
 """Edges, features and points as Arrow batches, in any format."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -8,9 +8,11 @@ import pyarrow as pa
 from peewit.service.tables.uploads.arrow_and_parquet import (
     any_names,
     stored_batches,
+    stored_to_read,
     surveyed_bytes,
 )
 from peewit.service.tables.uploads.csv_features import csv_features
+from peewit.service.tables.uploads.feature_deletes import asks_for_deletes, require_none_deleted
 from peewit.service.tables.uploads.json_features import json_features
 from peewit.service.tables.uploads.limits import (
     BYTES_PER_COLUMN,
@@ -72,7 +74,9 @@ def edge_batches(
     """
     match table_format:
         case Format.ARROW | Format.PARQUET:
-            batches = stored_batches(file, table_format, columns.all, limits, check=columns.check)
+            further = stored_to_read(file, table_format, columns.to_read, limits)
+            wanted = tuple(dict.fromkeys((*columns, *further)))
+            batches = stored_batches(file, table_format, wanted, limits, check=columns.check)
         case Format.CSV:
             check = columns_within(limits, columns.check)
             batches = csv_edges(file, node_kind, columns, check=check)
@@ -126,14 +130,27 @@ def feature_batches(
             owner = (node,) if node_kind else ()
             columns = (*owner, *DENSE_COLUMNS, *SPARSE_COLUMNS)
             check = any_names if edge_kind is None else _no_edges
+            if node_kind:
+                columns = tuple(stored_to_read(file, table_format, _with_deletes(columns), limits))
             batches = stored_batches(file, table_format, columns, limits, check=check)
         case Format.CSV:
             batches = csv_features(file, node_kind, node, check=columns_within(limits))
         case Format.NDJSON:
             batches = json_features(json_rows(file), node_kind, node)
+    known, first_row = {node, *DENSE_COLUMNS, *SPARSE_COLUMNS, EDGES}, 0
     for batch in counted(batches, limits):
-        found = batch.schema.names
-        yield batch.rename_columns([NODE if name == node else name for name in found])
+        if node_kind is not None:
+            require_none_deleted(batch, known, first_row)
+        places = [place for place, name in enumerate(batch.schema.names) if name in known]
+        read = batch.select(places)
+        first_row += batch.num_rows
+        found = read.schema.names
+        yield read.rename_columns([NODE if name == node else name for name in found])
+
+
+def _with_deletes(columns: Sequence[str]) -> Callable[[pa.Table], Sequence[str]]:
+    """Columns to read, with those that may ask for deletes."""
+    return lambda table: [*columns, *filter(asks_for_deletes, table.schema.names)]
 
 
 def point_batches(

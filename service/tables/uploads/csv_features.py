@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.csv_layout import layout_of
@@ -46,6 +47,8 @@ def csv_features(
     rule = "every column but that of the node must hold numbers"
     with named_faults(rule, first_line=first_line):
         for batch in opened(options):
+            if node_kind is not None:
+                require_none_deleted(batch, {node}, first_row)
             rows = np.column_stack(
                 [batch.column(name).to_numpy(zero_copy_only=False) for name in columns]
             )

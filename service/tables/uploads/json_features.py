@@ -6,8 +6,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from peewit.service.tables.uploads.feature_deletes import asks_for_deletes
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.json_tables import json_ids
+from peewit.streaming.edges.json_tables import json_ids, texts_of
 from peewit.streaming.edges.node_ids import id_type, is_integer, node_id
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.features.checked_tables import (
@@ -62,6 +63,11 @@ def json_features(
         }
         if node_kind is not None:
             batch[node] = json_ids([row[node] for row in rows], node, node_kind, first_row)
+            others = set().union(*rows).difference(batch)
+            batch |= {
+                name: texts_of([row.get(name) for row in rows])
+                for name in filter(asks_for_deletes, sorted(others))
+            }
         yield with_edges(pa.record_batch(batch), rows, edge_kind, first_row)
         first_row += len(rows)
 

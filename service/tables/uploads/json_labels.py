@@ -12,8 +12,8 @@ import pyarrow as pa
 from peewit.service.tables.uploads.givers import ANNOTATOR
 from peewit.service.tables.uploads.label_columns import LabelColumns
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
-from peewit.streaming.edges.json_tables import json_rows
+from peewit.streaming.edges.change_columns import may_be_changes
+from peewit.streaming.edges.json_tables import json_rows, texts_of
 from peewit.streaming.edges.node_ids import LIMIT, is_integer
 
 _KINDS: Final[dict[type, pa.DataType]] = {
@@ -65,10 +65,10 @@ def json_label_batch(
     for name in columns.beside:
         if any(name in row for row in rows):
             batch[name] = _giver_texts([row.get(name) for row in rows], name, first_row)
-    for name in CHANGE_COLUMNS:
-        if name not in batch and any(name in row for row in rows):
-            cells = [row.get(name) for row in rows]
-            batch[name] = pa.array([None if cell is None else str(cell) for cell in cells])
+    for name in sorted(held.difference(batch, columns.beside)):
+        cells = texts_of([row.get(name) for row in rows])
+        if may_be_changes(cells, name):
+            batch[name] = cells
     return pa.RecordBatch.from_arrays(list(batch.values()), list(batch))
 
 

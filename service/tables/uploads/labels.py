@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from peewit.service.tables.uploads.arrow_and_parquet import stored_batches
+from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, stored_to_read
 from peewit.service.tables.uploads.givers import (
     GIVER_COLUMNS,
     KEY,
@@ -31,7 +31,7 @@ from peewit.service.tables.uploads.limits import (
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
-from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS
+from peewit.streaming.edges.change_columns import may_be_changes, require_no_deletes
 from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
 from peewit.streaming.edges.csv_layout import require_no_header
 from peewit.streaming.edges.csv_tables import csv_batches
@@ -44,7 +44,6 @@ from peewit.streaming.edges.node_ids import (
     node_id,
 )
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind, kind_of, split_column
-from peewit.streaming.edges.operations import require_no_deletes
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
@@ -174,11 +173,23 @@ def _batches(
     Files whose columns are read by place have no names, and so no givers.
     """
     check = partial(_check_names, wanted, options)
-    read = (*wanted, *(name for name in CHANGE_COLUMNS if name not in wanted))
+
+    def to_read(first_rows: pa.Table) -> list[str]:
+        columns = zip(first_rows.schema.names, first_rows.columns, strict=True)
+        own = {*wanted, *beside}
+        further = [n for n, column in columns if n not in own and may_be_changes(column, n)]
+        return [*wanted, *further]
+
     if table_format is not Format.CSV:
+        read = tuple(stored_to_read(file, table_format, to_read, limits))
         return stored_batches(file, table_format, read, limits, check=check, beside=beside)
     beside = () if wanted[0].startswith("#") else beside
-    return csv_batches(file, read + beside, check=columns_within(limits, check), quote=quote)
+    return csv_batches(
+        *(file, wanted + beside),
+        check=columns_within(limits, check),
+        quote=quote,
+        to_read=lambda first_rows: [*to_read(first_rows), *beside],
+    )
 
 
 class _Cells(NamedTuple):
@@ -208,9 +219,10 @@ def _cells(
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             pair = columns.node, columns.of_labels[0]
             require_no_header(by_name, pair, len(nodes), way="take such lines out")
-        for name in set(CHANGE_COLUMNS).intersection(batch.schema.names).difference(columns.all):
-            column = _valid_column(batch, name)
-            require_no_deletes(column, name, len(nodes), way=_NO_DELETES_OF_LABELS)
+        for name in set(batch.schema.names).difference(columns.all, columns.beside):
+            if may_be_changes(batch.column(name), name):
+                column = _valid_column(batch, name)
+                require_no_deletes(column, name, len(nodes), way=_NO_DELETES_OF_LABELS)
         of_givers = {
             name: _valid_column(batch, name).to_pylist()
             for name in giver_columns(batch.schema, columns.beside)

@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, stored_names
+from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.service.tables.uploads.json_features import is_by_name, json_features, with_edges
 from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
@@ -83,6 +84,7 @@ def encoded_batches(
     first_row = 0
     for batch in counted(chain(held, batches), limits):
         if node_kind is not None:
+            require_none_deleted(batch, {node, *encoding.texts}, first_row)
             _require_known(batch.schema.names, encoding, node)
         yield from encoded_batch(batch, encoding, node if node_kind else None, first_row)
         first_row += batch.num_rows

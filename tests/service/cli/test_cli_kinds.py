@@ -2,9 +2,13 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from tests.service.cli.conftest import Peewit
@@ -238,6 +242,33 @@ def test_a_column_of_changes_that_asks_for_no_delete_is_told(
     note = "column 'op' is passed over, as it asks for no delete in the first rows ('insert', 'u')"
     assert note in peewit("ingest", "g", changes, "--dry-run").out
     assert note in peewit("ingest", "g", changes).err
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("status", ["open", "Deleted"]),
+        ("is_active", ["true", "false"]),
+        ("valid_to", ["2020-01-01", ""]),
+        ("dbt_valid_to", ["9999-12-31", "2020-01-01 10:00:00"]),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet"])
+def test_rows_that_do_not_hold_any_more_are_told(
+    peewit: Peewit, tmp_path: Path, suffix: str, name: str, values: list[str]
+) -> None:
+    peewit("graph", "create", "g")
+    table = pa.table({"src": ["a", "b"], "dst": ["b", "c"], name: values})
+    path = tmp_path / f"e{suffix}"
+    match suffix:
+        case ".csv":
+            pa.csv.write_csv(table, path)
+        case ".ndjson":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+        case _:
+            pq.write_table(table, path)
+    told = peewit("ingest", "g", path)
+    assert f"column {name!r} is passed over, and says that 1 of the first rows does not" in told.err
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".ndjson"])

@@ -139,6 +139,8 @@ POISON: list[tuple[Any, str]] = [
     (b"user,item\n1,2", "plain CSV or an Arrow stream"),
     ({"before": None, "after": edge("a", "b")}, "ExtractNewRecordState"),
     ({**edge("a", "b"), "__deleted": True}, "asks for deletes"),
+    ({"src": "a", "dst": "b", "Op": "D"}, "say op='Op'"),
+    (arrow(pa.table({"src": ["a"], "dst": ["b"], "kind": ["delete"]})), "asks for deletes"),
     ({"src": "a", "dst": "b", "Weight": 5}, "weight='Weight'"),
     (arrow(pa.table({"src": ["a"]})), "column 'dst' is missing"),
     (arrow(pa.table({f"c{number}": ["a"] for number in range(1025)})), "at most 1024 columns"),

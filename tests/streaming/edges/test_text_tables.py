@@ -3,12 +3,14 @@
 import bz2
 import csv
 import io
+import json
 import lzma
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -251,6 +253,15 @@ def test_words_for_nothing_are_no_ids_until_that_is_said(tmp_path: Path, word: s
         ("__deleted", "true"),
         ("action", "DELETE"),
         ("event_type", "REMOVE"),
+        ("Op", "D"),
+        ("Op_Type", "D"),
+        ("IsDeleted", "true"),
+        ("Is_Deleted", "1"),
+        ("_peerdb_is_deleted", "1"),
+        ("cdc_operation", "DELETE"),
+        ("operationType", "delete"),
+        ("eventName", "REMOVE"),
+        ("row kind", "-D"),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
@@ -270,6 +281,73 @@ def test_deletes_that_nobody_carries_out_are_refused(
         edges_of(path)
     assert caught.value.row == 1
     assert len(edges_of(path, EdgeColumns(op="\n(no column)"))) == 2
+
+
+def written_edges(path: Path, name: str, values: Sequence[object]) -> Path:
+    """A file of edges with a further column."""
+    table = pa.table({"src": ["a"] * len(values), "dst": ["b"] * len(values), name: values})
+    match path.suffix:
+        case ".csv":
+            pa.csv.write_csv(table, path)
+        case ".ndjson":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+        case ".arrow":
+            with pa.ipc.new_file(str(path), table.schema) as file:
+                file.write_table(table)
+        case _:
+            pq.write_table(table, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("type", ["insert", "update", "delete"]),
+        ("kind", ["Insert", None, "Remove"]),
+        ("chg", ["I", "U", "D"]),
+        ("sign", [1, 1, -1]),
+        ("deleted_at", [None, "2024-01-05", None]),
+        ("_sdc_deleted_at", [None, None, "2024-01-05T10:00:00Z"]),
+        ("_ab_cdc_deleted_at", [None, None, "2024-01-05T10:00:00Z"]),
+        ("deletedAt", [None, None, 1700000000000]),
+        ("deleted", [None, None, "2024-01-05"]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_columns_of_any_name_whose_values_are_deletes_are_refused(
+    tmp_path: Path, suffix: str, name: str, values: list[object]
+) -> None:
+    path = written_edges(tmp_path / f"e.{suffix}", name, values)
+    with pytest.raises(BadTable, match="asks for deletes"):
+        edges_of(path)
+    assert len(edges_of(path, EdgeColumns(op="\n(no column)"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("grade", ["C", "D"]),
+        ("note", ["deleted my account", "delete"]),
+        ("n_deleted", [1, 5]),
+        ("sign", [1, 0, -1]),
+        ("deleted_at", [None, "null"]),
+        ("undeleted", ["1", "0"]),
+        ("status", ["deleted", "open"]),
+        ("votes", [1, -1]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_columns_that_may_mean_something_else_are_passed_over(
+    tmp_path: Path, suffix: str, name: str, values: list[object]
+) -> None:
+    assert len(edges_of(written_edges(tmp_path / f"e.{suffix}", name, values))) == len(values)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_a_delete_is_found_however_late_it_stands(tmp_path: Path, suffix: str) -> None:
+    values = ["insert"] * 150_000 + ["delete"]
+    with pytest.raises(BadTable, match="asks for deletes"):
+        edges_of(written_edges(tmp_path / f"e.{suffix}", "kind", values))
 
 
 def test_integers_stay_what_they_are_written_as(tmp_path: Path) -> None:

@@ -1,0 +1,185 @@
+"""Columns by which tables say that a row is a delete, where nobody reads operations.
+
+Names of change feeds (Debezium, Delta, Flink, SQL Server, Snowflake, AWS DMS and others) are known
+in any case and with whatever stands between their words. A column of another name is one where its
+values are operations, all of them.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.streaming.edges.blocks import BadEdges, excerpt
+from peewit.streaming.edges.operations import (
+    DELETE,
+    OPERATION_NUMBERS,
+    operations_named,
+    words_of,
+)
+from peewit.streaming.edges.plain_types import is_text, plain_type
+from peewit.streaming.edges.reading_options import MISSING_WORDS
+
+LOOKED_AT: Final = 100
+"""First rows of a column that tell whether it is looked at whole."""
+
+_NAMES: Final = frozenset(
+    {
+        *("op", "optype", "operation", "operationtype", "cdcop", "cdcoperation", "changetype"),
+        *("rowkind", "metadataaction", "action", "eventtype", "eventname", "sign"),
+    }
+)
+_FLAG: Final = re.compile(r"(?<!un)deleted$")
+_DATE: Final = re.compile(r"delet(ed|ion)(at|on|date|time|timestamp|ts)$|^datedeleted$")
+_BETWEEN_WORDS: Final = re.compile(r"[\s_$.:-]+")
+
+_WORDS: Final = {
+    *OPERATION_NUMBERS,
+    *("inserted", "ins", "create", "created", "add", "added", "read", "snapshot"),
+    *("update", "updated", "upd", "upsert", "modify", "modified", "replace", "merge"),
+    *("bootstrap-start", "bootstrap-insert", "bootstrap-complete"),
+} - {"1", "-1"}
+_DELETES: Final = {word for word, number in OPERATION_NUMBERS.items() if number == DELETE} - {"-1"}
+_OTHER_LETTERS: Final = frozenset("iu")
+"""Letters beside which d means a delete; c and d may be grades."""
+
+_STATES: Final = frozenset({"status", "state", "recordstatus", "rowstatus"})
+_GONE: Final = ("deleted", "removed", "cancelled", "canceled", "closed", "inactive", "disabled")
+_ACTIVE: Final = frozenset({"active", "isactive", "iscurrent", "currentflag", "enabled"})
+_NOT: Final = ("false", "f", "no", "n", "0")
+_END: Final = re.compile(r"(validto|validuntil|effectiveto|enddate)$")
+_IS_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_NO_DATE: Final = (*MISSING_WORDS, *_NOT, "", "\\n", "none", "infinity")
+
+
+def plain_name(name: str) -> str:
+    """A column's name in small letters, without what stands between its words."""
+    return _BETWEEN_WORDS.sub("", name).casefold()
+
+
+def is_change_column(name: str) -> bool:
+    """Whether a column is called as those that say that a row is a delete."""
+    plain = plain_name(name)
+    return plain in _NAMES or bool(_FLAG.search(plain) or _DATE.search(plain))
+
+
+def names_operations(name: str) -> bool:
+    """Whether a column is called as those whose every cell says what its row does."""
+    plain = plain_name(name)
+    return is_change_column(name) and plain != "sign" and not _DATE.search(plain)
+
+
+def is_state_column(name: str) -> bool:
+    """Whether a column is called as those that say whether what a row says still holds."""
+    plain = plain_name(name)
+    return plain in _STATES or plain in _ACTIVE or bool(_END.search(plain))
+
+
+def may_be_changes(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
+    """Whether a column is to be looked at whole, by its name or its first rows.
+
+    These are operations, all that are there.
+    """
+    if is_change_column(name):
+        return True
+    if is_state_column(name) or not is_text(column.type):
+        return False
+    some = column.slice(0, LOOKED_AT)
+    try:
+        some.validate(full=True)
+    except pa.ArrowInvalid:  # nobody reads it
+        return False
+    return _different(words_of(some)) <= _WORDS
+
+
+def _different(text: pa.Array | None) -> set[str]:
+    return set() if text is None else set(pc.unique(text).to_pylist()) - {None, ""}
+
+
+def require_no_deletes(
+    column: pa.Array | pa.ChunkedArray, name: str, first_row: int, *, way: str | None = None
+) -> None:
+    """Raise `BadEdges` with the first row that asks for a delete, where nobody reads operations.
+
+    The ``way`` out is by default that of edges.
+    """
+    is_delete = _deletes(column, name)
+    n_deletes = 0 if is_delete is None else pc.sum(is_delete).as_py() or 0
+    if not n_deletes:
+        return
+    row = pc.index(is_delete, value=True).as_py()
+    if way is None and _DATE.search(plain_name(name)):
+        way = "which nobody carries out; take such rows out, or say op='' to take every row"
+        way += " for an edge"
+    elif way is None:
+        way = (
+            "which this graph does not carry out; read it into a graph with deletions='exact' and "
+            f"say op={name!r}, or say op='' to take every row for an edge"
+        )
+    # what a column means by its values alone is no fault of single rows, to be left out
+    how_many = f"{n_deletes} of the {len(column)} rows looked at"
+    if not is_change_column(name):
+        how_many += f", the first is row {first_row + row} from 0"
+    raise BadEdges(
+        f"column {name!r} asks for deletes ({how_many}), {way}",
+        argument="op",
+        row=first_row + row if is_change_column(name) else None,
+        value=repr(excerpt(column[row].as_py())),
+    )
+
+
+def _deletes(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | None:
+    """Rows that ask for a delete, by the rule for a column of this name; None for no row."""
+    plain, text = plain_name(name), words_of(column)
+    if text is None:  # moments say when
+        is_moment = pa.types.is_temporal(plain_type(column.type))
+        has_moments = bool(_DATE.search(plain) or _FLAG.search(plain))
+        return column.is_valid() if is_moment and has_moments else None
+    if _DATE.search(plain):
+        is_said = pc.invert(pc.is_in(text, value_set=pa.array(_NO_DATE)))
+        return pc.and_(is_said, text.is_valid())
+    if plain == "sign":
+        is_cancelled = pc.is_in(text, value_set=pa.array(["-1", "-1.0"]))
+        return is_cancelled if _different(text) <= {"1", "-1", "1.0", "-1.0"} else None
+    if is_change_column(name):
+        if _FLAG.search(plain) and any(map(str.isdecimal, _different(text) - {"0", "1"})):
+            return None  # it counts what was deleted
+        words = [word for word, number in operations_named(name).items() if number == DELETE]
+        is_delete = pc.is_in(text, value_set=pa.array(words))
+        if _FLAG.search(plain):
+            is_date = pc.match_substring_regex(text, _IS_DATE).fill_null(False)
+            is_delete = pc.or_(is_delete, is_date)
+        return is_delete
+    different = _different(text)
+    deletes = different & _DELETES
+    are_meant = any(len(word) > 1 for word in deletes) or _OTHER_LETTERS & different
+    if not (deletes and are_meant and different <= _WORDS):
+        return None
+    return pc.is_in(text, value_set=pa.array(sorted(deletes)))
+
+
+def n_ended(column: pa.Array | pa.ChunkedArray, name: str) -> int:
+    """Rows that do not hold any more, as far as a column of their state or end says so."""
+    if not is_state_column(name):
+        return 0
+    plain, text = plain_name(name), words_of(column)
+    today = datetime.now(UTC).date()
+    is_ended: pa.Array
+    if _END.search(plain):
+        if pa.types.is_temporal(plain_type(column.type)):
+            try:
+                text = column.cast(pa.timestamp("us"), safe=False).cast(pa.string())
+            except pa.ArrowException:
+                return 0
+        if text is None:
+            return 0
+        is_date = pc.match_substring_regex(text, _IS_DATE)
+        is_ended = pc.and_(is_date, pc.less(text, today.isoformat()))
+    elif text is None:
+        return 0
+    else:
+        gone = _GONE if plain in _STATES else _NOT
+        is_ended = pc.is_in(text, value_set=pa.array(gone))
+    return pc.sum(is_ended).as_py() or 0
