@@ -25,6 +25,7 @@ from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import json_batch, json_rows, texts_of
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.partition_folders import require_no_folders
 from peewit.streaming.edges.parts import (
     BadRow,
     EdgeFile,
@@ -486,6 +487,7 @@ class _Original:
 
     def _check(self, names: Sequence[str]) -> None:
         self.names.extend(names)
+        require_no_folders(self.file.path, self.file.columns, names)
         self.file.columns.check(names)
 
     def _to_read(self, table: pa.Table | pa.RecordBatch) -> list[str]:
@@ -510,6 +512,8 @@ class _Original:
         with open_table(self.local_path, compression) as content:
             if table_format is Format.NDJSON:
                 for rows in json_rows(content, keeps_damaged=True):
+                    held = {name for row in rows if isinstance(row, dict) for name in row}
+                    require_no_folders(self.file.path, self.file.columns, sorted(held))
                     yield self._rows(rows, first, self._json_block)
                     first += len(rows)
                 return

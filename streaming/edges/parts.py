@@ -23,6 +23,7 @@ from peewit.streaming.edges.arrow_faults import DAMAGED
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.change_columns import LOOKED_AT
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
+from peewit.streaming.edges.partition_folders import require_no_folders
 from peewit.streaming.edges.plain_types import is_text
 from peewit.streaming.edges.relations import UNNAMED
 
@@ -203,7 +204,9 @@ def open_staged(
     ):
         names, metadata = parquet.schema_arrow.names, parquet.metadata
         columns = file.columns
-        if bad_rows is not None:
+        if bad_rows is None:
+            require_no_folders(file.path, columns, names)
+        else:
             columns = EdgeColumns(
                 via=columns_of_copy(columns)[1:] if columns.via else (),
                 may_lack_dst=columns.may_lack_dst,

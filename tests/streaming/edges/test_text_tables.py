@@ -343,6 +343,34 @@ def test_columns_that_may_mean_something_else_are_passed_over(
     assert len(edges_of(written_edges(tmp_path / f"e.{suffix}", name, values))) == len(values)
 
 
+@pytest.mark.parametrize(
+    ("folder", "columns", "rule"),
+    [
+        ("weight=5", None, "'weight' must stand in the file, which is not read of the folder"),
+        ("op=delete", None, "'op' asks for deletes"),
+        ("op=insert", EdgeColumns(op="op"), "'op' must stand in the file"),
+        ("kind=remove", None, "'kind' asks for deletes"),
+        ("day=2024-01-01", EdgeColumns(time="day"), "'day' must stand in the file"),
+        ("rel=a%20b", EdgeColumns(relation_column="rel"), "'rel' must stand in the file"),
+        ("day=2024-01-01", None, None),
+        ("op=insert", None, None),
+        ("weight=5", EdgeColumns(weight="\n(no column)", needs_weight=False), None),
+        ("note=1", None, None),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_folders_that_stand_for_a_column_of_edges_are_refused(
+    tmp_path: Path, suffix: str, folder: str, columns: EdgeColumns | None, rule: str | None
+) -> None:
+    (tmp_path / folder).mkdir()
+    path = written_edges(tmp_path / folder / f"e.{suffix}", "note", ["x", "y"])
+    if rule is None:
+        assert len(edges_of(path, columns)) == 2
+        return
+    with pytest.raises(BadTable, match=rule):
+        edges_of(path, columns)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
 def test_a_delete_is_found_however_late_it_stands(tmp_path: Path, suffix: str) -> None:
     values = ["insert"] * 150_000 + ["delete"]
