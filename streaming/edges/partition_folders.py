@@ -20,11 +20,11 @@ def require_no_folders(path: str, columns: EdgeColumns, names: Sequence[str]) ->
 
     That is a column of edges, or one that asks for deletes.
     """
-    for folder, name, value in _folders(path):
+    for name, value in _folders(path):
         if name in names:
             continue
         way = (
-            f"which is not read of the folder {excerpt(folder)!r}; write the column into the files "
+            f"which is not read of folders, one of which is for {excerpt(value)!r}; write the column into the files "
             f"(DuckDB: read_parquet(..., hive_partitioning=true)), or name another column instead"
         )
         for argument, used in columns.by_argument:
@@ -36,9 +36,9 @@ def require_no_folders(path: str, columns: EdgeColumns, names: Sequence[str]) ->
             require_no_deletes(cell, name, 0, way=way)
 
 
-def _folders(path: str) -> Iterator[tuple[str, str, str]]:
-    """Folders of a path that say NAME=VALUE, each with both."""
+def _folders(path: str) -> Iterator[tuple[str, str]]:
+    """Names and values of the folders of a path that are called NAME=VALUE."""
     for folder in PurePosixPath(path).parent.parts:
         name, mark, value = folder.partition("=")
         if name and mark:
-            yield folder, unquote(name), unquote(value)
+            yield unquote(name), unquote(value)

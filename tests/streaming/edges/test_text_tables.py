@@ -346,7 +346,11 @@ def test_columns_that_may_mean_something_else_are_passed_over(
 @pytest.mark.parametrize(
     ("folder", "columns", "rule"),
     [
-        ("weight=5", None, "'weight' must stand in the file, which is not read of the folder"),
+        (
+            "weight=5",
+            None,
+            "'weight' must stand in the file, which is not read of folders, one of which is for '5'",
+        ),
         ("op=delete", None, "'op' asks for deletes"),
         ("op=insert", EdgeColumns(op="op"), "'op' must stand in the file"),
         ("kind=remove", None, "'kind' asks for deletes"),
