@@ -15,9 +15,9 @@ from peewit.service.tables.arrow_survey import survey_arrow
 from peewit.service.tables.uploads.labels import parse_labels
 from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import excerpt
-from peewit.streaming.edges.column_mapping import obvious_ends
+from peewit.streaming.edges.column_mapping import EdgeColumns, obvious_ends
 from peewit.streaming.edges.columns import string_lengths
-from peewit.streaming.edges.json_tables import json_value
+from peewit.streaming.edges.json_tables import AlikeRows, json_value, require_alike
 from peewit.streaming.edges.node_ids import INTEGER
 from peewit.streaming.edges.table_formats import require_stream_end
 
@@ -85,7 +85,12 @@ def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> li
     said = _said(message)
     match said or _format(value):
         case "json":
-            return _json_rows(value)
+            rows = _json_rows(value)
+            if isinstance(access.columns, EdgeColumns) and not looks_only:
+                alike = AlikeRows(access.columns)
+                alike.look(rows)
+                require_alike(rows, access.columns, alike.needed, 0)
+            return rows
         case "csv":
             return _csv_rows(value, access, is_said=said is not None)
         case _:

@@ -23,7 +23,7 @@ from peewit.streaming.edges.change_columns import is_state_column, may_be_change
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
-from peewit.streaming.edges.json_tables import json_batch, json_rows, texts_of
+from peewit.streaming.edges.json_tables import AlikeRows, json_batch, json_rows, texts_of
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.partition_folders import require_no_folders
 from peewit.streaming.edges.parts import (
@@ -483,7 +483,11 @@ class _Original:
     max_nodes: int
     bad: _BadRows
     names: list[str] = field(default_factory=list)  # of all columns, once they are known
+    alike: AlikeRows = field(init=False)  # of rows of JSON
     tells: bool = False  # columns that say whether a row still holds come, too
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alike", AlikeRows(self.file.columns))
 
     def _check(self, names: Sequence[str]) -> None:
         self.names.extend(names)
@@ -512,6 +516,7 @@ class _Original:
         with open_table(self.local_path, compression) as content:
             if table_format is Format.NDJSON:
                 for rows in json_rows(content, keeps_damaged=True):
+                    self.alike.look(rows)
                     held = {name for row in rows if isinstance(row, dict) for name in row}
                     require_no_folders(self.file.path, self.file.columns, sorted(held))
                     yield self._rows(rows, first, self._json_block)
@@ -544,7 +549,9 @@ class _Original:
 
     def _json_block(self, rows: list[Any]) -> RawBlock:
         columns = self.file.columns
-        return self._block(json_batch(rows, self.node_kind, columns, first_row=0))
+        needed = self.alike.needed
+        batch = json_batch(rows, self.node_kind, columns, first_row=0, needed=needed)
+        return self._block(batch)
 
     def _csv_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:
         columns = self.file.columns

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from types import NoneType
@@ -16,7 +16,7 @@ from peewit.streaming.edges.change_columns import LOOKED_AT, may_be_changes, req
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import is_integer, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
-from peewit.streaming.edges.operations import INSERT, OPERATIONS
+from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, operations_named
 from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
@@ -124,26 +124,81 @@ def _json_values(lines: list[bytes], first_row: int, *, keeps_damaged: bool) -> 
     return values
 
 
+class AlikeRows:
+    """Which of the weight and the operation rows of a table have: all of them, or none.
+
+    What writers of JSON leave out where it is null would be taken for 1 and for an insert.
+    """
+
+    def __init__(self, columns: EdgeColumns) -> None:
+        named = {columns.weight: columns.needs_weight, columns.op: columns.needs_op}
+        self._may_lack = {columns.weight, columns.op} - {None}
+        self.needed = {name for name, is_needed in named.items() if is_needed and name}
+        self._n_rows = 0
+
+    def look(self, rows: list[Any]) -> None:
+        """Look at the next rows; raises BadUpload where all before them lack what some have."""
+        held = {name for row in rows if isinstance(row, dict) for name in self._may_lack & set(row)}
+        if self._n_rows and (late := held - self.needed):
+            raise BadUpload(
+                f"column {min(late)!r} must stand in every row or in none; it is there from about "
+                f"row {self._n_rows} on",
+                argument=min(late),
+            )
+        self.needed |= held
+        self._n_rows += len(rows)
+
+
+def require_alike(
+    rows: list[Any], columns: EdgeColumns, needed: Collection[str], first_row: int
+) -> None:
+    """Raise BadUpload with the first row that lacks what it needs; deletes need no weight."""
+    for name in needed:
+        for number, row in enumerate(rows, first_row):
+            if name in row or (name == columns.weight and _is_delete(row, columns)):
+                continue
+            raise BadUpload(
+                f"column {name!r} must stand in every row, as it does in others or is named",
+                argument=name,
+                row=number,
+                value="null",
+            )
+
+
+def _is_delete(row: dict[str, Any], columns: EdgeColumns) -> bool:
+    known = {} if columns.op is None else operations_named(columns.op)
+    return known.get(str(row.get(str(columns.op))).strip().lower()) == DELETE
+
+
 def json_edges(
     file: BinaryIO, node_kind: NodeKind, columns: EdgeColumns = PLAIN
 ) -> Iterator[pa.RecordBatch]:
     """Batches of objects: two ends and, where it is not 1, a weight; see `csv_tables.csv_edges`."""
-    first_row = 0
+    first_row, alike = 0, AlikeRows(columns)
     for rows in json_rows(file):
-        yield json_batch(rows, node_kind, columns, first_row=first_row)
+        alike.look(rows)
+        yield json_batch(rows, node_kind, columns, first_row=first_row, needed=alike.needed)
         first_row += len(rows)
 
 
 def json_batch(
-    rows: list[Any], node_kind: NodeKind, columns: EdgeColumns, *, first_row: int
+    rows: list[Any],
+    node_kind: NodeKind,
+    columns: EdgeColumns,
+    *,
+    first_row: int,
+    needed: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit."""
+    """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit.
+
+    Those ``needed`` of the weight and the operation stand in every row.
+    """
     usual_names = {name.casefold() for name in columns} - {NO_COLUMN}
     names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
     alike = {name for name in names - set(columns) if name.casefold() in usual_names}
     optional = set(columns.via_columns)
     of_text = [*filter(None, (columns.relation_column, *columns.kind_columns))]
-    needed = {*columns.nodes, *of_text} - optional
+    must_have = {*columns.nodes, *of_text} - optional
     renamed = [
         (usual, name)
         for usual, name in columns.by_argument
@@ -156,8 +211,9 @@ def json_batch(
             raise BadUpload("a row must be an object", row=number, value=row)
         has_usual = any(usual in row and name not in row for usual, name in renamed)
         is_alike = bool(alike) and not alike.isdisjoint(row)
-        if has_usual or is_alike or not needed.issubset(row):
+        if has_usual or is_alike or not must_have.issubset(row):
             columns.check([*row, *optional.difference(row)], row=number)
+    require_alike(rows, columns, needed, first_row)
     batch = {
         name: json_ids([row[name] for row in rows], name, node_kind, first_row)
         for name in columns.nodes
@@ -169,7 +225,8 @@ def json_batch(
     for name in of_text:
         batch[name] = _json_text([row[name] for row in rows], name, first_row)
     if columns.needs_weight or any(columns.weight in row for row in rows):
-        weights = [row.get(columns.weight, 1.0) for row in rows]
+        usual = 1.0 if columns.weight not in needed else None
+        weights = [row.get(columns.weight, usual) for row in rows]
         batch[columns.weight] = _json_weights(weights, columns.weight, first_row)
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
         operations = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]

@@ -92,7 +92,7 @@ COLUMNS = {"src": ["a", "b"], "dst": ["b", "c"], "weight": [2.0, 3.0], "op": ["i
 @pytest.mark.parametrize(
     ("value", "headers"),
     [
-        ([edge("a", "b", 2.0), edge("b", "c", 3.0, op="delete")], None),
+        ([edge("a", "b", 2.0, op="insert"), edge("b", "c", 3.0, op="delete")], None),
         (b"a,b,2\nb,c,3,delete\n", None),
         (b"op,dst,src,weight\n,b,a,2\ndelete,c,b,3", None),
         (b'"a",b,2\r\nb,c,3,delete', {"content-type": "text/csv; charset=utf-8"}),
@@ -140,6 +140,7 @@ POISON: list[tuple[Any, str]] = [
     ({"before": None, "after": edge("a", "b")}, "ExtractNewRecordState"),
     ({**edge("a", "b"), "__deleted": True}, "asks for deletes"),
     ({"src": "a", "dst": "b", "Op": "D"}, "say op='Op'"),
+    ([edge("a", "b", 2.0), {"src": "b", "dst": "c"}], "'weight' must stand in every row"),
     (arrow(pa.table({"src": ["a"], "dst": ["b"], "kind": ["delete"]})), "asks for deletes"),
     ({"src": "a", "dst": "b", "Weight": 5}, "weight='Weight'"),
     (arrow(pa.table({"src": ["a"]})), "column 'dst' is missing"),
@@ -637,7 +638,8 @@ def test_nodes_are_found_in_values_and_keys(cluster: MockCluster, topic: str) ->
 
 def test_changes_in_arrays_count_in_their_order(cluster: MockCluster, topic: str) -> None:
     url = cluster.create(topic)
-    cluster.send(topic, [[edge("a", "b"), edge("a", "b", op="delete"), edge("a", "b", 2.0)], []])
+    operations = ["insert", "delete", "insert"]
+    cluster.send(topic, [[edge("a", "b", op=op) for op in operations], []])
     (found,) = chunks(opened(url, columns=CHANGES))
-    assert [row[3] for row in rows_of([found])] == ["insert", "delete", "insert"]
+    assert [row[3] for row in rows_of([found])] == operations
     assert list(found.refused) == []

@@ -85,8 +85,11 @@ def test_a_missing_weight_is_one(table_format: Format) -> None:
 
 def test_json_lines_take_integers_as_strings_and_skip_blank_lines() -> None:
     content = b'{"src": "9007199254740993", "dst": 7}\n\n{"src": 1, "dst": "-2", "weight": 3}\n'
-    found = edges(content, Format.NDJSON, "int64")
-    assert found == [(9007199254740993, 7, 1.0), (1, -2, 3.0)]
+    with pytest.raises(BadUpload, match="'weight' must stand in every row") as caught:
+        edges(content, Format.NDJSON, "int64")
+    assert caught.value.row == 0
+    found = edges(content.replace(b', "weight": 3', b""), Format.NDJSON, "int64")
+    assert found == [(9007199254740993, 7, 1.0), (1, -2, 1.0)]
 
 
 @pytest.mark.parametrize(
