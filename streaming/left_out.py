@@ -11,6 +11,7 @@ _WORDS: Final = {
     "self_loops": "self-loops",
     "zero_weights": "rows of weight 0",
     "empty_cells": "empty cells of via columns",
+    "too_old": "rows older than the window",
 }
 
 
@@ -18,12 +19,14 @@ _WORDS: Final = {
 class LeftOut:
     """Rows that made no edge, by reason; one of weight 0 counts as that alone.
 
-    A row of events is one for each of its columns.
+    A row of events is one for each of its columns. Rows that are too old are edges, which have left
+    the window by the end of their file.
     """
 
     self_loops: int = 0
     zero_weights: int = 0
     empty_cells: int = 0
+    too_old: int = 0  # than the window, when they came
 
     def __add__(self, other: "LeftOut") -> "LeftOut":
         """The rows of both."""
@@ -35,8 +38,8 @@ class LeftOut:
 
     @property
     def total(self) -> int:
-        """Rows left out for any reason."""
-        return sum(astuple(self))
+        """Rows that were no edges; those that are too old are some that have left."""
+        return sum(astuple(self)) - self.too_old
 
     @property
     def by_reason(self) -> dict[str, int]:

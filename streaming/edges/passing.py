@@ -10,7 +10,7 @@ from peewit.streaming.edges.operations import DELETE
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.edges.times import moment
 from peewit.streaming.edges.windows import Window, whole
-from peewit.streaming.left_out import NO_ROWS
+from peewit.streaming.left_out import NO_ROWS, LeftOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,8 @@ class WindowCheck:
             for rows in groups
         ]
         n_others = block.n_rows - sum(part.n_rows for part in parts)
-        parts[0] = replace(parts[0], n_rows=parts[0].n_rows + n_others, left_out=block.left_out)
+        left_out = block.left_out + LeftOut(too_old=n_gone)
+        parts[0] = replace(parts[0], n_rows=parts[0].n_rows + n_others, left_out=left_out)
         n_expired = self.n_expired + n_gone - n_late
         return replace(passed, n_late=self.n_late + n_late, n_expired=n_expired), parts
 

@@ -21,6 +21,12 @@ _STRINGS: Final = (pa.string(), pa.large_string())
 _EARLIEST: Final = 631_152_000 * SECOND
 """1990 began. Numbers whose unit nobody has named lie after it, and before next year ends."""
 
+_DEFAULTS: Final = np.array(
+    ["0001-01-01", "1970-01-01", "9999-12-31", "9999-12-31T23:59:59", "9999-12-31T23:59:59.999999"],
+    "datetime64[us]",
+).astype(np.int64)
+"""Moments that programs write where there is none."""
+
 _WORDS: Final = pa.array(["", *sorted(MISSING_WORDS)])
 _LONGEST_WORD: Final = max(map(len, MISSING_WORDS))
 
@@ -100,7 +106,7 @@ def read_times(
         return _of_numbers(column.to_numpy(), name, unit, first_row)
     if pa.types.is_date32(kind):
         seconds = column.cast(pa.int32()).to_numpy().astype(np.int64) * _DAY
-        return _of_numbers(seconds, name, "s", first_row)
+        return _of_our_days(_of_numbers(seconds, name, "s", first_row), name, unit, first_row)
     # those with a zone hold the wall clock of UTC
     counted = column.cast(pa.int64()).to_numpy()
     times = _of_numbers(counted, name, "ms" if pa.types.is_date(kind) else kind.unit, first_row)
@@ -131,13 +137,24 @@ def _fault(name: str, rule: str, row: int, value: str) -> BadEdges:
 
 
 def _of_our_days(times: Int64Array, name: str, unit: TimeUnit | None, first_row: int) -> Int64Array:
-    """The times; refused where all lie in the first days of 1970, unless a unit is named."""
+    """The times; refused where one stands for none, unless a unit is named.
+
+    So are those that lie all in the first days of 1970: they were read in too small a unit.
+    """
     if unit is None and len(times) and times.min() > 0 and times.max() < _SCALED_END:
         rule = (
             "must hold times of our days, and all lie in January of 1970, as of numbers that were "
             "read in too small a unit; write them again, or say time_unit='us' where they are right"
         )
         raise _fault(name, rule, first_row, moment(times[0]))
+    stands_for_none = np.isin(times, _DEFAULTS)
+    if unit is None and stands_for_none.any():
+        row = int(np.argmax(stands_for_none))
+        rule = (
+            "must hold times, not what programs write where there is none; leave such rows out "
+            "with max_bad_rows, or say time_unit='us' where it is meant"
+        )
+        raise _fault(name, rule, first_row + row, moment(int(times[row])))
     return times
 
 
@@ -248,7 +265,7 @@ def _of_text(column: pa.Array, name: str, unit: TimeUnit | None, first_row: int)
         row = int(np.argmax(is_number if 2 * is_number.sum() <= len(text) else ~is_number))
         rule = "must hold ISO 8601 text in all rows or numbers in all rows, not both"
         raise _fault(name, rule, first_row + row, excerpt(text[row].as_py()))
-    return times
+    return _of_our_days(times, name, unit, first_row)
 
 
 def _moments(text: pa.Array) -> Int64Array | None:

@@ -471,13 +471,12 @@ def _tell_outcome(
             f"{name}: {progress.edges_seen:,} rows in, {progress.n_nodes:,} nodes, {seconds:.1f} s"
         )
         echo(f"snapshot {as_text(progress.snapshot)}: {kept_text(graph, meta)}")
-        if left_out.total or n_bad_rows or n_late:
+        if left_out.total or left_out.too_old or n_bad_rows:
             n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
-            late = f"{n_late:,} too late for the window, " if n_late else ""
             dropped = [f"{n:,} {words} dropped" for words, n in left_out.by_reason.items()]
             echo(
-                f"of {n_rows:,} rows now read: {', '.join(dropped)}, {late}"
+                f"of {n_rows:,} rows now read: {', '.join(dropped)}, "
                 f"{n_bad_rows:,} bad rows left out{where}"
             )
         if progress.n_nodes > before.progress.n_nodes:

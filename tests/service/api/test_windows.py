@@ -49,6 +49,7 @@ def test_edges_leave_by_their_time(graph: Api) -> None:
     }
     graph.push(edges(("cay", "dan", "2026-01-14"), ("ann", "cay", "2026-01-04")), ARROW)
     graph.ingest()
+    assert shown(graph)["left_out"]["too_old"] == before["left_out"]["too_old"] + 1
     found = shown(graph)["window"]
     assert (found["n_live"], found["n_expired"], found["n_late"]) == (2, 1, 1)
     assert found["horizon"] == "2026-01-09T00:00:00Z"

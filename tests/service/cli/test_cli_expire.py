@@ -30,6 +30,20 @@ def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
     assert "window.length must be 1 to 4096 buckets: 86400 to 3.53894e+08 seconds" in refused.err
 
 
+def test_rows_that_were_too_old_when_they_came_are_told(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g", "--window", "5d", "--buckets", 5)
+    for number, n_old in enumerate((2, 1)):  # of the first file they leave by its end
+        path = tmp_path / f"{number}.csv"
+        old = "".join(f"a{number},b{row},2026-01-01\n" for row in range(n_old))
+        path.write_text(f"src,dst,time\n{old}ann,bob{number},2026-01-20\n", encoding="utf-8")
+        said = peewit("ingest", "g", path).out
+        assert f"{n_old} rows older than the window dropped" in said
+    told = peewit("graph", "show", "g", "--json").json
+    assert told["left_out"]["too_old"] == 3
+    window = told["window"]
+    assert (window["n_live"], window["n_expired"], window["n_late"]) == (2, 2, 1)
+
+
 def test_a_dry_run_tells_what_comes_too_late_or_too_early(peewit: Peewit, tmp_path: Path) -> None:
     rows = {"old": ("2026-01-01", "2026-01-02"), "new": ("2026-01-10", "2026-01-02")}
     rows |= {"far": ("2026-01-10", "2126-01-02"), "last": ("2026-01-09", "2026-01-11")}

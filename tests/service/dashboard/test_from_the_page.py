@@ -246,7 +246,12 @@ def test_every_row_is_accounted_for_at_every_door(pages: Api, tmp_path: Path) ->
         shown = pages.call("GET", "/graphs/g", 200).json()
         left_out = shown["left_out"]
         loops = number + 1
-        assert left_out == {"self_loops": loops, "zero_weights": 2 * loops, "empty_cells": 0}
+        assert left_out == {
+            "self_loops": loops,
+            "zero_weights": 2 * loops,
+            "empty_cells": 0,
+            "too_old": 0,
+        }
         assert shown["edges_seen"] == rows
         assert shown["edges_kept"] == len(kept)
         assert shown["edges_kept"] + shown["n_merged"] + sum(left_out.values()) == rows

@@ -83,7 +83,7 @@ def test_every_row_of_a_nasty_table_is_accounted_for(pages: Api, tmp_path: Path,
     bring(pages, door, tmp_path)
     shown = account(pages)
     assert shown["edges_seen"] == len(GOOD)
-    assert shown["left_out"] == {"self_loops": 1, "zero_weights": 2, "empty_cells": 0}
+    assert shown["left_out"] == {"self_loops": 1, "zero_weights": 2, "empty_cells": 0, "too_old": 0}
     assert (shown["edges_kept"], shown["n_merged"]) == (3, 2)
     assert shown["n_bad_rows"] == 2 * len(BAD)
 

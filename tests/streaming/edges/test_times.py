@@ -25,7 +25,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = [
     datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC),
     datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
-    EPOCH,
+    EPOCH + timedelta(days=90),
     datetime(1677, 10, 1, 4, 5, tzinfo=UTC),
     datetime(2262, 1, 1, 0, 0, 0, 7, tzinfo=UTC),
     datetime(2026, 10, 25, 1, 30, tzinfo=UTC),  # an hour that Berlin has twice
@@ -67,7 +67,7 @@ def test_timestamps_with_a_zone_are_the_moments_that_python_means() -> None:
 
 @pytest.mark.parametrize("kind", [pa.date32(), pa.date64()])
 def test_dates_are_their_midnight(kind: pa.DataType) -> None:
-    days = [date(2026, 3, 1), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31)]
+    days = [date(2026, 3, 1), date(1969, 12, 31), date(1, 1, 2), date(9999, 12, 30)]
     midnights = [datetime(day.year, day.month, day.day, tzinfo=UTC) for day in days]
     assert read(pa.array(days, kind)) == list(map(micro, midnights))
 
@@ -302,6 +302,19 @@ def test_bad_times_are_left_out_where_that_is_allowed(tmp_path: Path, name: str)
         with pytest.raises(BadEdges) as caught:
             times_of(tmp_path / name, max_bad_rows=allowed)
         assert caught.value.row in {1, 3}
+
+
+@pytest.mark.parametrize("text", ["0001-01-01", "1970-01-01T00:00:00Z", "9999-12-31 23:59:59"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_programs_write_where_there_is_no_time_is_no_time(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    write(tmp_path / name, pa.array(["2026-03-01 00:00:00", text]))
+    with pytest.raises(BadEdges, match="what programs write where there is none") as caught:
+        times_of(tmp_path / name)
+    assert caught.value.row == 1
+    assert len(times_of(tmp_path / name, max_bad_rows=1)[0]) == 1
+    assert len(times_of(tmp_path / name, replace(COLUMNS, time_unit="us"))[0]) == 2
 
 
 def test_json_has_text_and_numbers_and_nothing_else(tmp_path: Path) -> None:
