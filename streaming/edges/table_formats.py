@@ -173,6 +173,12 @@ def format_of_file(name: str) -> tuple[Format, str | None]:
     return kind, compression
 
 
+def packed_otherwise(path: str) -> set[str]:
+    """Paths of the same table unpacked, or packed in another way."""
+    plain = next((path.removesuffix(end) for end in _COMPRESSIONS if path.endswith(end)), path)
+    return {plain, *(plain + end for end in _COMPRESSIONS)} - {path}
+
+
 def is_table(name: str) -> bool:
     """Whether a file of a directory is taken for a table: `.txt` and `.json` are so seldom one."""
     try:

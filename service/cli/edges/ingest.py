@@ -74,6 +74,7 @@ from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.edges.table_formats import packed_otherwise
 from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
@@ -212,6 +213,8 @@ def ingest(
         if mark_directed(home.catalog, graph, directed_one):
             say(f"solves of {name} count what its nodes send and receive in {directed_one}")
             graph = home.graph(name)
+        if twice := _packed_twice(home, graph_id, paths):
+            say(f"note: {twice}")
         before = columns_before(graph, sources_before)
         shared = [
             note
@@ -260,6 +263,19 @@ def ingest(
                 say(f"{word} {shown_url(file.path)}: {fault}")
     if refused:
         raise typer.Exit(1)
+
+
+def _packed_twice(home: Home, graph_id: str, paths: Collection[str]) -> str | None:
+    """That a file comes which was read before as it lay unpacked, or packed otherwise."""
+    for path in sorted(paths)[:LOOKED_AT]:
+        others = packed_otherwise(path)
+        is_there = home.manifest.n_read_once(graph_id, others) or not others.isdisjoint(paths)
+        if is_there and not home.manifest.n_read_once(graph_id, [path]):
+            return (
+                f"{path} is the name of another file too, unpacked or packed otherwise; where both "
+                "hold the same rows, these count twice"
+            )
+    return None
 
 
 @contextmanager

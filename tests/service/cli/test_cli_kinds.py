@@ -1,6 +1,7 @@
 """A graph of accounts and devices: each operation that names nodes heeds their kinds."""
 
 import csv
+import gzip
 import io
 import json
 from pathlib import Path
@@ -269,6 +270,19 @@ def test_rows_that_do_not_hold_any_more_are_told(
             pq.write_table(table, path)
     told = peewit("ingest", "g", path)
     assert f"column {name!r} is passed over, and says that 1 of the first rows does not" in told.err
+
+
+def test_a_file_that_comes_packed_once_more_is_told(peewit: Peewit, tmp_path: Path) -> None:
+    peewit("graph", "create", "g")
+    plain = written(tmp_path / "e.csv", "src,dst", [("a", "b")])
+    packed = tmp_path / "e.csv.gz"
+    assert "note" not in peewit("ingest", "g", plain).err
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    note = f"note: {packed} is the name of another file too, unpacked or packed otherwise"
+    assert note in peewit("ingest", "g", packed).err
+    assert "packed" not in peewit("ingest", "g", packed).err
+    peewit("graph", "create", "both")
+    assert "is the name of another file too" in peewit("ingest", "both", tmp_path).err
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".ndjson"])
