@@ -3,7 +3,7 @@
 A command that only lists graphs loads no more than the catalog; a server asks for all of them.
 """
 
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from peewit.service.predictions.store import PredictionStore
     from peewit.service.predictions.suggestions import Suggester
     from peewit.service.settings import Settings
+    from peewit.streaming.features.feature_files import SetShape
     from peewit.streaming.graph_paths import GraphPaths
     from peewit.streaming.snapshots.store import SnapshotStore
 
@@ -108,14 +109,22 @@ class Home:
     @cached_property
     def features(self) -> "FeatureSets":
         """Features of nodes, as they were given."""
+        from peewit.service.graphs.table_notes import owners_note
         from peewit.service.inbox.feature_sets import FeatureSets
         from peewit.service.labels.feature_leaks import leaks_note
+
+        def doubts(graph: "GraphRecord", path: Path, shape: "SetShape") -> str | None:
+            notes = (
+                leaks_note(self.labels, graph, path, shape),
+                owners_note(graph, self.nodes, path),
+            )
+            return "; ".join(filter(None, notes)) or None
 
         return FeatureSets(
             self.manifest.feature_log,
             self.settings.graphs_directory,
             max_backlog_bytes=self.settings.max_backlog_bytes,
-            doubts=partial(leaks_note, self.labels),
+            doubts=doubts,
         )
 
     @cached_property

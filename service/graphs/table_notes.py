@@ -24,6 +24,7 @@ from peewit.streaming.edges.column_mapping import (
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.parts import EdgeFile
+from peewit.streaming.features.feature_files import set_owners
 
 Door = Literal["command", "page"]
 """In whose words it is told what to do."""
@@ -63,6 +64,12 @@ def new_ids_note(graph: GraphRecord, nodes: KnownNodes, *ends: pa.Array) -> str:
         return ""
     is_new = nodes.lookup(graph, ids.combine_chunks()) < 0
     return doubtful_ids_note(graph, ids.filter(pa.array(is_new)))
+
+
+def owners_note(graph: GraphRecord, nodes: KnownNodes, path: Path) -> str:
+    """What is odd about the first ids of a set of features that are no nodes yet."""
+    ids = next((ids for ids, _ in set_owners(path)), None)
+    return "" if ids is None else new_ids_note(graph, nodes, ids)
 
 
 def table_note(

@@ -45,6 +45,9 @@ _NEARLY_ALL: Final = 0.95
 """Share of numbers from which on another word is no name of a class."""
 
 _PLAIN_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+PADDED: Final = r"^[+-]?0[0-9]+$"
+"""Numbers with zeros before them, which are codes."""
+
 _LIKE_NUMBER: Final = r"^[^\pL]*[0-9][^\pL]*$"
 
 _FARTHEST: Final = 3.0  # numbers are squashed into [-3, 3]
@@ -412,6 +415,9 @@ def _doubts(name: str, column: pa.ChunkedArray) -> list[str]:
         return []
     words = _as_words(column.combine_chunks())
     n_present = len(words) - words.null_count
+    if (is_padded := _is_padded(words)).any():
+        code = words[int(is_padded.argmax())].as_py()
+        return [f"{name!r} holds numbers with zeros before them, as {code!r}, and is read as words"]
     is_number, is_alike = (
         pc.fill_null(pc.match_substring_regex(words, pattern), True).to_numpy(zero_copy_only=False)
         for pattern in (_PLAIN_NUMBER, _LIKE_NUMBER)
@@ -434,6 +440,12 @@ def _doubts(name: str, column: pa.ChunkedArray) -> list[str]:
     said = f"{name!r} holds words that look like numbers or dates" + (f", as {like!r}" * bool(like))
     row = int(is_alike.argmin())
     return [f"{said}, but for {words[row].as_py()!r} in row {row}" if n_others else said]
+
+
+def _is_padded(words: pa.Array) -> BoolArray:
+    """(n_rows,) where zeros stand before a number, which is a code then, as 01234."""
+    is_padded = pc.match_substring_regex(words, pattern=PADDED).fill_null(False)
+    return np.asarray(is_padded.to_numpy(zero_copy_only=False))
 
 
 def _fitted_words(name: str, words: pa.Array) -> EncodedColumn | None:
@@ -463,7 +475,7 @@ def _kind_of(column: pa.ChunkedArray) -> Encoded:
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise BadFeatures(f"columns of features must hold numbers, text or times, got type {kind}")
     present = _as_words(column.combine_chunks()).drop_null()
-    if len(present):
+    if len(present) and not _is_padded(present).any():
         lower = pc.utf8_lower(present)
         if pc.all(pc.is_in(lower, value_set=pa.array(list(_TRUTH), lower.type))).as_py():
             return "flag"

@@ -7,18 +7,20 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, stored_names
 from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.service.tables.uploads.json_features import is_by_name, json_features, with_edges
 from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.csv_layout import require_no_header
 from peewit.streaming.edges.csv_tables import converted, csv_batches, csv_header
 from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_ids, json_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import COLUMNS, EDGES, NODE, order_of, with_names
-from peewit.streaming.features.encoding import SAMPLE_ROWS, Encoding, encoded_batch
+from peewit.streaming.features.encoding import PADDED, SAMPLE_ROWS, Encoding, encoded_batch
 
 _LISTS: Final = (*COLUMNS[1:], EDGES)
 """Columns of tables that hold features as lists already."""
@@ -215,6 +217,9 @@ def _text_columns(
     first_row = 0
     for batch in csv_batches(file, names, check=check):
         if node_kind is not None:
+            by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+            pair = node, next((name for name in names if name != node), node)
+            require_no_header(by_name, pair, first_row, way="take such lines out")
             place = batch.schema.get_field_index(node)
             wanted = pa.string() if node_kind in TEXT else pa.int64()
             ids = converted(batch.column(node), wanted, node, first_row)
@@ -280,7 +285,10 @@ def _has_more_than_numbers(file: BinaryIO, node: str | None, limits: UploadLimit
     for batch in csv_batches(file, names, check=lambda _names: None):
         try:
             for name in others:
-                batch.column(name).cast(pa.float64())
+                column = batch.column(name)
+                column.cast(pa.float64())
+                if pc.any(pc.match_substring_regex(column, PADDED)).as_py():
+                    return True
         except pa.ArrowInvalid:
             return True
         return False

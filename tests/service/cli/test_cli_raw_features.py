@@ -181,3 +181,27 @@ def test_texts_that_are_named_tell_by_their_words(
     numbers = written(pa.table({"account": ["a1"], "x": [1.0]}), tmp_path / "n.csv")
     refused = peewit("features", graph, numbers, "--node", "account", "--text", "x")
     assert "text must be left out of a table of lists, or of numbers alone" in refused.err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet"])
+def test_codes_with_zeros_before_them_are_words(
+    peewit: Peewit, graph: str, tmp_path: Path, suffix: str
+) -> None:
+    codes = ["01234", "10115", "00501"] * (N_NODES // 3)
+    table = pa.table({"node": [f"a{k}" for k in range(N_NODES)], "zip": codes})
+    told = peewit("features", graph, written(table, tmp_path / f"f{suffix}"))
+    assert (
+        "'zip' holds numbers with zeros before them, as '01234', and is read as words" in told.err
+    )
+    assert f"{N_NODES} rows of 3" in told.out
+
+
+def test_odd_ids_of_features_are_told_and_a_header_between_rows_is_none(
+    peewit: Peewit, graph: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("node,x\na1,1\na2\u00a0,2\n")
+    assert "invisible characters around" in peewit("features", graph, path).err
+    path.write_text("node,x\na1,1\nnode,x\na2,2\n")
+    told = peewit("features", graph, path)
+    assert (told.exit_code, "name the columns again" in told.err) == (1, True)
