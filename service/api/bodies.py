@@ -23,6 +23,7 @@ from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.problems import Problem
 
 JSON: Final = "application/json"
+_TSV: Final = "text/tab-separated-values"
 
 MAX_JSON_BYTES: Final = 16 << 20
 """JSON is for little, tables for more; FastAPI may read it before it asks for the key."""
@@ -87,7 +88,7 @@ class BodyCap:
             return
         headers = Headers(scope=scope)
         max_bytes = self._max_bytes
-        if Format.of_media_type(_media_type(headers)) is None:
+        if _table_format(headers) is None:
             max_bytes = min(max_bytes, MAX_JSON_BYTES)
         announced = headers.get("content-length", "0")
         n_bytes = int(announced) if announced.isdecimal() else 0
@@ -135,8 +136,10 @@ def _require_within(max_bytes: int, n_bytes: int) -> None:
 
 async def _table(request: Request, home: HomeHere) -> AsyncIterator[TableUpload]:
     table_format = _format_of(request)
+    if table_format is None and _media_type(request.headers) == JSON:
+        table_format = Format.NDJSON  # as of files that are called so
     if table_format is None:
-        raise _type_unknown(request, [])
+        raise _type_unknown(request, [JSON])
     async with _spool(request, home) as (file, digest, n_bytes):
         limits = home.upload_limits
         n_decoding = await run_in_threadpool(decoding_bytes, file, table_format, n_bytes, limits)
@@ -211,7 +214,7 @@ async def _spool(request: Request, home: ServedHome) -> AsyncIterator[tuple[Bina
         if encoding is None:
             yield cast("BinaryIO", file), digest.hexdigest(), n_bytes
             return
-        is_table = Format.of_media_type(_media_type(request.headers)) is not None
+        is_table = _table_format(request.headers) is not None
         max_bytes = home.settings.max_body_bytes if is_table else MAX_JSON_BYTES
         with SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(home.settings.home)) as plain:
             n_bytes = await run_in_threadpool(unpack, file, encoding, plain, max_bytes)
@@ -252,7 +255,13 @@ def _encoding_of(headers: Headers) -> str | None:
 def _format_of(request: Request) -> Format | None:
     """The table format that the headers name; None if they name none."""
     _encoding_of(request.headers)
-    return Format.of_media_type(_media_type(request.headers))
+    return _table_format(request.headers)
+
+
+def _table_format(headers: Headers) -> Format | None:
+    """The format of a table; CSV has whatever separator its header shows."""
+    media_type = _media_type(headers)
+    return Format.CSV if media_type == _TSV else Format.of_media_type(media_type)
 
 
 def _media_type(headers: Headers) -> str:

@@ -75,7 +75,30 @@ def typed_edges(
         name: converted(column, of_others.get(name, id_type), name, first_row)
         for name, column in by_name.items()
     }
+    if columns.weight in typed:
+        _require_no_underflow(by_name[columns.weight], typed[columns.weight], columns, first_row)
     return pa.record_batch(typed)
+
+
+def _require_no_underflow(
+    written: pa.Array, weight: pa.Array, columns: EdgeColumns, first_row: int
+) -> None:
+    """Raise BadUpload with the first weight that is written as no 0, and so small that it is."""
+    if written.type == weight.type:
+        return
+    rows = np.flatnonzero(weight.to_numpy(zero_copy_only=False) == 0)
+    place = pc.index(
+        pc.match_substring_regex(written.take(pa.array(rows)), r"^[^eE]*[1-9]"), value=True
+    ).as_py()
+    if place >= 0:
+        row = int(rows[place])
+        raise BadUpload(
+            f"column {columns.weight!r} must be finite and >= 0 as a 32-bit float, where so little "
+            "is 0",
+            argument=columns.weight,
+            row=first_row + row,
+            value=written[row].as_py(),
+        )
 
 
 def csv_batches(

@@ -208,7 +208,8 @@ def json_batch(
         if isinstance(row, DamagedLine):
             raise BadUpload(row.reason, row=number, value=row.text)
         if not isinstance(row, dict):
-            raise BadUpload("a row must be an object", row=number, value=row)
+            rule = "a row must be an object, on a line of its own"
+            raise BadUpload(rule, row=number, value=row)
         has_usual = any(usual in row and name not in row for usual, name in renamed)
         is_alike = bool(alike) and not alike.isdisjoint(row)
         if has_usual or is_alike or not must_have.issubset(row):

@@ -32,7 +32,7 @@ CONTENT = {
     ARROW: as_arrow(TWO_EDGES),
     PARQUET: as_parquet(TWO_EDGES),
     CSV: b"src,dst,weight\na,b,1\nb,c,2\n",
-    NDJSON: b'{"src":"a","dst":"b"}\n{"src":"b","dst":"c","weight":2}\n',
+    NDJSON: b'{"src":"a","dst":"b","weight":1}\n{"src":"b","dst":"c","weight":2}\n',
     "application/parquet": as_parquet(TWO_EDGES),
     "text/csv; charset=utf-8": b"src,dst,weight\na,b,1\nb,c,2\n",
 }
@@ -238,13 +238,25 @@ def test_equal_edges_pushed_twice_count_twice(graph: Api) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "media_type", ["application/x-www-form-urlencoded", "application/json", ""]
-)
+@pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "application/xml", ""])
 def test_an_unknown_content_type_is_refused(refusing: Api, media_type: str) -> None:
     headers = {"Content-Type": media_type}
     problem = refusing.problem("POST", "/graphs/g/edges", 415, content=b"x", headers=headers)
     assert Format.CSV.media_type in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "content"),
+    [
+        ("text/tab-separated-values", b"src\tdst\na\tb\nb\tc\n"),
+        ("application/json", b'{"src": "a", "dst": "b"}\n{"src": "b", "dst": "c"}\n'),
+    ],
+)
+def test_bodies_come_in_every_format_of_files(graph: Api, media_type: str, content: bytes) -> None:
+    before = graph.call("GET", "/graphs/g", 200).json()["edges_seen"]
+    graph.push(content, media_type)
+    graph.ingest()
+    assert graph.call("GET", "/graphs/g", 200).json()["edges_seen"] == before + 2
 
 
 def test_an_unknown_encoding_of_a_body_is_refused(refusing: Api) -> None:

@@ -161,7 +161,7 @@ def test_what_breaks_the_contract_is_refused_at_the_door(
 
 def test_other_bodies_and_graphs_are_refused(refusing: Api) -> None:
     path = "/graphs/g/features"
-    refusing.problem("PUT", path, 415, content=b"{}", headers={"Content-Type": "application/json"})
+    refusing.problem("PUT", path, 415, content=b"{}", headers={"Content-Type": "text/html"})
     refusing.problem(
         "PUT", "/graphs/none/features", 404, content=ROWS, headers={"Content-Type": CSV}
     )

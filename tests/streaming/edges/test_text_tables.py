@@ -382,6 +382,15 @@ def test_a_delete_is_found_however_late_it_stands(tmp_path: Path, suffix: str) -
         edges_of(written_edges(tmp_path / f"e.{suffix}", "kind", values))
 
 
+@pytest.mark.parametrize("weight", ["1e-400", "1e-310", "0.1E-500"])
+def test_a_weight_too_small_for_a_float_is_no_weight_of_0(tmp_path: Path, weight: str) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(f"src,dst,weight\na,b,0\nb,c,0e5\nc,d,{weight}\n")
+    with pytest.raises(BadTable, match="where so little is 0") as caught:
+        edges_of(path)
+    assert (caught.value.row, caught.value.value) in {(2, weight), (2, "1e-310")}
+
+
 def test_what_a_writer_of_json_leaves_out_is_no_usual_value(tmp_path: Path) -> None:
     path = tmp_path / "e.ndjson"
     path.write_text('{"src":"a","dst":"b","amount":0.5}\n{"src":"b","dst":"c"}\n')
