@@ -39,7 +39,7 @@ class LeftOut:
     @property
     def total(self) -> int:
         """Rows that were no edges; those that are too old are some that have left."""
-        return sum(astuple(self)) - self.too_old
+        return self.self_loops + self.zero_weights + self.empty_cells
 
     @property
     def by_reason(self) -> dict[str, int]:

@@ -132,7 +132,7 @@ class AlikeRows:
 
     def __init__(self, columns: EdgeColumns) -> None:
         named = {columns.weight: columns.needs_weight, columns.op: columns.needs_op}
-        self._may_lack = {columns.weight, columns.op} - {None}
+        self._may_lack = {name for name in (columns.weight, columns.op) if name is not None}
         self.needed = {name for name, is_needed in named.items() if is_needed and name}
         self._n_rows = 0
 
