@@ -24,7 +24,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS
 from peewit.service.tables.uploads.label_columns import is_column_name
-from peewit.service.tables.uploads.label_words import alike_note
+from peewit.service.tables.uploads.label_words import label_note
 from peewit.service.wire.labels import LabelOrigin, origin_named
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable
@@ -100,7 +100,6 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
     known = home.nodes.knows(graph, node_array(labels.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(labels.nodes, known, strict=True) if not is_known]
     says_givers, giver_fault = _what_rows_say(labels)
-    names = set(labels.labels)
     present = home.labels.class_counts(graph.id, column=choice.into)
     return LabelReport(
         n_labels=len(labels.nodes),
@@ -111,7 +110,7 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
         says_givers=says_givers,
         giver_fault=giver_fault,
         left_out=labels.left_out,
-        note=alike_note(names.union(present), names),
+        note=label_note(labels.labels, present),
     )
 
 

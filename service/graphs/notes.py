@@ -1,5 +1,6 @@
 """Notes on the edges of a graph, to be known before its labels are trusted."""
 
+from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
@@ -12,11 +13,10 @@ from peewit.service.inbox.leaving.wishes import Wanted
 from peewit.service.wire.graphs import edges_text
 from peewit.streaming.edges.node_ids import kinds_of, nodes_of_kinds
 from peewit.streaming.edges.node_kinds import TEXT
-from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS
+from peewit.streaming.edges.oddities import doubtful_ids, odd_ids
 from peewit.streaming.snapshots.provenance import SnapshotMeta
 
-_UNSEEN: Final = r"^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$"
-"""White space and characters that show nothing, as a byte order mark, at either end."""
+_SHOWN: Final = 5
 
 
 def kept_text(graph: GraphRecord, newest: SnapshotMeta | None) -> str:
@@ -53,16 +53,11 @@ def doubtful_ids_note(graph: GraphRecord, ids: pa.ChunkedArray) -> str:
     Empty where nothing is.
     """
     if graph.settings.node_ids not in TEXT:
-        return _missing_note(graph, ids.filter(pc.equal(ids, -1)))
-    words, own = pa.array(sorted(DOUBTFUL_WORDS), ids.type), ids
+        return _missing_note(graph, ["-1"] if pc.any(pc.equal(ids, -1)).as_py() else [])
+    own = ids
     if graph.settings.node_ids == "typed":
         own = pc.replace_substring_regex(ids, pattern="^[^:]*:", replacement="")
-    notes = [
-        _missing_note(graph, ids.filter(pc.is_in(pc.utf8_lower(own), value_set=words))),
-        _number_note(own),
-        _unseen_note(own),
-    ]
-    return "; ".join(filter(None, notes))
+    return "; ".join(filter(None, [_missing_note(graph, doubtful_ids(ids, own)), *odd_ids(own)]))
 
 
 def answers_note(graph: GraphRecord, nodes: KnownNodes) -> str:
@@ -83,57 +78,14 @@ def answers_note(graph: GraphRecord, nodes: KnownNodes) -> str:
     )
 
 
-def _missing_note(graph: GraphRecord, doubtful: pa.ChunkedArray) -> str:
-    names = [str(each) for each in doubtful.to_pylist()]
+def _missing_note(graph: GraphRecord, names: Sequence[str]) -> str:
     if not names:
         return ""
     name = graph.settings.name
+    more = f" and {len(names) - _SHOWN:,} others" if len(names) > _SHOWN else ""
     return (
-        f"{', '.join(map(repr, names))} became a node; where it stands for a missing value, "
-        f"`peewit erase {name} --node={quote(names[0])}` takes it out with its edges"
-    )
-
-
-def _number_note(ids: pa.ChunkedArray) -> str:
-    """That numbers are written as others are not: with .0, or with zeros before them."""
-    notes = []
-    floats = ids.filter(pc.ends_with(ids, ".0"))  # few: a pattern for all takes long
-    floats = floats.filter(pc.match_substring_regex(floats, r"^-?[0-9]+\.0$"))
-    if len(floats):
-        whole = floats[0].as_py().partition(".")[0]
-        notes.append(
-            f"{_new_ids(len(floats))} written as {floats[0].as_py()}, as columns with gaps are: "
-            f"{whole} is another node"
-        )
-    padded = ids.filter(pc.starts_with(ids, "0"))
-    padded = padded.filter(pc.match_substring_regex(padded, "^0+[0-9]+$"))
-    if len(padded):
-        bare = pc.replace_substring_regex(padded, "^0+([0-9])", r"\1")
-        twins = ids.filter(pc.is_in(ids, value_set=bare.combine_chunks()))
-        if len(twins):
-            notes.append(
-                f"{_new_ids(len(twins))} written with zeros before them, too, the first "
-                f"{twins[0].as_py()!r}: these are two nodes"
-            )
-    return "; ".join(notes)
-
-
-def _new_ids(number: int) -> str:
-    return "1 new id is" if number == 1 else f"{number:,} new ids are"
-
-
-def _unseen_note(ids: pa.ChunkedArray) -> str:
-    """That ids begin or end with what nobody sees, or are composed as others are not."""
-    is_plain = pc.and_(pc.string_is_ascii(ids), pc.equal(ids, pc.ascii_trim_whitespace(ids)))
-    odd = ids.filter(pc.invert(is_plain))
-    bare = pc.replace_substring_regex(pc.utf8_normalize(odd, "NFC"), _UNSEEN, "")
-    unseen = odd.filter(pc.not_equal(odd, bare))
-    if not len(unseen):
-        return ""
-    return (
-        f"{_new_ids(len(unseen))} written with blanks or invisible characters around, or with "
-        f"accents as characters of their own, the first {unseen[0].as_py()!a}: without these it "
-        "is another node"
+        f"{', '.join(map(repr, names[:_SHOWN]))}{more} became a node; where it stands for a "
+        f"missing value, `peewit erase {name} --node={quote(names[0])}` takes it out with its edges"
     )
 
 

@@ -1,6 +1,6 @@
 """What is to be known of a table before its edges are trusted, by its first rows."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,13 +16,13 @@ from peewit.service.tables.column_names import column_list
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.column_mapping import (
-    NO_COLUMN,
     EdgeColumns,
     is_directed,
     obvious_ends,
 )
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
+from peewit.streaming.edges.oddities import odd_columns, odd_first_row
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.features.feature_files import set_owners
 
@@ -34,13 +34,6 @@ LOOKED_AT: Final = 20
 
 _ROWS: Final = 10_000
 """Looked at of each file: what overlaps does so in the first rows, mostly."""
-
-_SHOWN: Final = 3
-
-_WEIGHTS: Final = frozenset(
-    {"weights", "w", "wt", "edge_weight", "strength", "amount", "value", "count", "n", "n_times"}
-)
-"""What columns of weights are called, in small letters, beside ``weight``."""
 
 
 def columns_before(graph: GraphRecord, sources: Collection[SourceRecord]) -> set[str]:
@@ -100,12 +93,13 @@ def table_note(
         return None
     if first is None:
         return None
-    notes = [_changes_note(name, values) for name, values in first.passed_over.items()]
+    as_weight = "say --weight {}" if door == "command" else "choose {} as Weight"
+    notes = odd_columns(first.names, file.columns, first.passed_over, as_weight=as_weight)
     notes += [_ended_note(name, n_rows) for name, n_rows in first.ended.items()]
     notes += filter(
         None,
         [
-            _weight_note(first.names, file.columns, door),
+            odd_first_row(first.block.src, first.block.dst),
             _direction_note(graph, file.columns, door),
         ],
     )
@@ -119,20 +113,6 @@ def table_note(
     return "; ".join(notes) or None
 
 
-def _weight_note(names: Sequence[str], columns: EdgeColumns, door: Door) -> str | None:
-    """That a column called as weights are is passed over, where no other is the weight."""
-    if columns.weight == NO_COLUMN or columns.weight in names:
-        return None
-    like = [each for each in names if each.casefold() in _WEIGHTS and each not in list(columns)]
-    if not like:
-        return None
-    way_out = f"say --weight {like[0]}" if door == "command" else "choose it as Weight"
-    return (
-        f"column {like[0]!r} is passed over, and every edge counts 1; {way_out} where it is the "
-        "weight"
-    )
-
-
 def _direction_note(graph: GraphRecord, columns: EdgeColumns, door: Door) -> str | None:
     """What becomes of directions, where columns are called as those of who sends and who gets."""
     relation = columns.relation
@@ -144,14 +124,6 @@ def _direction_note(graph: GraphRecord, columns: EdgeColumns, door: Door) -> str
     return (
         f"labels pass along edges from {columns.src!r} to {columns.dst!r} both ways alike; "
         f"{way_out} to have solves count what a node sends and receives"
-    )
-
-
-def _changes_note(column: str, values: Sequence[str]) -> str:
-    more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
-    return (
-        f"column {column!r} is passed over, as it asks for no delete in the first rows "
-        f"({', '.join(map(repr, values[:_SHOWN]))}{more}): every row counts as an edge"
     )
 
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
@@ -118,7 +118,7 @@ class PushStore:
         n_bad_rows: int = 0,
         limits: UploadLimits | None = None,
         staged: StagedFile | None = None,
-        look: Callable[[pa.Table], None] = lambda _first_rows: None,
+        look: Callable[[pa.Table, Sequence[str]], None] = lambda _first_rows, _names: None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
@@ -126,7 +126,7 @@ class PushStore:
         a prefix of the sender's key; ``file_digest`` is of the file that the edges came as, if it
         was one, of which ``n_bad_rows`` are left out already; ``limits`` are on the decoded edges.
         Of a body that is ``staged`` the parts are read instead. ``look`` is called with the first
-        rows, once they are checked.
+        rows, once they are checked, and the names of the body's columns.
         If the ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
         Raises BadUpload or BadEdges where more than ``max_bad_rows`` break the data contract, with
@@ -213,7 +213,7 @@ class PushStore:
         self,
         checked: "_Checked",
         batches: Iterator[pa.RecordBatch],
-        look: Callable[[pa.Table], None],
+        look: Callable[[pa.Table, Sequence[str]], None],
         body_digest: str,
         idempotency_key: str | None,
     ) -> NewPush:
@@ -225,7 +225,7 @@ class PushStore:
             if n_bytes > SMALL_BYTES:
                 break
         if head:
-            look(head[0])
+            look(head[0], checked.names)
         if n_bytes > SMALL_BYTES:
             return self._on_disk(checked, head, batches, body_digest, idempotency_key)
         return _in_row(checked, head, body_digest, idempotency_key)
@@ -397,6 +397,7 @@ class _Checked:
     latest: int  # time that is known
     relations: Sequence[str]  # as `block_rows` has them
     unsaid: Sequence[str] = ()  # of the graph, where the rows would have to name theirs to delete
+    names: list[str] = field(default_factory=list)  # of the body's columns, once it is read
 
     def schema(self, name: str | None = None) -> pa.Schema:
         """Columns of the rows, with the name of the block if it is in a file."""
@@ -413,7 +414,10 @@ class _Checked:
         settings = self.graph.settings
         first_row = 0
         for batch in edge_batches(
-            file, table_format, settings.node_ids, columns=columns, limits=limits
+            *(file, table_format, settings.node_ids),
+            columns=columns,
+            limits=limits,
+            see_names=self._see_names,
         ):
             block = read_columns(
                 batch,
@@ -426,6 +430,9 @@ class _Checked:
             yield from self._rows(block, self.relations)
         if first_row == 0:
             raise BadUpload("the body must hold at least one edge")
+
+    def _see_names(self, names: Sequence[str]) -> None:
+        self.names.extend(name for name in names if name not in self.names)
 
     def parts(self, staged: StagedFile) -> Iterator[pa.RecordBatch]:
         """Rows of a body that is staged."""

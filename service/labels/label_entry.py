@@ -4,7 +4,7 @@ REST and the command line both use it, so that they refuse the same labels.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO, Final, Literal
 
@@ -43,12 +43,12 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.givers import Giver
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
-from peewit.service.tables.uploads.label_words import alike_note
+from peewit.service.tables.uploads.label_words import label_note
 from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.problems import Unprocessable
 
@@ -100,13 +100,15 @@ class Labeling:
     ) -> dict[str, UploadedLabels]:
         """Labels of a table, as `read_labels`: those of CSV are text where the graph's are."""
 
-        def holds_text(column: str) -> bool:
-            return self.labels.are_text(graph.id, column=column) is True
+        def text_classes(column: str) -> Collection[LabelValue]:
+            if self.labels.are_text(graph.id, column=column) is not True:
+                return ()
+            return self.labels.class_counts(graph.id, column=column)
 
         return read_labels(
             *(file, table_format, graph.settings.node_ids, columns),
             limits=limits,
-            holds_text=holds_text,
+            text_classes=text_classes,
         )
 
     def put(
@@ -209,11 +211,10 @@ class Labeling:
             )
 
     def _note(self, graph_id: str, column: str, labels: Sequence[LabelValue]) -> str | None:
-        """That classes of a table are nearly as others of it, or as those of the graph."""
-        names = set(labels)
-        if len(labels) < 2 or not any(isinstance(name, str) for name in names):
+        """What is odd of the classes of a table, among themselves and beside those of the graph."""
+        if len(labels) < 2 or not any(isinstance(name, str) for name in set(labels)):
             return None
-        return alike_note(names.union(self.labels.class_counts(graph_id, column=column)), names)
+        return label_note(labels, self.labels.class_counts(graph_id, column=column))
 
     def _put_labels(
         self,

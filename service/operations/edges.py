@@ -27,6 +27,7 @@ from peewit.service.tables.uploads import BadUpload, UploadLimits
 from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
+from peewit.streaming.edges.oddities import odd_columns, odd_first_row
 from peewit.streaming.edges.operations import DELETE, OPERATIONS
 from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format
@@ -216,15 +217,17 @@ def _pushed(
 ) -> Push:
     notes: list[str] = []
 
-    def look(rows: pa.Table) -> None:
+    def look(rows: pa.Table, names: Sequence[str]) -> None:
+        notes.extend(odd_columns(names, columns))
         if "op" in rows.schema.names:  # nodes that are not known make none
             deletes = pc.equal(rows["op"], OPERATIONS[DELETE])
             if "relation" in rows.schema.names:
                 named = pc.unique(rows["relation"].filter(deletes)).to_pylist()
                 notes.append(lacking_note(here.home.snapshots(graph).relation_names(), named))
             rows = rows.filter(pc.invert(deletes))
-        ends = (rows[name].combine_chunks().drop_null() for name in ("src", "dst"))
-        notes.append(new_ids_note(graph, here.home.nodes, *ends))
+        src, dst = (rows[name].combine_chunks().drop_null() for name in ("src", "dst"))
+        notes.append(odd_first_row(src, dst) or "")
+        notes.append(new_ids_note(graph, here.home.nodes, src, dst))
 
     push = here.home.pushes.add(
         graph,

@@ -11,14 +11,12 @@ from sklearn.utils.validation import column_or_1d
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from peewit.solvers.labels import Labels, RealLabels
+from peewit.solvers.missing_words import DOUBTFUL_WORDS, MISSING_WORDS, SELDOM_NAMES
 from peewit.solvers.models.classes.class_balance import class_text
 
 Marker = str | int | None
 
-LIKE_MARKERS = frozenset(
-    {"", "?", "-", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "unknown", "unlabeled"}
-    | {"\\n", "<na>", "nat", "#n/a", "(null)", "<null>"}
-)
+LIKE_MARKERS = MISSING_WORDS | DOUBTFUL_WORDS | SELDOM_NAMES | {"", "-1.0"}
 """Names that a file has where no label is known, more often than as a class; in small letters."""
 
 

@@ -27,6 +27,7 @@ from peewit.streaming.calls.in_memory import (
     node_kind_of_file,
 )
 from peewit.streaming.calls.sparsified import Sparsified, SparsifiedRelations
+from peewit.streaming.calls.warned_oddities import warn_of_files, warn_of_ids
 from peewit.streaming.container_limits import n_usable_processors
 from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.blocks import BadEdges
@@ -178,7 +179,10 @@ def sparsify_relations(
         if on_event.of_others:
             stream.ingest(list(on_event.of_others.values()))
         in_order = edges if isinstance(edges, Mapping) else [split_column(each)[1] for each in via]
-        return _result(paths, settings, list(in_order), max(n_nodes or 0, listing.n_nodes))
+        result = _result(paths, settings, list(in_order), max(n_nodes or 0, listing.n_nodes))
+        warn_of_files(listing.files, settings.node_kind, settings.max_nodes, stacklevel=3)
+        warn_of_ids(result.external_ids, settings.node_kind, stacklevel=3)
+        return result
 
 
 def _columns_by_relation(

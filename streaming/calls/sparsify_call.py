@@ -28,6 +28,7 @@ from peewit.streaming.calls.in_memory import (
     node_kind_of_file,
 )
 from peewit.streaming.calls.sparsified import Sparsified
+from peewit.streaming.calls.warned_oddities import warn_of_columns, warn_of_files, warn_of_ids
 from peewit.streaming.cluster.sparsified_shares import ShareSettings, absorb_group, index_in_memory
 from peewit.streaming.container_limits import n_usable_processors
 from peewit.streaming.edge_budget import edge_budget
@@ -288,6 +289,8 @@ def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeCol
     max_nodes = n_nodes or call.max_nodes
     nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=max_nodes)
     blocks = list(_blocks(table, nodes, kind, max_nodes, columns))
+    warn_of_columns(table.schema.names, columns)
+    warn_of_ids(_external_ids(nodes, kind), kind)
     n_known = n_nodes or (call.n_nodes if kind == "dense" else None) or nodes.n_nodes
     if call.method == "kelner-levin":
         return _of_copies(blocks, call, nodes, kind, n_known)
@@ -395,6 +398,8 @@ def _of_files(
                     raise BadEdges(f"{file.path} changed while it was read")
     if nodes is None or kind is None:
         raise AssertionError("a file was staged")
+    warn_of_files(files, kind, call.max_nodes)
+    warn_of_ids(_external_ids(nodes, kind), kind)
     return _result(state, settings, nodes, kind, call)
 
 

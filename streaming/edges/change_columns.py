@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.operations import (
     DELETE,
@@ -20,7 +21,6 @@ from peewit.streaming.edges.operations import (
     words_of,
 )
 from peewit.streaming.edges.plain_types import is_text, plain_type
-from peewit.streaming.edges.reading_options import MISSING_WORDS
 
 LOOKED_AT: Final = 100
 """First rows of a column that tell whether it is looked at whole."""

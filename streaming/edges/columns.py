@@ -22,6 +22,7 @@ from peewit.solvers.arrays import (
     UInt8Array,
     frozen,
 )
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.blocks import (
     MAX_NODE_BYTES,
     MAX_NODES,
@@ -40,7 +41,6 @@ from peewit.streaming.edges.operations import (
     without_deleted_weights,
 )
 from peewit.streaming.edges.plain_types import plain_column
-from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.relations.columns import read_relations
 from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges

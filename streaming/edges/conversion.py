@@ -23,7 +23,13 @@ from peewit.streaming.edges.change_columns import is_state_column, may_be_change
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
-from peewit.streaming.edges.json_tables import AlikeRows, json_batch, json_rows, texts_of
+from peewit.streaming.edges.json_tables import (
+    AlikeRows,
+    json_batch,
+    json_rows,
+    names_of,
+    texts_of,
+)
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.partition_folders import require_no_folders
 from peewit.streaming.edges.parts import (
@@ -267,8 +273,7 @@ def first_rows(
             some = part.slice(0, min(part.n_rows, n_rows))
             names = original.names
             if isinstance(some.rows, list):
-                objects = [row for row in some.rows if isinstance(row, dict)]
-                names = list(dict.fromkeys(name for row in objects for name in row))
+                names = names_of(some.rows)
             block, beside = some.block(), _beside(some)
             ended = {name: n_ended(column, name) for name, column in beside.items()}
             return FirstRows(

@@ -2,13 +2,13 @@
 
 Lines that begin with ``#`` or ``%`` before the header are comments; ``sep=;`` is what Excel writes
 there. Text without a header line is read where all columns that are wanted are positions, ``#1``
-being the first. MatrixMarket has src, dst and weight. Lines that are no rows are refused: names
-once more, names or sizes where rows begin.
+being the first. MatrixMarket has src, dst and weight. Lines that are no rows are refused: types,
+sizes or features where rows begin.
 """
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Final, Literal
@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.column_mapping import obvious_ends
+from peewit.streaming.edges.csv_strays import require_no_features, require_rows_below
 from peewit.streaming.edges.reading_options import Quote
 
 SEPARATORS: Final = ",\t;| "
 _HEAD_BYTES: Final = 1 << 20
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_MARK_IN_TEXT: Final = _BYTE_ORDER_MARK.decode()
 _PREFERRED: Final = " ,|;\t"
 """Where several cut alike: names hold blanks and commas rather than tabs."""
 
@@ -33,8 +32,6 @@ _PRINTED: Final = re.compile(r"\{'[^']*': |\s*[(\[][^()\[\]]+,[^()\[\]]+[)\]]")
 """Attributes as networkx writes them behind an edge, or a pair as Python prints it."""
 
 _LINES_LOOKED_AT: Final = 100
-_WHOLE: Final = r"^-?[0-9]+$"
-_LEAVE_OUT: Final = "take such lines out, or leave them out with max_bad_rows"
 _SEPARATOR_LINE: Final = re.compile(rb"sep=(.)", re.IGNORECASE)
 _MATRIX: Final = b"%%matrixmarket"
 _MATRIX_KINDS: Final = ("pattern", "real", "integer", "double")
@@ -116,7 +113,11 @@ def layout_of(
             "which are meant by their places: src='#1', dst='#2', or node='#1', label='#2')"
         )
         raise BadUpload(rule, value=excerpt(sample[0]))
-    if not has_header:
+    rows = [_fields(line, separator, quote) for line in sample if line.strip()]
+    if has_header:
+        require_rows_below(rows[1:])
+    else:
+        require_no_features(rows)
         names = [f"#{number}" for number in range(1, len(names) + 1)]
     if has_header and n_before + 1 == len(lines) and not head.endswith((b"\n", b"\r")):
         head += b"\n"  # a header alone is a table without rows; Arrow skips whole lines only
@@ -191,61 +192,6 @@ def _matrix(banner: bytes, sizes: bytes, n_before: int, wanted: Sequence[str]) -
     if wanted and wanted[0].startswith("#"):
         names = [f"#{number}" for number in range(1, len(names) + 1)]
     return Layout(names=names, separator=" ", first_line=n_before + 2, n_rows=int(said[2]))
-
-
-def require_no_header(
-    by_name: Mapping[str, pa.Array], pair: Sequence[str], first_row: int, *, way: str = _LEAVE_OUT
-) -> None:
-    """Raise BadUpload with the first row that names a pair of columns, in whatever order.
-
-    By their places they are edges, whose first row must not look as if it named them.
-    """
-    one, other = (by_name[name] for name in pair)
-    if pair[0].startswith("#"):
-        if first_row == 0 and way is _LEAVE_OUT:
-            _require_no_names(one, other, pair)
-        return
-    is_header = pc.or_(pc.equal(one, pair[0]), pc.equal(one, _MARK_IN_TEXT + pair[0]))
-    is_header = pc.and_(is_header, pc.equal(other, pair[1]))
-    turned = pc.or_(pc.equal(one, pair[1]), pc.equal(one, _MARK_IN_TEXT + pair[1]))
-    is_header = pc.or_(is_header, pc.and_(turned, pc.equal(other, pair[0])))
-    row = pc.index(is_header, value=True).as_py()
-    if row >= 0:
-        rule = f"a row must not name the columns again, as in files that were joined; {way}"
-        raise BadUpload(
-            rule, argument=pair[0], row=first_row + row, value=f"{one[row]}, {other[row]}"
-        )
-
-
-def _require_no_names(one: pa.Array, other: pa.Array, pair: Sequence[str]) -> None:
-    """Raise BadUpload where the first row of columns read by their places names them.
-
-    Or where one of them holds what stands between two nodes, as an arrow.
-    """
-    if not len(one):
-        return
-    first = str(one[0]).removeprefix(_MARK_IN_TEXT), str(other[0])
-    are_whole = [
-        pc.match_substring_regex(column.slice(0, _LINES_LOOKED_AT), _WHOLE).to_pylist()
-        for column in (one, other)
-    ]
-    for name, column in zip(pair, (one, other), strict=True):
-        word = str(column[0])
-        if (
-            len(column) > 1
-            and not re.search(r"\w", word)
-            and pc.all(pc.equal(column, word)).as_py()
-        ):
-            rule = f"column {name!r} holds the same mark in every row; say another place"
-            raise BadUpload(rule, argument=name, row=0, value=word)
-    is_alone = len(one) > 2 and all(not whole[0] and all(whole[1:]) for whole in are_whole)
-    if is_alone or (len(first[0]) > 1 and obvious_ends(first) is not None):
-        rule = (
-            f"the first row must be an edge, and seems to name the columns; say src={first[0]!r}, "
-            f"dst={first[1]!r}, or leave it out with max_bad_rows; where it is an edge, put a line "
-            "of names above it"
-        )
-        raise BadUpload(rule, row=0, value=", ".join(first))
 
 
 class RowCount:

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from peewit.solvers.arrays import Int32Array, UInt8Array
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import empty_cells
-from peewit.streaming.edges.csv_layout import Layout, RowCount, layout_of, require_no_header
+from peewit.streaming.edges.csv_layout import Layout, RowCount, layout_of
 from peewit.streaming.edges.csv_quotes import CheckedText
+from peewit.streaming.edges.csv_strays import require_no_strays, text_of
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import read_operations, without_deleted_weights
 from peewit.streaming.edges.reading_options import Quote
@@ -61,7 +61,7 @@ def typed_edges(
     of_text = columns.op, columns.time, columns.relation_column, *columns.kind_columns
     text = dict.fromkeys((*of_text, *columns.beside(batch.schema.names)), pa.string())
     of_others = {columns.weight: pa.float64(), **text}
-    require_no_header(by_name, columns.nodes[:2], first_row)
+    require_no_strays(by_name, columns.nodes[:2], first_row)
     if id_type != pa.string():
         keeps = columns.missing_ids == "keep"
         for name in columns.via_columns:
@@ -241,7 +241,7 @@ def without_blanks(column: pa.Array) -> pa.Array:
     """A column of text without blanks around its values, which people type behind commas."""
     if not len(column) or not pa.types.is_string(column.type):
         return column
-    offsets, codes = _text_of(column)
+    offsets, codes = text_of(column)
     if offsets[0] == offsets[-1]:
         return column
     some = offsets[1:] > offsets[:-1]
@@ -249,13 +249,6 @@ def without_blanks(column: pa.Array) -> pa.Array:
     if min(firsts.min(), lasts.min()) > ord(" "):
         return column
     return pc.ascii_trim_whitespace(column)
-
-
-def _text_of(column: pa.Array) -> tuple[Int32Array, UInt8Array]:
-    """(n_rows + 1,) places where the values of a column of strings begin, and its bytes."""
-    _, ends, data = column.buffers()
-    offsets = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
-    return offsets, np.frombuffer(b"" if data is None else data, np.uint8)
 
 
 class _LeaveOut:
@@ -321,7 +314,7 @@ def converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) 
 
 def _require_as_written(column: pa.Array, name: str, first_row: int) -> None:
     """Raise BadUpload with the first integer that is not written as it is printed: 01, +1, 0x1."""
-    offsets, codes = _text_of(column)
+    offsets, codes = text_of(column)
     rows = np.flatnonzero(offsets[1:] > offsets[:-1] + 1)
     rows = rows[_BEGINS_ODDLY[codes[offsets[rows]]]]
     is_odd = pc.match_substring_regex(column.take(pa.array(rows)), r"^(\+|-?0[0-9xX]|-0$)")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from types import NoneType
@@ -11,13 +11,13 @@ from typing import Any, BinaryIO, Final
 import orjson
 import pyarrow as pa
 
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.change_columns import LOOKED_AT, may_be_changes, require_no_deletes
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import is_integer, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, operations_named
-from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.table_formats import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 MAX_LINE_BYTES: Final = 1 << 24
@@ -171,14 +171,27 @@ def _is_delete(row: dict[str, Any], columns: EdgeColumns) -> bool:
 
 
 def json_edges(
-    file: BinaryIO, node_kind: NodeKind, columns: EdgeColumns = PLAIN
+    file: BinaryIO,
+    node_kind: NodeKind,
+    columns: EdgeColumns = PLAIN,
+    *,
+    see_names: Callable[[list[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of objects: two ends and, where it is not 1, a weight; see `csv_tables.csv_edges`."""
+    """Batches of objects: two ends and, where it is not 1, a weight; see `csv_tables.csv_edges`.
+
+    ``see_names`` is called with the names of a batch's members.
+    """
     first_row, alike = 0, AlikeRows(columns)
     for rows in json_rows(file):
+        see_names(names_of(rows))
         alike.look(rows)
         yield json_batch(rows, node_kind, columns, first_row=first_row, needed=alike.needed)
         first_row += len(rows)
+
+
+def names_of(rows: list[Any]) -> list[str]:
+    """Names of the members of all objects, in order."""
+    return list(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
 
 
 def json_batch(

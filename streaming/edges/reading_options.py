@@ -14,12 +14,3 @@ nodes are left out, or the rows of a node are opinions of several people."""
 
 READING_OPTIONS: Final = ("time_unit", "time_format", "quote", "missing_ids")
 """Names of all of them, beside those of columns."""
-
-MISSING_WORDS: Final = frozenset(
-    {"na", "n/a", "nan", "none", "null", "\\n", "<na>", "nat", "#n/a", "(null)", "<null>"}
-)
-"""In small letters: what databases, R, pandas, Spark and spreadsheets write. As the id of a node
-one of them would join everything that lacks a value."""
-
-DOUBTFUL_WORDS: Final = frozenset({"-1", "?", "unknown"})
-"""May be meant: as ids they are taken and told, as labels they mean nothing."""

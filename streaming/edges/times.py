@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.plain_types import plain_column
-from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.time_units import SECOND, TimeUnit
 
 _MICROSECONDS: Final[dict[TimeUnit, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
 from peewit.solvers.late_modules import LateModule
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.plain_types import plain_column
-from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.features.checked_tables import ENCODING, NODE, BadFeatures, with_names
 
 sp = LateModule("scipy.sparse")

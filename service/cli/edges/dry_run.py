@@ -117,7 +117,7 @@ def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: Gr
             rows = ((report.path if not k else "", *row) for k, row in enumerate(report.first_rows))
             print_rows(("first of", "src", "dst", "weight", "operation"), rows)
     for note in dict.fromkeys(each.note for each in reports if each.note):
-        echo(f"\nnote: {note}")
+        echo(f"\nnote: {as_options(note)}")
     faults = [(report.path, row) for report in reports for row in report.bad_rows]
     if faults:
         echo()

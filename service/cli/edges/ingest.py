@@ -35,6 +35,7 @@ from peewit.service.cli.labels.table_files import (
 )
 from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.version_and_health import role_fault
+from peewit.service.cli.option_names import as_options
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
     INTERRUPTED,
@@ -255,7 +256,7 @@ def ingest(
             as_json=json,
         )
         if has_read and shared and not json:
-            say(f"note: {shared[0]}")
+            say(f"note: {as_options(shared[0])}")
     for word, files in {"quarantined": refused, "skipped": repeated}.items():
         for file in () if json else files:
             if file.path not in shown_paths:

@@ -64,6 +64,7 @@ def edge_batches(
     *,
     columns: EdgeColumns = PLAIN,
     limits: UploadLimits | None = None,
+    see_names: Callable[[Sequence[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of edges in order, ready for `peewit.streaming.edges.columns.read_columns`.
 
@@ -71,17 +72,23 @@ def edge_batches(
     read. Without ``limits`` a table may have any size, as files of this machine's owner may. Raises
     `BadUpload` or `peewit.streaming.edges.blocks.BadEdges` where the file cannot be read or a CSV
     lacks a column, and `TableTooLarge` beyond the limits, if possible before anything is decoded.
+    ``see_names`` is called with the names of all columns, of JSON with those of some rows.
     """
+
+    def check(names: Sequence[str]) -> None:
+        columns.check(names)
+        see_names(names)
+
     match table_format:
         case Format.ARROW | Format.PARQUET:
             further = stored_to_read(file, table_format, columns.to_read, limits)
             wanted = tuple(dict.fromkeys((*columns, *further)))
-            batches = stored_batches(file, table_format, wanted, limits, check=columns.check)
+            batches = stored_batches(file, table_format, wanted, limits, check=check)
         case Format.CSV:
-            check = columns_within(limits, columns.check)
-            batches = csv_edges(file, node_kind, columns, check=check)
+            within = columns_within(limits, check)
+            batches = csv_edges(file, node_kind, columns, check=within)
         case Format.NDJSON:
-            batches = json_edges(file, node_kind, columns)
+            batches = json_edges(file, node_kind, columns, see_names=see_names)
     yield from counted(batches, limits)
 
 

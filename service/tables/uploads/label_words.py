@@ -1,16 +1,18 @@
 """Words that mean no label: left out of every table of labels, and counted."""
 
 import math
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from peewit.solvers.missing_words import DOUBTFUL_WORDS, MISSING_WORDS, SELDOM_NAMES
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.reading_options import DOUBTFUL_WORDS, MISSING_WORDS
 
 _SHOWN: Final = 3
+_WHOLE: Final = re.compile(r"(?P<sign>-?)0*(?P<digits>[0-9]+)(\.0+)?")
 
 SEVERAL: Final = "several labels"
 """Stands for rows left out as a node has different ones, beside words."""
@@ -110,14 +112,62 @@ def bare_class(name: str) -> str:
 
 
 def alike_note(names: Iterable[object], new: Iterable[object] = ()) -> str | None:
-    """That some classes differ hardly, None where all differ; one of ``new`` ones, if there are."""
-    only = set(new)
-    found = [each for each in classes_alike(names) if not only or not only.isdisjoint(each)]
+    """What is to be told of some classes, None for nothing; of ``new`` ones, if there are any.
+
+    Classes differ hardly, or are called as nothing is.
+    """
+    known, only = {name for name in names if isinstance(name, str)}, set(new)
+    told = []
+    for alike, how in (
+        (classes_alike(known), "classes differ only in case, blanks or Unicode form"),
+        (_numbers_alike(known), "classes are one number written in several ways"),
+    ):
+        found = [each for each in alike if not only or not only.isdisjoint(each)]
+        if found:
+            more = f", and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+            shown = "; ".join(" and ".join(map(ascii, each[:_SHOWN])) for each in found[:_SHOWN])
+            told.append(f"{how}: {shown}{more}")
+    return "; ".join(told) or None
+
+
+def _numbers_alike(names: Iterable[str]) -> list[list[str]]:
+    """Classes that are the same whole number, as 1, 1.0 and 01, each list in order."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(names):
+        if match := _WHOLE.fullmatch(name):
+            alike.setdefault(f"{match['sign']}{match['digits']}", []).append(name)
+    return [each for each in alike.values() if len(each) > 1]
+
+
+def label_note(labels: Sequence[object], present: Iterable[object]) -> str | None:
+    """What is odd of the classes of some labels, among themselves and beside ``present`` ones."""
+    new = set(labels)
+    known = new.union(present)
+    return "; ".join(filter(None, [alike_note(known, new), _seldom_note(labels, known)])) or None
+
+
+def _seldom_note(labels: Iterable[object], known: Container[object]) -> str | None:
+    """That classes of some labels are called as nothing is, and how many labels they have."""
+    counts = Counter(label for label in labels if isinstance(label, str))
+    if "+" in known:  # - is its other half
+        return None
+    found = {word: n for word, n in counts.items() if _small(word) in SELDOM_NAMES}
     if not found:
         return None
-    more = f", and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
-    shown = "; ".join(" and ".join(map(ascii, each[:_SHOWN])) for each in found[:_SHOWN])
-    return f"classes differ only in case, blanks or Unicode form: {shown}{more}"
+    words = ", ".join(f"{n:,} {word!r}" for word, n in found.items())
+    return (
+        f"labels are called as nothing is: {words} (no_label={next(iter(found))} leaves such rows "
+        "out where they mean no label)"
+    )
+
+
+def as_whole(labels: Sequence[str], classes: Collection[object]) -> Sequence[str]:
+    """Text labels with 1.0 as 1, where they and the classes of their column are whole numbers."""
+    if not all(isinstance(name, str) and name.removeprefix("-").isdecimal() for name in classes):
+        return labels
+    if not classes or not all(map(_WHOLE.fullmatch, labels)):
+        return labels
+    return [label.partition(".")[0] for label in labels]
 
 
 def _small(word: str) -> str:

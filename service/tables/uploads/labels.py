@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,12 @@ from peewit.service.tables.uploads.givers import (
 )
 from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_labels, values_of
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
-from peewit.service.tables.uploads.label_words import NO_CLASS_TEXTS, SEVERAL, LabelWords
+from peewit.service.tables.uploads.label_words import (
+    NO_CLASS_TEXTS,
+    SEVERAL,
+    LabelWords,
+    as_whole,
+)
 from peewit.service.tables.uploads.limits import (
     LABEL_ROWS,
     UploadLimits,
@@ -33,7 +38,7 @@ from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.change_columns import may_be_changes, require_no_deletes
 from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
-from peewit.streaming.edges.csv_layout import require_no_header
+from peewit.streaming.edges.csv_strays import require_no_strays
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import (
@@ -95,13 +100,13 @@ def read_labels(
     columns: LabelColumns = PLAIN_LABELS,
     *,
     limits: UploadLimits | None = None,
-    holds_text: Callable[[str], bool] | None = None,
+    text_classes: Callable[[str], Collection[LabelValue]] | None = None,
 ) -> dict[str, UploadedLabels]:
     """Labels in order, by the graph's column that they are for.
 
     In CSV, white space around labels and lines that are empty but for separators do not count. A
     CSV column holds numbers where each is written as numbers are printed, so that 01 and 1.10 stay
-    text; and always text where the graph's column ``holds_text``. Other formats have types;
+    text; and always text where the graph's column has ``text_classes``. Other formats have types;
     booleans, dates and times become text. Numbers that are all whole, as 1.0, are integers. Rows
     whose label is a word for nothing, see `LabelWords`, are left out and counted. Raises
     `BadUpload` where the file cannot be read, a row breaks a rule, or two rows give a node
@@ -119,7 +124,7 @@ def read_labels(
         )
     is_csv = table_format is Format.CSV
     cells = _cells(counted(batches, limits), columns, limits, is_csv=is_csv)
-    return _checked_columns(cells, node_kind, columns, is_csv=is_csv, holds_text=holds_text)
+    return _checked_columns(cells, node_kind, columns, is_csv=is_csv, text_classes=text_classes)
 
 
 def json_labels(
@@ -218,7 +223,7 @@ def _cells(
         if is_csv:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             pair = columns.node, columns.of_labels[0]
-            require_no_header(by_name, pair, len(nodes), way="take such lines out")
+            require_no_strays(by_name, pair, len(nodes), way="take such lines out")
         for name in set(batch.schema.names).difference(columns.all, columns.beside):
             if may_be_changes(batch.column(name), name):
                 column = _valid_column(batch, name)
@@ -246,7 +251,7 @@ def _checked_columns(
     columns: LabelColumns,
     *,
     is_csv: bool = False,
-    holds_text: Callable[[str], bool] | None = None,
+    text_classes: Callable[[str], Collection[LabelValue]] | None = None,
 ) -> dict[str, UploadedLabels]:
     """Checked labels of the rows that say something, by the graph's column."""
     checked = {}
@@ -260,8 +265,11 @@ def _checked_columns(
             rows = [row for row, each in enumerate(zip(nodes, labels, strict=True)) if any(each)]
         if len(rows) < len(nodes):
             nodes, labels = [nodes[row] for row in rows], [labels[row] for row in rows]
-        is_number = is_csv and not (holds_text and holds_text(of_graph))
+        classes = text_classes(of_graph) if is_csv and text_classes is not None else ()
+        is_number = is_csv and not classes
         nodes, labels, rows, left_out = _said(nodes, labels, rows, name, columns.words, is_number)
+        if classes:
+            labels = list(as_whole(labels, classes))
         _check_labels(labels, rows, name)
         nodes = _nodes(nodes, rows, node_kind, columns.of_kind or "", columns.node)
         are_opinions = columns.contradictions == "opinions" and len(set(nodes)) < len(nodes)

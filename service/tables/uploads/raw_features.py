@@ -14,7 +14,7 @@ from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.service.tables.uploads.json_features import is_by_name, json_features, with_edges
 from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.csv_layout import require_no_header
+from peewit.streaming.edges.csv_strays import require_no_strays
 from peewit.streaming.edges.csv_tables import converted, csv_batches, csv_header
 from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_ids, json_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
@@ -219,7 +219,7 @@ def _text_columns(
         if node_kind is not None:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             pair = node, next((name for name in names if name != node), node)
-            require_no_header(by_name, pair, first_row, way="take such lines out")
+            require_no_strays(by_name, pair, first_row, way="take such lines out")
             place = batch.schema.get_field_index(node)
             wanted = pa.string() if node_kind in TEXT else pa.int64()
             ids = converted(batch.column(node), wanted, node, first_row)

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.solvers.relations.relation_names import MOST_RELATIONS, NAME_RULE, is_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.plain_types import plain_column
-from peewit.streaming.edges.reading_options import MISSING_WORDS
 from peewit.streaming.edges.relations import UNNAMED
 
 

@@ -109,6 +109,17 @@ def test_odd_ids_of_a_push_are_told_once(graph: Api) -> None:
     assert graph.call("POST", "/graphs/g/edges", 202, **options).json()["note"] is None
 
 
+@pytest.mark.parametrize("kind", [CSV, NDJSON])
+def test_columns_of_a_push_that_nobody_reads_are_told(graph: Api, kind: str) -> None:
+    content = b"src,dst,w,op\na,b,2,i\n"
+    if kind == NDJSON:
+        content = b'{"src": "a", "dst": "b", "w": 2, "op": "i"}\n'
+    headers = {"Content-Type": kind}
+    answer = graph.call("POST", "/graphs/g/edges", 202, content=content, headers=headers)
+    for name in ("w", "op"):
+        assert f"column {name!r} is passed over" in answer.json()["note"]
+
+
 def test_a_wait_without_an_end_answers_202(graph: Api) -> None:
     headers = {"Content-Type": CSV}
     path = "/graphs/g/edges?wait=0.05"

@@ -301,6 +301,33 @@ def test_classes_that_hardly_differ_are_told(graph: Api) -> None:
     assert told["note"] is None
 
 
+def test_words_that_may_be_classes_are_told_or_left_out(graph: Api) -> None:
+    options = {"headers": {"Content-Type": CSV}}
+    content = b"node,label\na,Unlabeled\nb,x\nc,-\n"
+    said = graph.call("PUT", "/graphs/g/labels", 200, content=content, **options).json()
+    assert said["left_out"] == {"Unlabeled": 1}
+    assert "labels are called as nothing is: 1 '-' (no_label=- leaves" in said["note"]
+    path = "/graphs/g/labels?no_label=-&keep_word=unlabeled"
+    said = graph.call("PUT", path, 200, content=content, **options).json()
+    assert (said["left_out"], said["note"]) == ({"-": 1}, None)
+    content = b"node,label\na,+\nb,-\n"
+    said = graph.call("PUT", "/graphs/g/labels", 200, content=content, **options).json()
+    assert (said["left_out"], said["note"]) == ({}, None)
+
+
+def test_numbers_of_text_are_one_class_or_told(graph: Api) -> None:
+    options = {"headers": {"Content-Type": CSV}}
+    path = "/graphs/g/labels"
+    graph.call("PUT", path, 200, content=b"node,label\na,01\nb,2\n", **options)
+    said = graph.call("PUT", path, 200, content=b"node,label\nb,1.0\nc,2.0\n", **options).json()
+    assert said["note"] == "classes are one number written in several ways: '01' and '1'"
+    rows = graph.call("GET", path, 200, headers={"Accept": CSV}).text.splitlines()
+    assert [row.split(",")[1] for row in rows[1:]] == ['"01"', '"1"', '"2"']
+    content = b"node,label\na,1.0\nb,1\nc,spam\n"
+    said = graph.call("PUT", path, 200, content=content, **options).json()
+    assert said["note"] == "classes are one number written in several ways: '1' and '1.0'"
+
+
 def test_a_label_right_after_a_push_is_taken(api: Api) -> None:
     api.create_graph("g")
     api.push(EDGES, CSV)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import peewit.streaming
 import peewit.streaming.calls.sparsify_call
 from peewit.solvers.graph import Graph
-from peewit.streaming import Sparsified, sparsify
+from peewit.streaming import Sparsified, sparsify, sparsify_relations
 from peewit.streaming.calls.sparsify_call import METHODS
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.left_out import LeftOut
@@ -348,3 +348,30 @@ def test_bad_rows_of_a_file_that_is_read_in_place_are_counted(tmp_path: Path) ->
     with pytest.raises(BadEdges, match="2 rows are bad, max_bad_rows 2 leaves them out") as caught:
         sparsify(tmp_path / "e.parquet", epsilon=0.5)
     assert caught.value.row == 1
+
+
+def test_what_is_odd_is_told(tmp_path: Path) -> None:
+    table = pa.table({"src": ["a", "1.0", "-"], "dst": ["b", "1", "a"], "w": [1.0, 2.0, 3.0]})
+    texts = (
+        "column 'w' is passed over, and every edge counts 1; say weight='w'",
+        "'-' became a node",
+        "1 new id is written as 1.0",
+    )
+    pq.write_table(table, tmp_path / "e.parquet")
+    for edges in (table, tmp_path / "e.parquet"):
+        with pytest.warns(UserWarning, match="became a node") as told:
+            sparsify(edges)
+        messages = [str(each.message) for each in told]
+        assert [each[: len(text)] for each, text in zip(messages, texts, strict=True)] == [*texts]
+        assert {each.filename for each in told} == {__file__}
+        with pytest.warns(UserWarning, match="became a node|written as") as told:
+            sparsify(edges, weight="w")
+        assert len(told) == 2
+    with pytest.warns(UserWarning, match="column 'w' is passed over"):
+        sparsify_relations({"one": table.slice(0, 1)})
+    (tmp_path / "e.txt").write_text("0 1 5\n1 2 7\n")
+    with pytest.warns(UserWarning, match="column #3 is not read, .* say weight='#3'"):
+        sparsify(tmp_path / "e.txt", src="#1", dst="#2")
+    (tmp_path / "e.csv").write_text("src,dst\nid,id2\n1,2\n2,3\n")
+    with pytest.warns(UserWarning, match="the first row is id, id2"):
+        sparsify(tmp_path / "e.csv")

@@ -186,15 +186,55 @@ def test_a_header_between_joined_files_is_refused_or_left_out(tmp_path: Path) ->
         edges_of(path)
     assert caught.value.row == 2
     assert edges_of(path, max_bad_rows=1) == [("a", "b", 1), ("src", "x", 1), ("c", "d", 1)]
-    for again in ("\ufeffsrc,dst", "dst,src"):
+    for again in ("\ufeffsrc,dst", "dst,src", "SRC,DST", "Dst,Src"):
         path.write_text(f"src,dst\na,b\n{again}\nc,d\n")
         with pytest.raises(BadTable, match="name the columns again"):
             edges_of(path)
 
 
 @pytest.mark.parametrize(
+    ("text", "rule", "row"),
+    [
+        ("src,dst\na,b\n# chunk 2, more\nc,d\n", "a comment", 1),
+        ("src,dst\na,b\n% x, y\nc,d\n", "a comment", 1),
+        ("src,dst\n----------,---------\na,b\n", "between the names and the rows", 0),
+        ("| src | dst |\n|:---|---:|\n| a | b |\n", "between the names and the rows", 0),
+        ("src,dst\na,b\n---,---\nc,d\n", "between the names and the rows", 1),
+        ('"src","dst"\n"UInt64","String"\n"1","b"\n', "holds types", 0),
+        ("src\tdst\tweight\nString\tString\tFloat64\na\tb\t1\n", "holds types", 0),
+        ("src,dst\na,b\n2 rows, 0.1 s\n", "the count of rows", 1),
+        ("src dst\na b\n(1 row)\n", "the count of rows", 1),
+    ],
+)
+def test_lines_that_cannot_be_rows_are_refused_or_left_out(
+    tmp_path: Path, text: str, rule: str, row: int
+) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(text)
+    with pytest.raises(BadTable, match=rule) as caught:
+        edges_of(path)
+    assert caught.value.row == row
+    if row:
+        assert len(edges_of(path, max_bad_rows=1)) == text.count("\n") - 2
+
+
+def test_ids_may_look_like_what_stands_between_rows(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    for text in (
+        "src,dst\n# one,# two\n#x,b\n",
+        "src,dst\n#tag,b\n-,a\n--,a\n//host/x,a\n5 rows of,a\n",
+        "src,dst\nString,Date\nList,String\n",
+        "src,dst\nsrc,x\n",
+    ):
+        path.write_text(text)
+        assert len(edges_of(path)) == text.count("\n") - 1
+
+
+@pytest.mark.parametrize(
     ("text", "rule"),
     [
+        ("1 1:0.5 2:0.3\n2 1:0.7 3:0.1\n", "as LibSVM has them"),
+        ("1 1:0.5\n2 1:0.7\n", "as LibSVM has them"),
         ("from,to\na,b\n", "seems to name the columns"),
         ("user,item\n1,2\n2,3\n", "seems to name the columns"),
         ("// sym\n1 2\n2 3\n", "seems to name the columns"),
@@ -220,7 +260,22 @@ def test_edges_of_numbers_are_no_sizes(tmp_path: Path) -> None:
         assert len(edges_of(path, ENDS)) == text.count("\n")
 
 
-WORDS = ["NA", "n/a", "NaN", "None", "NULL", "\\N", "<NA>", "NaT", "null"]
+WORDS = [
+    "NA",
+    "n/a",
+    "NaN",
+    "None",
+    "NULL",
+    "\\N",
+    "<NA>",
+    "NaT",
+    "null",
+    "\\\\N",
+    "[NULL]",
+    "-nan",
+]
+WORDS += ["1.#QNAN", "1.#IND", "#REF!", "#VALUE!", "__HIVE_DEFAULT_PARTITION__"]
+WORDS += ["[object Object]"]
 
 
 @pytest.mark.parametrize("word", WORDS)
