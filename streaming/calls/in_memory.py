@@ -10,7 +10,7 @@ import pyarrow as pa
 from peewit.solvers.graph import Graph
 from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.blocks import excerpt
-from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS, PLAIN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import StagedFile, open_parquet
 from peewit.streaming.edges.plain_types import plain_type
@@ -21,9 +21,14 @@ Edges: TypeAlias = Any
 """What ``sparsify`` takes: path or URL, table, pairs, arrays, sparse adjacency, or a graph."""
 
 
-def edge_table(edges: Edges) -> tuple[pa.Table, int | None]:
-    """Edges in memory as a table, and the number of nodes where the edges give it."""
+def edge_table(edges: Edges, weight: str = "weight") -> tuple[pa.Table, int | None]:
+    """Edges in memory as a table, and the number of nodes where the edges give it.
+
+    ``weight`` is the attribute of edges of networkx.
+    """
     if sp.issparse(edges):
+        if edges.dtype.kind == "c":
+            raise TypeError(f"weights of a matrix must be real numbers, got type {edges.dtype}")
         matrix = sp.csr_array(edges.astype(np.float64))  # duplicates sum
         matrix.sort_indices()
         Graph.from_adjacency(matrix)  # refuses what is no adjacency
@@ -31,8 +36,8 @@ def edge_table(edges: Edges) -> tuple[pa.Table, int | None]:
         table = pa.table({"src": upper.row, "dst": upper.col, "weight": upper.data})
         return table, matrix.shape[0]
     if isinstance(edges, Graph):
-        u, v, weight = edges.edges()
-        return pa.table({"src": u, "dst": v, "weight": weight}), edges.n_nodes
+        u, v, weights = edges.edges()
+        return pa.table({"src": u, "dst": v, "weight": weights}), edges.n_nodes
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
             raise ValueError(f"edges must be (u, v) or (u, v, weight), got {len(edges)} arrays")
@@ -44,7 +49,7 @@ def edge_table(edges: Edges) -> tuple[pa.Table, int | None]:
             raise ValueError(f"u, v and weight must be equally long, got {lengths}")
         return pa.table(dict(zip(("src", "dst", "weight"), columns, strict=False))), None
     if hasattr(edges, "is_multigraph"):  # networkx
-        edges = list(edges.edges(data="weight", default=1.0))
+        return _table_of_networkx(edges, weight), None
     if isinstance(edges, list):
         return _table_of_rows(edges), None
     if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
@@ -61,6 +66,22 @@ def edge_table(edges: Edges) -> tuple[pa.Table, int | None]:
         "edges must be a path or URL of files, a table, a list of tuples, a tuple of arrays, "
         f"a sparse matrix or a graph, got {type(edges).__name__}"
     )
+
+
+def _table_of_networkx(graph: Any, weight: str) -> pa.Table:
+    """Edges of a graph of networkx, with empty columns of attributes that nobody reads.
+
+    Those without a weight count 1, unless it is called alike in all.
+    """
+    names = {name for *_, data in graph.edges(data=True) for name in data if isinstance(name, str)}
+    if weight in names:
+        return _table_of_rows(list(graph.edges(data=weight, default=1.0)))
+    others = sorted(names.difference(CHANGE_COLUMNS, ("src", "dst")))
+    EdgeColumns(weight=weight).check(["src", "dst", *others])
+    table = _table_of_rows(list(graph.edges()))
+    for name in others:
+        table = table.append_column(name, pa.nulls(table.num_rows))
+    return table
 
 
 def _table_of_rows(rows: Sequence[Any]) -> pa.Table:

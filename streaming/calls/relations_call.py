@@ -285,7 +285,7 @@ class _Listing:
             return
         if self._max_bad_rows:
             raise ValueError(f"max_bad_rows is for edges in files, got {self._max_bad_rows}")
-        table, n_nodes = edge_table(edges)
+        table, n_nodes = edge_table(edges, columns.weight)
         columns = columns_in_memory(edges, columns)
         kind = node_kind_of(table.schema, columns)
         if kind == "int64" and (n_nodes is not None or isinstance(edges, tuple)):

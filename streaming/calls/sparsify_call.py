@@ -275,7 +275,7 @@ class _Call:
 
 def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeColumns) -> Sparsified:
     """Sparsifier of edges in memory: numbers first, so that the number of nodes is known."""
-    table, n_nodes = edge_table(edges)
+    table, n_nodes = edge_table(edges, columns.weight)
     columns = columns_in_memory(edges, columns)
     if n_nodes is not None:
         if call.n_nodes not in (None, n_nodes):

@@ -46,6 +46,10 @@ COLUMN_NAMES: Final = ("src", "dst", "weight", "op", "time")
 NO_COLUMN: Final = "\n(no column)"
 """A name that no table has: for the weight where one that is there is left aside on purpose."""
 
+_UNSEEN: Final = re.compile(
+    "^[\\s\ufeff\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064]+"
+    "|[\\s\ufeff\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064]+$"
+)
 _BETWEEN_WORDS: Final = re.compile(r"[_\-. ]+")
 
 
@@ -279,7 +283,7 @@ class EdgeColumns:
                     argument=self.said(argument),
                     row=row,
                 )
-            alike = [other for other in names if other.casefold() == name.casefold()]
+            alike = [other for other in names if bare_name(other) == bare_name(name)]
             if argument in names and name != NO_COLUMN:
                 alike.append(argument)  # the usual name, where the graph has another
             if count == 0 and (is_needed.get(argument, True) or alike):
@@ -293,6 +297,16 @@ class EdgeColumns:
                     argument=self.said(argument),
                     row=row,
                 )
+
+
+def seen_name(name: str) -> str:
+    """A name of a column without blanks around it, and without what shows nothing."""
+    return _UNSEEN.sub("", name)
+
+
+def bare_name(name: str) -> str:
+    """A name of a column as it is compared where none is equal: as seen, in small letters."""
+    return name if name == NO_COLUMN else seen_name(name).casefold()
 
 
 PLAIN: Final = EdgeColumns()

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.column_mapping import seen_name
 from peewit.streaming.edges.csv_strays import require_no_features, require_rows_below
 from peewit.streaming.edges.reading_options import Quote
 
@@ -106,7 +107,7 @@ def layout_of(
         separator = max(tried, key=lambda mark: _fit(sample, mark, quote))
         if len(fields[separator]) == 1 and named is None:
             separator = " "
-    names = fields[separator]
+    names = [name if name in wanted else seen_name(name) for name in fields[separator]]
     if has_header and not any(name in names for name in wanted) and _is_data(names):
         rule = (
             "the first line must name the columns (of edges or labels without such a line, say "

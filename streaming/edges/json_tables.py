@@ -14,7 +14,7 @@ import pyarrow as pa
 from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.change_columns import LOOKED_AT, may_be_changes, require_no_deletes
-from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns, bare_name
 from peewit.streaming.edges.node_ids import is_integer, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import DELETE, INSERT, OPERATIONS, operations_named
@@ -206,9 +206,9 @@ def json_batch(
 
     Those ``needed`` of the weight and the operation stand in every row.
     """
-    usual_names = {name.casefold() for name in columns} - {NO_COLUMN}
+    usual_names = {bare_name(name) for name in columns if name != NO_COLUMN}
     names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
-    alike = {name for name in names - set(columns) if name.casefold() in usual_names}
+    alike = {name for name in names - set(columns) if bare_name(name) in usual_names}
     optional = set(columns.via_columns)
     of_text = [*filter(None, (columns.relation_column, *columns.kind_columns))]
     must_have = {*columns.nodes, *of_text} - optional

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.missing_words import DOUBTFUL_WORDS, SELDOM_NAMES
-from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns, bare_name
 
 _SHOWN: Final = 3
 
@@ -62,7 +62,7 @@ def odd_columns(
 
 
 def _is_like_weight(name: str) -> bool:
-    small = name.casefold().strip()
+    small = bare_name(name)
     return small in _WEIGHTS or _WITH_UNIT.fullmatch(small) is not None
 
 

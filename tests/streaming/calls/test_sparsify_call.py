@@ -91,6 +91,19 @@ def test_a_graph_of_networkx_is_a_list_of_its_edges() -> None:
         sparsify([(1, 2), (1, 2, 3.0)])
 
 
+def test_a_weight_of_networkx_that_is_called_otherwise_is_asked_for() -> None:
+    graph = nx.Graph()
+    graph.add_edge("a", "b", Weight=5.0, color="red")
+    with pytest.raises(BadEdges, match="say weight='Weight' where that is meant"):
+        sparsify(graph)
+    assert sparsify(graph, weight="Weight").adjacency.max() == 5.0
+    graph = nx.MultiGraph([("a", "b", {"w": 2.0}), ("a", "b", {"op": "x"})])
+    with pytest.warns(UserWarning, match="column 'w' is passed over"):
+        assert sparsify(graph).adjacency.max() == 2.0
+    with pytest.raises(BadEdges, match="column 'x' is missing"):
+        sparsify(nx.Graph([(1, 2)]), weight="x")
+
+
 def test_a_matrix_and_a_graph_give_the_same() -> None:
     edges = random_graph(300, 0.5, 0)
     graph = edges.graph()
@@ -359,7 +372,7 @@ def test_what_is_odd_is_told(tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "e.parquet")
     for edges in (table, tmp_path / "e.parquet"):
-        with pytest.warns(UserWarning, match="became a node") as told:
+        with pytest.warns(UserWarning, match="passed over|became a node|written as") as told:
             sparsify(edges)
         messages = [str(each.message) for each in told]
         assert [each[: len(text)] for each, text in zip(messages, texts, strict=True)] == [*texts]

@@ -22,6 +22,7 @@ from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.oddities import odd_columns
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.sources import EdgeFiles, TableDirectory
@@ -251,6 +252,34 @@ def test_a_first_line_that_is_no_edge_is_refused_where_columns_are_places(
     path.write_text(text)
     with pytest.raises(BadTable, match=rule):
         edges_of(path, ENDS)
+
+
+def test_blanks_and_what_shows_nothing_around_names_are_seen_through(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("src,\u200bdst,\u200b weight\u00a0\na,b,2\n")
+    assert edges_of(path) == [("a", "b", 2.0)]
+    path = tmp_path / "e.ndjson"
+    path.write_text('{"src": "a", "dst": "b", "weight ": 2}\n')
+    with pytest.raises(BadTable, match="say weight='weight ' where that is meant"):
+        edges_of(path)
+    assert edges_of(path, EdgeColumns(weight="weight ")) == [("a", "b", 2.0)]
+    table = pa.table({"src": ["a"], "dst": ["b"], "\u200bweight": [2]})
+    pq.write_table(table, tmp_path / "e.parquet")
+    with pytest.raises(BadTable, match="weight="):
+        edges_of(tmp_path / "e.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        *[("weight (kg)", True), ("Weight_kg", True), ("weights", True), ("amount [EUR]", True)],
+        *[("value_date", False), ("weighting", False), ("name", False), ("n (all)", False)],
+    ],
+)
+def test_columns_called_as_weights_with_a_unit_are_told(name: str, is_told: bool) -> None:
+    told = odd_columns(["src", "dst", name], EdgeColumns())
+    assert [f"say weight={name!r}" in each for each in told] == [True] * is_told
+    assert odd_columns(["src", "dst", "weight", name], EdgeColumns()) == []
 
 
 def test_edges_of_numbers_are_no_sizes(tmp_path: Path) -> None:
