@@ -40,7 +40,7 @@ from peewit.streaming.edges.operations import (
     read_operations,
     without_deleted_weights,
 )
-from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.plain_types import PERIOD, plain_column
 from peewit.streaming.edges.relations.columns import read_relations
 from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
@@ -84,6 +84,8 @@ def read_columns(
         or a time is.
     """
     columns.check(table.schema.names)
+    for name in columns.nodes:
+        _require_no_periods(table.schema.field(name))
     keeps = columns.missing_ids == "keep"
     kinds = (
         of_kind if column is None else _kinds(table.column(column), column, first_row)
@@ -191,6 +193,17 @@ def _kinds(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> pa.
             value="null" if kinds[row].as_py() is None else repr(excerpt(kinds[row].as_py())),
         )
     return kinds
+
+
+def _require_no_periods(field: pa.Field) -> None:
+    """Raise BadEdges where ids are periods of pandas, also where no reader knows these."""
+    said = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode()
+    if PERIOD in (said, getattr(field.type, "extension_name", "")):
+        raise BadEdges(
+            f"column {field.name!r} must hold ids, not periods of pandas, which are stored as "
+            "numbers; write them as text: .astype(str)",
+            argument=field.name,
+        )
 
 
 def _cells(

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Final, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import seen_name
@@ -47,6 +49,8 @@ class Layout:
     first_line: int  # line of the first row, from 1: after comments and header
     has_comments: bool = False  # above the header; further ones are refused, as of joined files
     n_rows: int | None = None  # where the file says so
+    n_nodes: int | None = None  # of a matrix
+    is_symmetric: bool = False  # a matrix of which one triangle stands there
     quotes: bool = True  # whether the first lines hold a quote; blanks count only where they do
 
 
@@ -192,7 +196,56 @@ def _matrix(banner: bytes, sizes: bytes, n_before: int, wanted: Sequence[str]) -
     names = ["src", "dst"] if words[3] == "pattern" else ["src", "dst", "weight"]
     if wanted and wanted[0].startswith("#"):
         names = [f"#{number}" for number in range(1, len(names) + 1)]
-    return Layout(names=names, separator=" ", first_line=n_before + 2, n_rows=int(said[2]))
+    return Layout(
+        names=names,
+        separator=" ",
+        first_line=n_before + 2,
+        n_rows=int(said[2]),
+        n_nodes=int(said[0]),
+        is_symmetric=words[4] in {"symmetric", "skew-symmetric"},
+    )
+
+
+class MatrixCheck:
+    """Looks at the entries of a matrix, whose sizes and kind the file says."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._n_nodes = layout.n_nodes
+        self._is_symmetric = layout.is_symmetric
+        self._n_rows = 0
+        self._triangles: set[bool] = set()
+
+    def look(self, batch: pa.RecordBatch) -> None:
+        """Raise BadUpload at an entry outside, or in the other triangle of a symmetric matrix."""
+        if self._n_nodes is None:
+            return
+        try:
+            one, other = (column.cast(pa.int64()).to_numpy() for column in batch.columns[:2])
+        except (pa.ArrowInvalid, ValueError):  # told where the ids are read
+            return
+        least, most = np.minimum(one, other), np.maximum(one, other)
+        self._refuse(
+            batch,
+            (least < 1) | (most > self._n_nodes),
+            f"rows and columns of the matrix must lie between 1 and {self._n_nodes:,}, as its "
+            "sizes say",
+        )
+        if self._is_symmetric:
+            self._triangles |= {bool(each) for each in np.unique((one > other)[one != other])}
+            if len(self._triangles) > 1:
+                self._refuse(
+                    batch,
+                    (one < other) if (one < other).any() else (one > other),
+                    "a symmetric matrix must have the entries of one triangle, as the other is "
+                    "meant too; where each edge stands once, call it general in the first line",
+                )
+        self._n_rows += batch.num_rows
+
+    def _refuse(self, batch: pa.RecordBatch, is_bad: BoolArray, rule: str) -> None:
+        if is_bad.any():
+            row = int(np.argmax(is_bad))
+            value = " ".join(str(column[row]) for column in batch.columns[:2])
+            raise BadUpload(rule, row=self._n_rows + row, value=value)
 
 
 class RowCount:

@@ -15,7 +15,7 @@ from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import empty_cells
-from peewit.streaming.edges.csv_layout import Layout, RowCount, layout_of
+from peewit.streaming.edges.csv_layout import Layout, MatrixCheck, RowCount, layout_of
 from peewit.streaming.edges.csv_quotes import CheckedText
 from peewit.streaming.edges.csv_strays import require_no_strays, text_of
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
@@ -130,7 +130,7 @@ def csv_batches(
     check(layout.names)
     if to_read is not None:
         wanted = to_read(_first_rows(layout, head, quote))
-    count = RowCount(layout.names, layout.n_rows)
+    count, matrix = RowCount(layout.names, layout.n_rows), MatrixCheck(layout)
     options = pa.csv.ConvertOptions(
         include_columns=[name for name in layout.names if name in wanted],
         column_types=dict.fromkeys(wanted, pa.string()),
@@ -143,6 +143,7 @@ def csv_batches(
                 columns = [without_blanks(column) for column in columns]
             rows = pa.RecordBatch.from_arrays(columns, batch.schema.names)
             count.add(rows)
+            matrix.look(rows)
             yield rows
     count.n_rows += n_damaged
     count.end()

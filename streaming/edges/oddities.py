@@ -102,7 +102,12 @@ def doubtful_ids(ids: pa.ChunkedArray, own: pa.ChunkedArray | None = None) -> li
 
 def odd_ids(ids: pa.ChunkedArray) -> list[str]:
     """What is to be told of the writing of new ids of text."""
-    return [*_number_notes(ids), *_comment_notes(ids), *_unseen_notes(ids)]
+    return [
+        *_number_notes(ids),
+        *_spreadsheet_notes(ids),
+        *_comment_notes(ids),
+        *_unseen_notes(ids),
+    ]
 
 
 def _number_notes(ids: pa.ChunkedArray) -> list[str]:
@@ -125,6 +130,32 @@ def _number_notes(ids: pa.ChunkedArray) -> list[str]:
             notes.append(
                 f"{_new_ids(len(twins))} written with zeros before them, too, the first "
                 f"{twins[0].as_py()!r}: these are two nodes"
+            )
+    return notes
+
+
+def _spreadsheet_notes(ids: pa.ChunkedArray) -> list[str]:
+    """That numbers are rounded, or kept as text by marks, or have digits that look like others."""
+    notes = []
+    rounded = ids.filter(pc.match_substring(ids, "E+"))
+    rounded = rounded.filter(pc.match_substring_regex(rounded, r"^-?[0-9]([.,][0-9]+)?E\+[0-9]+$"))
+    if len(rounded):
+        notes.append(
+            f"{_new_ids(len(rounded))} written as {rounded[0].as_py()}, as spreadsheets round long "
+            "numbers: ids that differ further back are one node"
+        )
+    marked = ids.filter(pc.or_(pc.starts_with(ids, "'"), pc.starts_with(ids, '="')))
+    marked = marked.filter(pc.match_substring_regex(marked, r"""^('[0-9]+|="[^"]*")$"""))
+    wide = ids.filter(pc.invert(pc.string_is_ascii(ids)))
+    wide = wide.filter(pc.match_substring_regex(wide, "[\uff10-\uff19]"))
+    for odd, how in (
+        (marked, "with marks of spreadsheets that keep text"),
+        (wide, "with full-width digits"),
+    ):
+        if len(odd):
+            notes.append(
+                f"{_new_ids(len(odd))} written {how}, the first {odd[0].as_py()!r}: without these "
+                "it is another node"
             )
     return notes
 

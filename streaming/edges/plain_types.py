@@ -9,13 +9,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+PERIOD: Final = "pandas.period"
+"""An extension whose numbers count months or days: no values that anybody means."""
+
 _WIDE: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type whose values a column of some type stands for."""
     while True:
-        if isinstance(kind, pa.BaseExtensionType):
+        if isinstance(kind, pa.BaseExtensionType) and kind.extension_name != PERIOD:
             kind = kind.storage_type
         elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
             kind = kind.value_type

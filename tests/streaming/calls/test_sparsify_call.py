@@ -316,6 +316,8 @@ def test_faults_are_named(tmp_path: Path) -> None:
         sparsify((u, v), max_bad_rows=1)
     with pytest.raises(ValueError, match="must be tuples"):
         sparsify([1, 2])
+    with pytest.raises(TypeError, match="real numbers, got type complex128"):
+        sparsify(sp.csr_array(np.array([[0, 1 + 2j], [1 - 2j, 0]])))
 
 
 def test_what_a_refusal_advises_can_be_said(tmp_path: Path) -> None:

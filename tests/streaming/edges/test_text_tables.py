@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv_tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.oddities import odd_columns
+from peewit.streaming.edges.oddities import odd_columns, odd_ids
 from peewit.streaming.edges.reader import read_part
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.sources import EdgeFiles, TableDirectory
@@ -134,17 +135,20 @@ def test_odd_text_is_cut_where_it_is_meant(
 def test_matrix_market_has_its_sizes_and_comments_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "g.mtx"
     head = "%%MatrixMarket matrix coordinate real symmetric\n% made by hand\n 3  3 2\n"
-    path.write_text(f"{head}  1   2  5.0\n3\t1 2.5e-1\n")
-    assert edges_of(path, kind="int64") == [(1, 2, 5.0), (3, 1, 0.25)]
-    assert edges_of(path, ENDS) == [("1", "2", 1.0), ("3", "1", 1.0)]
+    path.write_text(f"{head}  2   1  5.0\n3\t1 2.5e-1\n")
+    assert edges_of(path, kind="int64") == [(2, 1, 5.0), (3, 1, 0.25)]
+    assert edges_of(path, ENDS) == [("2", "1", 1.0), ("3", "1", 1.0)]
     for bad in (
         "array real general\n2 2\n1\n",
         "coordinate complex general\n2 2 1\n1 2 1 0\n",
         "coordinate pattern general\n2 5 1\n1 2\n",
         "coordinate pattern general\n2 2 3\n1 2\n",
+        "coordinate real general\n3 3 1\n5 1 1.5\n",
+        "coordinate real general\n3 3 1\n0 1 1.5\n",
+        "coordinate real symmetric\n3 3 2\n2 1 1.5\n1 2 1.5\n",
     ):
         path.write_text(f"%%MatrixMarket matrix {bad}")
-        with pytest.raises(BadTable, match=r"MatrixMarket|has 3 entries"):
+        with pytest.raises(BadTable, match=r"MatrixMarket|has 3 entries|matrix must"):
             edges_of(path)
 
 
@@ -280,6 +284,30 @@ def test_columns_called_as_weights_with_a_unit_are_told(name: str, is_told: bool
     told = odd_columns(["src", "dst", name], EdgeColumns())
     assert [f"say weight={name!r}" in each for each in told] == [True] * is_told
     assert odd_columns(["src", "dst", "weight", name], EdgeColumns()) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        (["1.23457E+11", "1"], "1 new id is written as 1.23457E+11, as spreadsheets round"),
+        (["'007", "007"], 'with marks of spreadsheets that keep text, the first "\'007"'),
+        (['="007"', "007"], "with marks of spreadsheets"),
+        (["\uff10\uff17", "07"], "with full-width digits"),
+        (["#x", "a", "b"], "1 new id begins as comments do, the first '#x'"),
+        (["#x", "#y", "#z", "1E5", "E+1", "it's"], None),
+    ],
+)
+def test_ids_that_spreadsheets_have_changed_are_told(ids: list[str], told: str | None) -> None:
+    notes = odd_ids(pa.chunked_array([pa.array(ids)]))
+    assert len(notes) == (told is not None)
+    assert told is None or told in notes[0]
+
+
+def test_periods_are_no_ids() -> None:
+    field = pa.field("src", pa.int64(), metadata={"ARROW:extension:name": "pandas.period"})
+    table = pa.table([[672], [673]], schema=pa.schema([field, ("dst", pa.int64())]))
+    with pytest.raises(BadEdges, match=r"not periods of pandas.*\.astype\(str\)"):
+        read_columns(table, node_kind="int64", max_nodes=9)
 
 
 def test_edges_of_numbers_are_no_sizes(tmp_path: Path) -> None:
