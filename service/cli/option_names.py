@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 _ARGUMENT: Final = re.compile(
-    r"(?P<and>, )?\b(?P<name>src|dst|weight|op|via|node|label|unknown|node_ids|deletions|quote|"
-    r"missing_ids|time_unit|time_format|keep_word|no_label|contradictions)=(?P<value>'[^']*'|[^\s,;:)]+)"
+    r"(?P<and>, )?\b(?P<name>src|dst|weight|op|entity|via|node|label|unknown|node_ids|deletions|"
+    r"quote|missing_ids|time_unit|time_format|keep_word|no_label|contradictions)=(?P<value>'[^']*'|[^\s,;:)]+)"
 )
 """Arguments in errors: ``src='from'`` is a keyword of Python and a parameter of HTTP."""
 
@@ -27,6 +27,6 @@ def as_options(text: str) -> str:
 def _option(match: re.Match[str]) -> str:
     value = match["value"]
     plain = value.strip("'")
-    if re.fullmatch(r"[\w.-]+", plain):  # which no shell reads in another way
+    if re.fullmatch(r"[\w.:-]+", plain):  # which no shell reads in another way
         value = plain
     return f"{' ' if match['and'] else ''}--{match['name'].replace('_', '-')} {value}"

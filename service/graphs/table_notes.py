@@ -18,16 +18,22 @@ from peewit.streaming.edges.blocks import RawBlock
 from peewit.streaming.edges.column_mapping import (
     EdgeColumns,
     is_directed,
-    obvious_ends,
 )
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
-from peewit.streaming.edges.oddities import odd_columns, odd_first_row
+from peewit.streaming.edges.oddities import (
+    odd_columns,
+    odd_first_row,
+    shared_ids,
+    shared_text,
+)
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.features.feature_files import set_owners
 
 Door = Literal["command", "page"]
 """In whose words it is told what to do."""
+
+_KINDS_SAID: Final[dict[Door, str | None]] = {"command": None, "page": "at both ends"}
 
 LOOKED_AT: Final = 20
 """Files of one call that are looked at."""
@@ -104,7 +110,10 @@ def table_note(
         ],
     )
     if graph.settings.node_ids != "typed":
-        notes += filter(None, [_shared_ids(graph, nodes, file, first.block, before, door)])
+        block = first.block
+        ends = block.src, *(block.cells or (block.dst,))
+        shared = shared_ids(file.columns, *ends, how=_KINDS_SAID[door])
+        notes += filter(None, [shared or _known_ids(graph, nodes, file, block, before, door)])
     else:
         ends = first.block.src, *(first.block.cells or (first.block.dst,))
         notes += filter(None, [new_kinds_note(nodes, graph, ends)])
@@ -135,7 +144,7 @@ def _ended_note(column: str, n_rows: int) -> str:
     )
 
 
-def _shared_ids(
+def _known_ids(
     graph: GraphRecord,
     nodes: KnownNodes,
     file: EdgeFile,
@@ -143,33 +152,15 @@ def _shared_ids(
     before: Collection[str],
     door: Door,
 ) -> str | None:
-    """That ids are nodes under another column's name already.
-
-    Columns that are obviously the two ends of one kind, as from and to, share their nodes.
-    """
+    """That ids are nodes under another column's name already."""
     columns = file.columns.nodes
     ids_of = block.src, *(block.cells or (block.dst,))
-    is_pair = columns[0].startswith("#") or obvious_ends(columns[:2]) is not None
-    for name, ids in zip(columns[1:], ids_of[1:], strict=True):
-        common = block.src.filter(pc.is_in(block.src, value_set=ids.drop_null()))
-        if len(common) and not is_pair:
-            return _shared_note(common[0].as_py(), file.columns, columns[0], f"in {name!r}", door)
     for name, ids in zip(columns, map(pa.Array.drop_null, ids_of), strict=True):
         others = sorted(set(before) - {name})
         if others and name not in before and graph.progress.n_nodes:
             present = ids.filter(nodes.lookup(graph, ids) >= 0)
             if len(present):
                 where = f"in the graph already, which has {', '.join(map(repr, others))}"
-                return _shared_note(present[0].as_py(), file.columns, name, where, door)
+                how = _KINDS_SAID[door]
+                return shared_text(present[0].as_py(), file.columns, name, where, how=how)
     return None
-
-
-def _shared_note(node: object, columns: EdgeColumns, column: str, where: str, door: Door) -> str:
-    option = "--src"
-    if columns.via:
-        option = "--entity" if column == columns.src else "--via"
-    how = f"as {option} KIND:{column}" if door == "command" else "at both ends"
-    return (
-        f"{node} is in {column!r} and {where}: one node. Where these are things of different "
-        f"kinds, name the kinds in a new graph, {how}"
-    )

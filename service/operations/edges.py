@@ -27,7 +27,7 @@ from peewit.service.tables.uploads import BadUpload, UploadLimits
 from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
-from peewit.streaming.edges.oddities import odd_columns, odd_first_row
+from peewit.streaming.edges.oddities import odd_columns, odd_first_row, shared_ids
 from peewit.streaming.edges.operations import DELETE, OPERATIONS
 from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format
@@ -227,6 +227,8 @@ def _pushed(
             rows = rows.filter(pc.invert(deletes))
         src, dst = (rows[name].combine_chunks().drop_null() for name in ("src", "dst"))
         notes.append(odd_first_row(src, dst) or "")
+        if not columns.via:
+            notes.append(shared_ids(columns, src, dst) or "")
         notes.append(new_ids_note(graph, here.home.nodes, src, dst))
 
     push = here.home.pushes.add(

@@ -12,7 +12,12 @@ from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
-from peewit.streaming.edges.oddities import doubtful_ids, odd_columns, odd_first_row, odd_ids
+from peewit.streaming.edges.oddities import (
+    doubtful_ids,
+    odd_columns,
+    odd_first_row,
+    odd_ids,
+)
 from peewit.streaming.edges.parts import EdgeFile
 
 _FILES: Final = 20

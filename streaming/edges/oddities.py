@@ -8,7 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.missing_words import DOUBTFUL_WORDS, SELDOM_NAMES
-from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns, bare_name
+from peewit.streaming.edges.column_mapping import (
+    NO_COLUMN,
+    EdgeColumns,
+    bare_name,
+    obvious_ends,
+)
 
 _SHOWN: Final = 3
 
@@ -87,6 +92,37 @@ def odd_first_row(src: pa.Array, dst: pa.Array) -> str | None:
     return (
         f"the first row is {src[0]}, {dst[0]}, and all others looked at are numbers; where it "
         "names the columns a second time, take it out"
+    )
+
+
+def shared_ids(
+    columns: EdgeColumns, src: pa.Array, *others: pa.Array, how: str | None = None
+) -> str | None:
+    """That ids stand in two columns, and are one node; ``others`` may hold nulls.
+
+    Columns that are obviously the two ends of one kind, as from and to, share their nodes.
+    """
+    names = columns.nodes
+    if any(columns.kinds) or names[0].startswith("#") or obvious_ends(names[:2]) is not None:
+        return None
+    for name, ids in zip(names[1:], others, strict=True):
+        common = src.filter(pc.is_in(src, value_set=ids.drop_null()))
+        if len(common):
+            return shared_text(common[0].as_py(), columns, names[0], f"in {name!r}", how=how)
+    return None
+
+
+def shared_text(
+    node: object, columns: EdgeColumns, column: str, where: str, *, how: str | None = None
+) -> str:
+    """That a node of a column is elsewhere, too, and how to keep them apart."""
+    option = "src"
+    if columns.via:
+        option = "entity" if column == columns.src else "via"
+    way_out = how or f"as {option}='KIND:{column}'"
+    return (
+        f"{node} is in {column!r} and {where}: one node. Where these are things of different "
+        f"kinds, name the kinds in a new graph, {way_out}"
     )
 
 

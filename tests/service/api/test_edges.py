@@ -120,6 +120,12 @@ def test_columns_of_a_push_that_nobody_reads_are_told(graph: Api, kind: str) -> 
         assert f"column {name!r} is passed over" in answer.json()["note"]
 
 
+def test_ids_of_two_columns_of_a_push_are_told(graph: Api) -> None:
+    options = {"content": b"user,item\n1,2\n2,7\n", "headers": {"Content-Type": CSV}}
+    note = graph.call("POST", "/graphs/g/edges?src=user&dst=item", 202, **options).json()["note"]
+    assert note.startswith("2 is in 'user' and in 'item': one node.")
+
+
 def test_a_wait_without_an_end_answers_202(graph: Api) -> None:
     headers = {"Content-Type": CSV}
     path = "/graphs/g/edges?wait=0.05"
