@@ -57,7 +57,8 @@ WORDS: Final = {
     "labels put": (
         "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
         "--contradictions=refuse,last,leave-out,opinions --quote=double,none --label-column= "
-        "--origin=given,random,suggested,imported --annotator= --as-opinions --json"
+        "--origin=given,random,suggested,imported --annotator= --time-column= --origin-column= "
+        "--annotator-column= --as-opinions --json"
     ),
     "labels columns": "GRAPH --json",
     "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",

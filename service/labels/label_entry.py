@@ -180,7 +180,8 @@ class Labeling:
             if accepting := [name for name, each in receipts.items() if each.accepted]:
                 request_auto_solve(connection, graph.id, accepting)
         left_out = sum((Counter(rows.left_out) for rows in given.values()), Counter[str]())
-        notes = [self._note(graph.id, name, rows.labels) for name, rows in given.items()]
+        notes = list(dict.fromkeys(text for rows in given.values() for text in rows.told))
+        notes += [self._note(graph.id, name, rows.labels) or "" for name, rows in given.items()]
         receipt = replace(
             joined_receipt(list(receipts.values())),
             left_out=dict(left_out),

@@ -107,6 +107,37 @@ class LabelReading(Group):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ColumnsOfRows(Group):
+    """What the columns are called that say more of each label."""
+
+    time_column: Annotated[
+        str | None,
+        Query(
+            "Column of the time of each label, by which the last of several is the latest; `time` "
+            "where all rows have one.",
+            metavar="COLUMN",
+        ),
+    ] = None
+    origin_column: Annotated[
+        str | None,
+        Query("Column of where each label comes from; `origin` otherwise.", metavar="COLUMN"),
+    ] = None
+    annotator_column: Annotated[
+        str | None,
+        Query("Column of who has given each label; `annotator` otherwise.", metavar="COLUMN"),
+    ] = None
+
+    def reading(self, *, origin: str | None, annotator: str | None) -> dict[str, Any]:
+        """What of it `LabelColumns` take, where the query says one value for all rows, or none."""
+        givers = left_to_rows(origin=origin, annotator=annotator)
+        called = named(origin=self.origin_column, annotator=self.annotator_column)
+        for giver in called.keys() - set(givers):
+            rule = f"must be left out beside {giver}, which is said for all rows"
+            raise BadArgument(f"{giver}_column", f"{rule}, got {called[giver]!r}")
+        return {"givers": givers, "givers_named": called, "time": self.time_column}
+
+
 Origin = Annotated[
     LabelOrigin | None,
     Query(
@@ -138,6 +169,7 @@ def put_labels(
         ),
     ],
     reading: LabelReading,
+    of_rows: ColumnsOfRows,
     unknown: Annotated[
         UnknownNodesRule,
         Query("Nodes that the graph does not know: refuse all, or keep their labels."),
@@ -168,7 +200,7 @@ def put_labels(
     columns = reading.columns(
         graph,
         names=tuple(label_columns or ()),
-        givers=left_to_rows(origin=origin, annotator=annotator),
+        **of_rows.reading(origin=origin, annotator=annotator),
     )
     receipt = here.home.labeling.put(
         graph,

@@ -10,7 +10,8 @@ import pyarrow as pa
 from peewit.solvers.graph import Graph
 from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.blocks import excerpt
-from peewit.streaming.edges.column_mapping import CHANGE_COLUMNS, PLAIN, EdgeColumns
+from peewit.streaming.edges.change_columns import is_change_column
+from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import StagedFile, open_parquet
 from peewit.streaming.edges.plain_types import plain_type
@@ -76,7 +77,7 @@ def _table_of_networkx(graph: Any, weight: str) -> pa.Table:
     names = {name for *_, data in graph.edges(data=True) for name in data if isinstance(name, str)}
     if weight in names:
         return _table_of_rows(list(graph.edges(data=weight, default=1.0)))
-    others = sorted(names.difference(CHANGE_COLUMNS, ("src", "dst")))
+    others = sorted(name for name in names - {"src", "dst"} if not is_change_column(name))
     EdgeColumns(weight=weight).check(["src", "dst", *others])
     table = _table_of_rows(list(graph.edges()))
     for name in others:

@@ -97,6 +97,24 @@ def put(
             help="Who has given them; by default each row's column annotator says it, else nobody.",
         ),
     ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the time of each label, by which the last is the latest; time where "
+            "all rows have one.",
+        ),
+    ] = None,
+    origin_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the origin of each row; origin by default."),
+    ] = None,
+    annotator_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of who has given each row; annotator by default."
+        ),
+    ] = None,
     as_opinions: Annotated[
         bool,
         typer.Option(
@@ -117,11 +135,20 @@ def put(
         raise typer.BadParameter(
             "must be left out beside --label-column", param_hint="--as-opinions"
         )
+    for option, value in (("origin", origin_column), ("annotator", annotator_column)):
+        if as_opinions and value is not None:
+            raise typer.BadParameter(
+                "must be left out beside --as-opinions, which are all of one person",
+                param_hint=f"--{option}-column",
+            )
     with open_home() as home:
         graph, here, rows = home.graph(name), here_of(home), LabelsOfFile(file)
         named = given(node=node, label=label)
         reading = given(
-            no_label=no_label, keep_word=keep_word, contradictions=contradictions, quote=quote
+            no_label=no_label,
+            keep_word=keep_word,
+            contradictions=contradictions,
+            quote=quote,
         )
         if as_opinions:
             who = here.given_by(annotator)
@@ -136,7 +163,7 @@ def put(
                     param_hint="--contradictions",
                 )
             read = LabelReading(**named, **reading)
-            opinions = rows.labels(here, graph, read.columns(graph))
+            opinions = rows.labels(here, graph, read.columns(graph, time=time_column))
             receipt = home.second_opinions.answer(graph, opinions[""], annotator=who)
             as_opinions_text = f"kept {receipt.accepted:,} opinions of {who}"
             out = as_options(left_out_text(opinions[""].left_out))
@@ -153,6 +180,9 @@ def put(
                 unknown=unknown,
                 origin=origin,
                 annotator=annotator,
+                time_column=time_column,
+                origin_column=origin_column,
+                annotator_column=annotator_column,
             )
             keep_columns(home, graph, named)
         except LabelsRefused as error:

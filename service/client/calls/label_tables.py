@@ -27,6 +27,9 @@ def put_labels(
     no_label: str | Sequence[str] | None = None,
     keep_word: str | Sequence[str] | None = None,
     contradictions: Contradictions | None = None,
+    time_column: str | None = None,
+    origin_column: str | None = None,
+    annotator_column: str | None = None,
     quote: Quote | None = None,
 ) -> Call[LabelReceipt]:
     """Put labels; the latest of a node holds, and all are durable before this returns.
@@ -60,6 +63,9 @@ def put_labels(
         What becomes of a node with different labels in the table: it is refused, the last row
         holds, or the node is left out, or its rows are opinions of
         several people.
+    time_column, origin_column, annotator_column : str, optional
+        Columns of the time, by which the last row is the latest, of the origin and of the annotator
+        of each row, where they are not called ``time``, ``origin`` and ``annotator``.
     quote : {"double", "none"}, optional
         Whether a double quote before a field of CSV quotes it; looked at when left out.
 
@@ -91,6 +97,9 @@ def put_labels(
             "no_label": no_label,
             "keep_word": keep_word,
             "contradictions": contradictions,
+            "time_column": time_column,
+            "origin_column": origin_column,
+            "annotator_column": annotator_column,
             "quote": quote,
         },
         body=labels_body(labels, label_columns),

@@ -15,6 +15,9 @@ ANNOTATOR: Final = "annotator"
 GIVER_COLUMNS: Final = (ORIGIN, ANNOTATOR)
 """Names of the columns."""
 
+TIME: Final = "time"
+"""Usual name of the column of times, by which the last of several labels may be the latest."""
+
 KEY: Final = "key"
 """A column of exports that is not read: the key of a label is that of whoever puts it."""
 
@@ -35,11 +38,11 @@ def left_to_rows(*, origin: str | None, annotator: str | None) -> tuple[str, ...
 
 
 def giver_columns(schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """Those of some columns that a table has with a type that givers can have."""
+    """Those of some columns that a table has with a type that givers can have, and times."""
     return [
         name
         for name in names
-        if schema.names.count(name) == 1 and _can_say(schema.field(name).type)
+        if schema.names.count(name) == 1 and (_can_say(schema.field(name).type) or name == TIME)
     ]
 
 

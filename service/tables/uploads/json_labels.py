@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import NoneType
 from typing import Any, BinaryIO, Final
@@ -13,7 +13,7 @@ from peewit.service.tables.uploads.givers import ANNOTATOR
 from peewit.service.tables.uploads.label_columns import LabelColumns
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.change_columns import may_be_changes
-from peewit.streaming.edges.json_tables import json_rows, texts_of
+from peewit.streaming.edges.json_tables import json_rows, names_of, texts_of
 from peewit.streaming.edges.node_ids import LIMIT, is_integer
 
 _KINDS: Final[dict[type, pa.DataType]] = {
@@ -23,10 +23,18 @@ _KINDS: Final[dict[type, pa.DataType]] = {
 }
 
 
-def ndjson_labels(file: BinaryIO, columns: LabelColumns) -> Iterator[pa.RecordBatch]:
-    """Batches of the lines of a file, whose labels may be booleans, as those of other files."""
+def ndjson_labels(
+    file: BinaryIO,
+    columns: LabelColumns,
+    see_names: Callable[[list[str]], None] = lambda _names: None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of the lines of a file, whose labels may be booleans, as those of other files.
+
+    ``see_names`` is called with the names of members of a batch.
+    """
     first_row = 0
     for rows in json_rows(file):
+        see_names(names_of(rows))
         for row in rows:
             for name in columns.of_labels if isinstance(row, dict) else ():
                 if isinstance(row.get(name), bool):
@@ -53,6 +61,8 @@ def json_label_batch(
             if name not in row:
                 raise BadUpload(f"{name!r} is missing", argument=name, row=number)
     held = set().union(*rows)
+    for name in set(columns.needed).difference(columns.all, held):
+        raise BadUpload(f"column {name!r} is missing in every row", argument=name)
     for name in columns.names:
         alike = [other for other in held if other.casefold() == name.casefold()]
         if alike and name not in alike:

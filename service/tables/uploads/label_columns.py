@@ -1,8 +1,10 @@
 """Columns of a table of labels, and the names that columns of labels can have."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
+from peewit.service.tables.uploads.givers import TIME
 from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.node_kinds import split_column
@@ -32,6 +34,8 @@ class LabelColumns:
     into: str = ""  # the graph's column for ``label``
     names: tuple[str, ...] = ()  # of the graph's columns, too
     givers: tuple[str, ...] = ()  # of `GIVER_COLUMNS`; read where the table has them
+    givers_named: Mapping[str, str] = field(default_factory=dict)  # columns called otherwise
+    time: str | None = None  # by which the last label is the latest; `TIME` where all rows have one
     words: LabelWords = USUAL_WORDS  # that mean no label
     quote: Quote | None = None  # of CSV
     contradictions: Contradictions = "refuse"  # of rows that give a node different labels
@@ -63,12 +67,36 @@ class LabelColumns:
         return self.node, *self.of_labels
 
     @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that a table must have: those of nodes and labels, and others that are named."""
+        return *self.all, *self.givers_named.values(), *((self.time,) if self.time else ())
+
+    @property
     def beside(self) -> tuple[str, ...]:
-        """Those of givers, unless nodes or labels are called so."""
-        return tuple(name for name in self.givers if name not in self.all)
+        """Those of givers and times, unless nodes or labels are called so."""
+        names = [self.givers_named.get(name, name) for name in self.givers]
+        names += [self.time or TIME] if self.contradictions == "last" else []
+        return tuple(name for name in names if name not in self.all)
+
+    @property
+    def giver_of(self) -> dict[str, str]:
+        """What each column of givers says, by the column's name."""
+        return {self.givers_named.get(name, name): name for name in self.givers}
 
     def require_names(self) -> None:
-        """Refuse invalid ``names``, too many, or the same twice."""
+        """Refuse invalid ``names``, too many, or the same twice, and times that nobody asks for."""
+        if self.time is not None and self.contradictions != "last":
+            raise BadUpload(
+                "time_column is for contradictions='last', by which the latest label of a node "
+                "holds; say it, or leave the column out",
+                argument="time_column",
+                value=self.time,
+            )
+        for argument, name in {**self.givers_named, "time": self.time}.items():
+            if name is not None and self.needed.count(name) > 1:
+                raise BadUpload(
+                    "columns must be different ones", argument=f"{argument}_column", value=name
+                )
         if len(self.names) > MAX_LABEL_COLUMNS:
             raise BadUpload(
                 f"label_column must name at most {MAX_LABEL_COLUMNS} columns, "

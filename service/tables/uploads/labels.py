@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
@@ -15,6 +14,7 @@ from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, stor
 from peewit.service.tables.uploads.givers import (
     GIVER_COLUMNS,
     KEY,
+    TIME,
     Giver,
     giver_columns,
     read_givers,
@@ -35,8 +35,9 @@ from peewit.service.tables.uploads.limits import (
     require_at_most,
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.blocks import MAX_NODE_BYTES
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges
 from peewit.streaming.edges.change_columns import may_be_changes, require_no_deletes
+from peewit.streaming.edges.column_mapping import bare_name
 from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
 from peewit.streaming.edges.csv_strays import require_no_strays
 from peewit.streaming.edges.csv_tables import csv_batches
@@ -52,6 +53,7 @@ from peewit.streaming.edges.node_kinds import TEXT, NodeKind, kind_of, split_col
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.edges.times import read_times
 
 LabelValue = str | int | float
 
@@ -61,6 +63,7 @@ _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
 )
 
+_WEIGHT: Final = "weight"
 _TRUTHS: Final = {"true", "false"}
 """What truth values are as text, in any case."""
 
@@ -87,6 +90,7 @@ class UploadedLabels:
     giver_rows: Mapping[Giver, int] = field(default_factory=dict)  # first row of each different one
     left_out: Mapping[str, int] = field(default_factory=dict)  # rows of words that mean no label
     are_opinions: bool = False  # rows of one node are of several people
+    told: Sequence[str] = ()  # what else is to be known
 
     def last_of_each(self) -> dict[str, LabelValue]:
         """The last label of each node, by the node as text, in the order of first mention."""
@@ -113,17 +117,24 @@ def read_labels(
     different labels, and `TableTooLarge` as `edge_batches` does.
     """
     columns.require_names()
+    names: list[str] = []
     if table_format is Format.NDJSON:
-        batches = ndjson_labels(file, columns)
+        batches = ndjson_labels(file, columns, names.extend)
     else:
         options = {columns.node: "node"} | ({} if columns.names else {columns.label: "label"})
+        options |= {name: f"{giver}_column" for giver, name in columns.givers_named.items()}
+        options |= {columns.time: "time_column"} if columns.time else {}
         batches = _batches(
-            *(file, table_format, columns.all, options, limits),
+            *(file, table_format, columns.needed, options, limits),
             beside=columns.beside,
             quote=columns.quote,
+            see_names=names.extend,
         )
     is_csv = table_format is Format.CSV
     cells = _cells(counted(batches, limits), columns, limits, is_csv=is_csv)
+    weights = [name for name in names if bare_name(name) == _WEIGHT and name not in columns.needed]
+    if weights:
+        cells.told.append(f"column {weights[0]!r} is not heeded: labels count alike")
     return _checked_columns(cells, node_kind, columns, is_csv=is_csv, text_classes=text_classes)
 
 
@@ -172,12 +183,16 @@ def _batches(
     *,
     beside: tuple[str, ...] = (),
     quote: Quote | None = None,
+    see_names: Callable[[Sequence[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
     """Wanted columns, that of nodes first, and those beside them.
 
     Files whose columns are read by place have no names, and so no givers.
     """
-    check = partial(_check_names, wanted, options)
+
+    def check(names: Sequence[str]) -> None:
+        _check_names(wanted, options, names)
+        see_names(names)
 
     def to_read(first_rows: pa.Table) -> list[str]:
         columns = zip(first_rows.schema.names, first_rows.columns, strict=True)
@@ -203,6 +218,8 @@ class _Cells(NamedTuple):
     nodes: list[Any]
     labels: list[list[Any]]
     givers: list[Giver]  # none where the table has no such column
+    times: list[Any]  # of rows, where `last` goes by them; None where one has none
+    told: list[str]
 
 
 def _cells(
@@ -218,6 +235,9 @@ def _cells(
     labels: list[list[Any]] = [[] for _ in columns.of_labels]
     givers: list[Giver] = []
     seen: dict[Giver, Giver] = {}
+    times: list[Any] = []
+    told: list[str] = []
+    time = columns.time or TIME
     of_labels = list(zip(columns.of_labels, columns.arguments, labels, strict=True))
     for batch in batches:
         if is_csv:
@@ -229,9 +249,12 @@ def _cells(
                 column = _valid_column(batch, name)
                 require_no_deletes(column, name, len(nodes), way=_NO_DELETES_OF_LABELS)
         of_givers = {
-            name: _valid_column(batch, name).to_pylist()
+            columns.giver_of[name]: _valid_column(batch, name).to_pylist()
             for name in giver_columns(batch.schema, columns.beside)
+            if name in columns.giver_of
         }
+        if columns.contradictions == "last" and time in batch.schema.names:
+            times += _times(_valid_column(batch, time), time, len(nodes), is_said=columns.time)
         if of_givers or givers:
             givers += [Giver()] * (len(nodes) - len(givers))
             givers += read_givers(of_givers, batch.num_rows, seen)
@@ -242,7 +265,23 @@ def _cells(
             cells = values_of(column)
             values.extend([_bare(text) or empty for text in cells] if is_csv else cells)
         nodes += values_of(_as_nodes(_valid_column(batch, columns.node), columns.node))
-    return _Cells(nodes, labels, givers)
+    if times and (None in times or len(times) < len(nodes)):
+        told.append(f"column {time!r} is not heeded, as some rows have no time there")
+        times = []
+    return _Cells(nodes, labels, givers, times, told)
+
+
+def _times(column: pa.Array, name: str, first_row: int, *, is_said: object) -> list[int | None]:
+    """Times of rows in microseconds; none of a column that nobody named and that holds no times."""
+    try:
+        times: list[int | None] = read_times(column, name, None, first_row).tolist()
+    except BadEdges as error:
+        if is_said:
+            raise BadUpload(
+                error.reason, argument="time_column", row=error.row, value=error.value
+            ) from error
+        times = [None] * len(column)
+    return times
 
 
 def _checked_columns(
@@ -277,12 +316,18 @@ def _checked_columns(
         if has_again and (several := _several_labels(nodes, labels, rows)):
             if columns.contradictions == "refuse":
                 raise _contradiction(several, name)
-            stay = _without(several, nodes, last=columns.contradictions == "last")
+            times = [cells.times[row] for row in rows] if cells.times else None
+            stay = _without(several, nodes, last=columns.contradictions == "last", times=times)
             left_out[SEVERAL] = len(nodes) - len(stay)
+            if times:
+                time = columns.time or TIME
+                cells.told.append(f"of several labels of a node that of the latest {time!r} holds")
             nodes, labels = [nodes[place] for place in stay], [labels[place] for place in stay]
             rows = [rows[place] for place in stay]
         labels_of_rows = _with_givers(nodes, labels, rows, cells.givers, left_out)
-        checked[of_graph] = replace(labels_of_rows, are_opinions=are_opinions)
+        checked[of_graph] = replace(
+            labels_of_rows, are_opinions=are_opinions, told=tuple(dict.fromkeys(cells.told))
+        )
     return checked
 
 
@@ -393,9 +438,17 @@ def _contradiction(several: _Several, name: str) -> BadUpload:
     )
 
 
-def _without(several: _Several, nodes: Sequence[NodeId], *, last: bool) -> list[int]:
-    """Places of rows without contradictions; of nodes with some the last row, or none."""
-    last_of = {node: place for place, node in enumerate(nodes)} if last else {}
+def _without(
+    several: _Several, nodes: Sequence[NodeId], *, last: bool, times: Sequence[int] | None
+) -> list[int]:
+    """Places of rows without contradictions; of nodes with some the last row, or none.
+
+    Where rows have times the last is the latest, and of equally late ones that below.
+    """
+    places = list(range(len(nodes))) if last else []
+    if times is not None:
+        places.sort(key=times.__getitem__)
+    last_of = {nodes[place]: place for place in places}
     return [
         place
         for place, node in enumerate(nodes)

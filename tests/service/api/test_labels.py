@@ -328,6 +328,47 @@ def test_numbers_of_text_are_one_class_or_told(graph: Api) -> None:
     assert said["note"] == "classes are one number written in several ways: '1' and '1.0'"
 
 
+def test_the_last_label_is_the_latest_where_rows_have_times(graph: Api) -> None:
+    csv = {"headers": {"Content-Type": CSV}}
+    content = b"node,label,time\na,x,2026-02-01\na,y,2026-01-01\nb,x,2026-01-01\n"
+    path = "/graphs/g/labels?contradictions=last"
+    said = graph.call("PUT", path, 200, content=content, **csv).json()
+    assert "of several labels of a node that of the latest 'time' holds" in said["note"]
+    rows = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": CSV}).text.splitlines()
+    assert [row.split(",")[:2] for row in rows[1:]] == [['"a"', '"x"'], ['"b"', '"x"']]
+    content = content.replace(b"2026-02-01", b"")
+    said = graph.call("PUT", path, 200, content=content, **csv).json()
+    assert "column 'time' is not heeded, as some rows have no time there" in said["note"]
+    content = b'{"node": "a", "label": "x", "when": 1770000000}\n'
+    content += b'{"node": "a", "label": "y", "when": 1760000000}\n'
+    ndjson = {"headers": {"Content-Type": NDJSON}, "content": content}
+    graph.call("PUT", f"{path}&time_column=when", 200, **ndjson)
+    rows = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": CSV}).text.splitlines()
+    assert rows[-1].startswith('"a","x"')
+    for query, argument in (
+        ("contradictions=last&time_column=at", "at"),
+        ("time_column=when", "time_column"),
+    ):
+        problem = graph.problem("PUT", f"/graphs/g/labels?{query}", 422, **ndjson)
+        assert problem["argument"] == argument
+
+
+def test_columns_of_givers_may_be_called_otherwise(graph: Api) -> None:
+    options = {"headers": {"Content-Type": CSV}}
+    content = b"node,label,who,from,weight\na,x,ann,random,2\nb,y,,,1\n"
+    path = "/graphs/g/labels?annotator_column=who&origin_column=from"
+    said = graph.call("PUT", path, 200, content=content, **options).json()
+    assert said["note"] == "column 'weight' is not heeded: labels count alike"
+    rows = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": CSV}).text.splitlines()
+    assert rows[1] == '"a","x","random","ann",'
+    assert rows[2].startswith('"b","y","imported",')
+    problem = graph.problem("PUT", f"{path}&annotator=bob", 422, content=content, **options)
+    assert problem["argument"] == "annotator_column"
+    path = "/graphs/g/labels?annotator_column=whom"
+    problem = graph.problem("PUT", path, 422, content=content, **options)
+    assert "column 'whom' is missing" in problem["detail"]
+
+
 def test_a_label_right_after_a_push_is_taken(api: Api) -> None:
     api.create_graph("g")
     api.push(EDGES, CSV)
