@@ -328,6 +328,8 @@ def test_features_are_given_by_the_names_of_nodes(model: Any) -> None:
     found = clone(model).fit(graph, KNOWN, features=by_name(ROWS))
     expected = clone(model).fit(graph, KNOWN, features=in_order(graph))
     assert found.predictions().table == expected.predictions().table
+    if isinstance(found, ClassifierOnGraph):  # two of sizes and of walks, and one whose rows are
+        assert found.stats_["n_columns"] == 2 + 2 * (2 + 1) + 2
     with pytest.raises(ValueError, match=r"features must have rows of nodes .* got 'q'"):
         clone(model).fit(graph, KNOWN, features=by_name(ROWS | {"q": [1.0, 2.0]}))
     with pytest.raises(ValueError, match="must have one row of each node, got several of 'c'"):
