@@ -19,6 +19,7 @@ from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
 from peewit.streaming.edges.node_kinds import KIND, named_column
 from peewit.streaming.edges.reading_options import Contradictions, Quote
+from peewit.streaming.edges.relations import KIND_COLUMNS
 
 Name = Annotated[str, Query(max_length=1000)]
 Quoting = Annotated[
@@ -46,6 +47,8 @@ class EdgeChoice:
     dst: Name = ""
     src_kind: Kind = ""  # of the nodes
     dst_kind: Kind = ""
+    src_kind_column: Name = ""  # of the kind of each row's node, which goes before one of all
+    dst_kind_column: Name = ""
     weight: Name = ""
     op: Name = ""
     time: Name = ""
@@ -60,21 +63,29 @@ class EdgeChoice:
     @property
     def named(self) -> dict[str, str]:
         """The chosen columns by argument, as sources and calls take them."""
-        names = *COLUMN_NAMES, "relation_column"
+        names = *COLUMN_NAMES, "relation_column", *KIND_COLUMNS
         return {name: value for name in names if (value := getattr(self, name))}
 
     @property
     def reading(self) -> dict[str, str]:
         """The chosen columns, and how text is read, as sources and calls take both."""
-        ends = {"src": self.src_kind, "dst": self.dst_kind}
+        ends = {
+            "src": "" if self.src_kind_column else self.src_kind,
+            "dst": "" if self.dst_kind_column else self.dst_kind,
+        }
         said = {
             name: named_column(ends[name], each) if name in ends else each
             for name, each in self.named.items()
         }
         if self.via and self.src:
             said = {"entity": said.pop("src"), "via": self.via, **said}
-        more = {"relation": self.relation or None, "quote": self.quote}
+        more = {"relation": self.one_relation or None, "quote": self.quote}
         return said | {name: each for name, each in more.items() if each is not None}
+
+    @property
+    def one_relation(self) -> str:
+        """The relation of all rows, which was proposed, unless columns say those of each."""
+        return "" if self.relation_column or self.via else self.relation
 
     @property
     def is_complete(self) -> bool:

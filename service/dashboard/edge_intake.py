@@ -153,7 +153,7 @@ def look(
         )
     before = columns_before(graph, home.manifest.sources.list(graph.id))
     if choice.directed:  # as it will be once the file is taken
-        directed = (*graph.settings.directed, choice.relation)
+        directed = (*graph.settings.directed, choice.one_relation)
         graph = replace(graph, settings=replace(graph.settings, directed=directed))
     note = table_note(graph, home.nodes, as_chosen, before, door="page")
     return replace(report, digest=packed_digest or report.digest, note=note)
@@ -197,7 +197,7 @@ def take(
     columns = _columns(graph, choice)
     with refusing():
         graph = typed_graph(home.database, graph, columns.kinds_by_argument)
-        directed_one = directed_relation(choice.relation, is_directed=choice.directed)
+        directed_one = directed_relation(choice.one_relation, is_directed=choice.directed)
     file = replace(upload_file(upload), columns=columns, max_bad_rows=choice.max_bad_rows)
     kind, max_nodes = graph.settings.node_ids, graph.settings.max_nodes
     with (

@@ -722,6 +722,24 @@ def test_kinds_that_the_graph_has_are_proposed_and_new_ones_told(pages: Api) -> 
     assert "Directed" not in look(pages, f"{address}/look?{directed}", headers=PIECE)
 
 
+def test_columns_of_kinds_go_before_what_was_proposed(pages: Api) -> None:
+    pages.create_graph("g", node_ids="typed")
+    table = b"relation,src_kind,src,dst_kind,dst\nuse,account,1,device,1\npay,account,1,card,c\n"
+    address = upload(pages, "edges", "typed.csv", table)
+    page = look(pages, address)
+    assert 'name="src_kind_column"' in page
+    kinds = {"src_kind_column": "src_kind", "dst_kind_column": "dst_kind"}
+    proposed = {"src": "src", "dst": "dst", "src_kind": "src", "relation": "typed"}
+    chosen = urlencode(proposed | kinds | {"relation_column": "relation"})
+    report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
+    assert "<td>account:1</td><td>device:1</td>" in report
+    assert "<code>use</code> 1, <code>pay</code> 1" in report
+    send(pages, f"{address}?{chosen}")
+    pages.ingest()
+    listed = pages.call("GET", "/graphs/g/relations", 200).json()["relations"]
+    assert [each["name"] for each in listed] == ["use", "pay"]
+
+
 def test_neighbors_name_the_kinds_of_their_edges(pages: Api) -> None:
     pages.create_graph("g")
     for relation, rows in (("login", "a,b,1\n"), ("card", "a,b,3\na,c,1\n")):

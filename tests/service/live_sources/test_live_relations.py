@@ -23,6 +23,7 @@ from peewit.service.live_sources.kafka_gatherer import Gatherer
 from peewit.service.live_sources.kafka_values import Message
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.service.live_sources.feeding import graph_edges
@@ -130,3 +131,9 @@ def test_events_of_a_live_source_may_be_deleted(
     live_reader(Home(database, settings)).read(source)
     Ingestor(database, settings).ingest_graph(graph.id)
     assert graph_edges(settings, graph) == {("7", "b"): 1.0}
+
+
+def test_live_sources_have_no_columns_of_kinds(manifest: Manifest, graph: GraphRecord) -> None:
+    kinds = {"src": "who", "dst": "ip:ip", "src_kind_column": "kind"}
+    with pytest.raises(BadArgument, match=r"columns\.src_kind_column must be left out for a"):
+        manifest.sources.add(graph.id, "/tables/logins", kind="delta", columns=kinds)
