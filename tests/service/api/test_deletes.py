@@ -31,7 +31,7 @@ def test_columns_of_operations_may_have_another_name(graph: Api) -> None:
         "POST",
         "/graphs/g/edges?op=change",
         202,
-        content=b'{"src":"a","dst":"b","change":"d"}\n{"src":"x","dst":"b"}\n',
+        content=b'{"src":"a","dst":"b","change":"d"}\n{"src":"x","dst":"b","change":"i"}\n',
         headers={"Content-Type": NDJSON},
     )
     assert pushed.json()["n_rows"] == 2
