@@ -15,6 +15,7 @@ from peewit.streaming.edges.bad_table import BadUpload, excerpt
 DAMAGED: Final = (EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 """What unpacking raises besides OSError and Arrow's own, where a file breaks off or is damaged."""
 
+_UNPACKING: Final = re.compile(r"(zlib|zstd|ZSTD|bz2|BZ2)[^:]* (failed|decompress\S*)[^:]*(: .*)?")
 _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
 
 
@@ -27,10 +28,16 @@ def named_faults(rule: str, *, argument: str | None = None, first_line: int = 2)
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, *DAMAGED) as error:
+        match = _CSV_ROW.search(str(error))
+        why = f" ({excerpt(_plain(str(error) if match is None else match['rest']), 200)})"
         if "UTF8" in str(error):
             rule = "text must be in UTF-8, which `iconv -f LATIN1 -t UTF-8` makes of other text"
-        match = _CSV_ROW.search(str(error))
+            why = ""
         if match is None:
-            raise BadUpload(f"{rule} ({excerpt(error, 200)})", argument=argument) from error
-        row = int(match["line"]) - first_line
-        raise BadUpload(f"{rule} ({excerpt(match['rest'], 200)})", row=row) from error
+            raise BadUpload(f"{rule}{why}", argument=argument) from error
+        raise BadUpload(f"{rule}{why}", row=int(match["line"]) - first_line) from error
+
+
+def _plain(message: str) -> str:
+    """A message without the words of libraries that nobody has called."""
+    return _UNPACKING.sub("what is packed breaks off or is damaged", message)

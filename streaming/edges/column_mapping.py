@@ -270,6 +270,15 @@ class EdgeColumns:
         ]
         return [name for name in self if name in table.schema.names] + further
 
+    def way_of_deletes(self, name: str) -> str | None:
+        """How deletes in a column that is not read are carried out; None where none can be."""
+        if self.op is None:
+            return None
+        return (
+            f"and is not read for operations; say op={name!r} to carry them out, or op='' to take "
+            "every row for an edge"
+        )
+
     def check(self, names: Sequence[str], *, row: int | None = None) -> None:
         """Raise BadEdges unless ``names`` holds every column once; say which ones are meant."""
         # a table of changes may delete alone, and what is deleted needs no time
@@ -320,7 +329,10 @@ def suggestion(names: Sequence[str]) -> str:
     """Which columns look like ends, as the end of an error; or how to say it."""
     ends = obvious_ends(names)
     if {"before", "after"} <= set(names) or "payload" in names:
-        return "; rows must be flat: the transform ExtractNewRecordState of Debezium makes them so"
+        return (
+            "; rows must be flat: the transform ExtractNewRecordState of Debezium makes them so, "
+            "and schemas.enable=false leaves their schema out"
+        )
     if ends is None:
         return "; say src='COLUMN', dst='COLUMN' with the names of those that hold the ends"
     src, dst = ends

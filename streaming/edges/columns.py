@@ -112,7 +112,8 @@ def read_columns(
     for name in columns.beside(table.schema.names):
         if may_be_changes(table.column(name), name):
             check_valid(table.column(name), name, first_row)
-            require_no_deletes(table.column(name), name, first_row)
+            way = columns.way_of_deletes(name)
+            require_no_deletes(table.column(name), name, first_row, way=way)
     time = None
     if columns.time is not None:
         is_free = None if op is None else op == DELETE
@@ -385,7 +386,8 @@ def _ids(
     check_no_nulls(ids, name, first_row)
     if node_kind == "int64":
         if ids.type == pa.uint64():
-            _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row)
+            way = "; a graph with node_ids='string' takes greater ones, written as text"
+            _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row, way=way)
         return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
     if node_kind in TEXT and ids.type in _STRINGS:
         _check_text(ids, name, first_row, way=None if keeps_missing else way)
@@ -519,7 +521,9 @@ def check_no_nulls(column: pa.Array, name: str, first_row: int) -> None:
         )
 
 
-def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row: int) -> None:
+def _check_range(
+    values: AnyArray, name: str, limits: tuple[int, int], first_row: int, *, way: str = ""
+) -> None:
     least, greatest = limits
     if len(values) == 0 or (int(values.min()) >= least and int(values.max()) <= greatest):
         return
@@ -527,7 +531,7 @@ def _check_range(values: AnyArray, name: str, limits: tuple[int, int], first_row
     outside = (values < max(least, type_limits.min)) | (values > min(greatest, type_limits.max))
     row = int(np.argmax(outside))
     raise BadEdges(
-        f"column {name!r} must lie in [{least}, {greatest}]",
+        f"column {name!r} must lie in [{least}, {greatest}]{way}",
         argument=name,
         row=first_row + row,
         value=str(values[row]),

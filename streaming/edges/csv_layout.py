@@ -23,6 +23,7 @@ from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import seen_name
 from peewit.streaming.edges.csv_strays import require_no_features, require_rows_below
 from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.table_formats import held_format
 
 SEPARATORS: Final = ",\t;| "
 _HEAD_BYTES: Final = 1 << 20
@@ -60,6 +61,9 @@ def layout_of(
     """Layout of a file that stands at its beginning, and the bytes that were read of it."""
     with named_faults("the CSV is damaged"):
         head = file.read(_HEAD_BYTES)
+    held = held_format(head)
+    if held is not None:
+        raise BadUpload(f"it must be CSV, and is {held}")
     if len(head) == _HEAD_BYTES and b"\n" not in head:
         raise BadUpload(f"a line must have at most {_HEAD_BYTES} bytes", row=0)
     lines = head.removeprefix(_BYTE_ORDER_MARK).splitlines()

@@ -1,5 +1,6 @@
 """CSV tables: values as they stand there, or typed; a value of the wrong type has its row named."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -305,12 +306,28 @@ def converted(column: pa.Array, wanted: pa.DataType, name: str, first_row: int) 
         else:
             n_rows = half
     rule = "a 64-bit integer" if is_whole else "a number"
+    value = str(column[first].as_py())
     raise BadUpload(
-        f"column {name!r} must hold {rule} in every row",
+        f"column {name!r} must hold {rule} in every row{_way_to_number(value, is_whole=is_whole)}",
         argument=name,
         row=first_row + first,
-        value=column[first].as_py(),
+        value=value,
     )
+
+
+def _way_to_number(value: str, *, is_whole: bool) -> str:
+    """How a value becomes a number, as the end of an error; empty where nobody can tell."""
+    if is_whole and value.isdecimal():
+        return "; a graph with node_ids='string' takes any"
+    if is_whole:
+        return ""
+    if value.lower() in {"true", "false", "yes", "no"}:
+        return "; write 1 and 0 for truth values"
+    if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", value):
+        return "; write decimals with a point, and nothing between thousands"
+    if re.search(r"[0-9]", value) and re.search(r"[%,'\s$\u00a3\u20ac\u00a5]|[A-Z]{3}", value):
+        return "; write numbers alone, without %, currency or marks between thousands"
+    return ""
 
 
 def _require_as_written(column: pa.Array, name: str, first_row: int) -> None:

@@ -249,7 +249,8 @@ def json_batch(
         some = [row.get(name) for row in rows[:LOOKED_AT]]
         if may_be_changes(texts_of(some), name):
             cells = [None if columns.op in row else row.get(name) for row in rows]
-            require_no_deletes(texts_of(cells), name, first_row)
+            way = columns.way_of_deletes(name)
+            require_no_deletes(texts_of(cells), name, first_row, way=way)
     if columns.time is not None:
         times = [row.get(columns.time) for row in rows]
         batch[columns.time] = _json_times(times, columns.time, first_row)
@@ -308,7 +309,7 @@ def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:
     if not {type(value) for value in values} <= {float, int, type(None)}:
         for row, value in enumerate(values, first_row):
             if value is not None and type(value) not in {float, int}:
-                raise BadUpload(
-                    f"column {name!r} must hold numbers", argument=name, row=row, value=repr(value)
-                )
+                way = "; write 1 and 0 for truth values" if isinstance(value, bool) else ""
+                rule = f"column {name!r} must hold numbers{way}"
+                raise BadUpload(rule, argument=name, row=row, value=repr(value))
     return pa.array([None if value is None else float(value) for value in values], pa.float64())

@@ -26,6 +26,7 @@ from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from peewit.streaming.edges.partition_folders import require_no_folders
 from peewit.streaming.edges.plain_types import is_text
 from peewit.streaming.edges.relations import UNNAMED
+from peewit.streaming.edges.table_formats import held_format
 
 PART_ROWS = 1 << 20
 """Most rows of a part; part numbers mean nothing without it, so keep it with a position."""
@@ -40,6 +41,7 @@ RELATIONS_KEY = b"peewit.relations"
 """Where the footer of a copy says the relation of each row group, where a column names them."""
 
 _BUFFER_BYTES = 1 << 20
+_MAGIC_BYTES = 1 << 9
 _LEAST_ROWS = 1 << 10  # of a slice, whatever size a footer claims
 _MAX_GROUP_ROWS = 2**31 - 1
 
@@ -252,6 +254,8 @@ def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq
     Not memory-mapped: a file that is cut while it is mapped kills the process. A small buffer
     without ``pre_buffer`` reads a large row group in little memory, as fast as mapped.
     """
+    if metadata is None:
+        _require_parquet(local_path)
     return pq.ParquetFile(
         local_path,
         metadata=metadata,
@@ -261,6 +265,19 @@ def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq
         page_checksum_verification=True,
         coerce_int96_timestamp_unit="us",  # nanoseconds wrap beyond 2262
     )
+
+
+def _require_parquet(local_path: str) -> None:
+    """Raise ArrowInvalid where a file begins as none of Parquet does, with what it may be."""
+    with Path(local_path).open("rb") as file:
+        beginning = file.read(_MAGIC_BYTES)
+    if b"PAR1".startswith(beginning[:4]):
+        return
+    held = held_format(beginning)
+    if held is None and b"\0" not in beginning:
+        held = "text; give it the ending .csv or .ndjson"
+    if held is not None:
+        raise pa.ArrowInvalid(f"it is {held}")
 
 
 @contextmanager

@@ -111,6 +111,29 @@ _MAGIC: Final = {b"PAR1": Format.PARQUET, b"ARROW1": Format.ARROW}
 """How files begin whose name tells nothing."""
 
 
+_EXCEL: Final = "an Excel workbook; save the sheet as CSV UTF-8, and give that"
+_PART_OF_EXCEL: Final = "[Content_Types].xml"
+_HELD: Final = {
+    b"PAR1": "Parquet; give it the ending .parquet",
+    b"ARROW1": "Arrow; give it the ending .arrow",
+    b"\xff\xff\xff\xff": "an Arrow stream; give it the ending .arrows",
+    b"\xd0\xcf\x11\xe0": _EXCEL,
+    b"SQLite format 3": "an SQLite database; write its table as CSV, and give that",
+} | {
+    magic: f"compressed ({name}); put {suffix} behind its ending, or unpack it"
+    for suffix, name in reversed(_COMPRESSIONS.items())
+    for magic in (_BEGINS[name],)
+}
+"""What files hold that begin so."""
+
+
+def held_format(beginning: bytes) -> str | None:
+    """What a file holds by its first bytes, and what to do; None of those that may be text."""
+    if beginning.startswith(_BEGINS["zip"]) and _PART_OF_EXCEL.encode() in beginning:
+        return _EXCEL
+    return next((what for magic, what in _HELD.items() if beginning.startswith(magic)), None)
+
+
 class Seams:
     """Looks in bytes that pass for the end of a Parquet or Arrow file and the begin of another.
 
@@ -219,6 +242,8 @@ def _only_member(path: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
     except zipfile.BadZipFile as error:
         raise BadUpload("the ZIP archive is damaged") from error
     members = [each for each in archive.infolist() if not each.is_dir()]
+    if any(each.filename == _PART_OF_EXCEL for each in members):
+        raise BadUpload(f"it is {_EXCEL}")
     if len(members) != 1:
         raise BadUpload(
             "a ZIP archive must hold one file; unpack it and read its files",

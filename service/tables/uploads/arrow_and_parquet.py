@@ -32,6 +32,7 @@ from peewit.streaming.edges.table_formats import (
     require_stream_end,
 )
 
+_ARROW_FILE: Final = b"ARROW1"
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
 _STRINGS: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *_VIEWS)
 _LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -120,6 +121,13 @@ def stored_to_read(
 def _arrow_reader(
     file: BinaryIO, wanted: tuple[str, ...], limits: UploadLimits | None
 ) -> pa.ipc.RecordBatchStreamReader:
+    start = file.tell()
+    if file.read(len(_ARROW_FILE)) == _ARROW_FILE:
+        raise BadUpload(
+            "the body must be an Arrow IPC stream, and is an Arrow file (Feather); write it with "
+            "pyarrow.ipc.new_stream, or as Parquet"
+        )
+    file.seek(start)
     if limits is not None:
         try:
             survey = survey_arrow(file, max_columns=limits.columns)

@@ -68,7 +68,8 @@ _TRUTHS: Final = {"true", "false"}
 """What truth values are as text, in any case."""
 
 _NO_DELETES_OF_LABELS: Final = (
-    "and labels are taken back by DELETE; take these rows out, or the column where it says else"
+    "and labels are taken back by `peewit labels remove`, or DELETE over HTTP; take these rows "
+    "out, or the column where it says else"
 )
 
 _UNSEEN: Final = re.compile(
@@ -432,8 +433,9 @@ def _contradiction(several: _Several, name: str) -> BadUpload:
     nodes = "1 node has" if len(several) == 1 else f"{len(several):,} nodes have"
     return BadUpload(
         f"a node must have one {name} in a table, and {nodes} several (rows count from 0): "
-        f"{'; '.join(shown)}{more}; say contradictions='last' where the last row of each holds, "
-        "contradictions='leave-out', or contradictions='opinions' where several people say so",
+        f"{'; '.join(shown)}{more}; say contradictions='last' where the last row of each holds; "
+        "contradictions='leave-out' where such nodes have no label; or contradictions='opinions' "
+        "where several people say so",
         argument="node",
     )
 
@@ -461,7 +463,8 @@ def require_label(label: object, row: int | None, name: str) -> None:
     leaves_out = "" if row is None else "; no_label='' leaves such rows out"
     if label is None:
         raise BadUpload(
-            f"{name!r} must not be null (DELETE takes a label back{leaves_out})",
+            f"{name!r} must not be null (`peewit labels remove`, or DELETE over HTTP, takes a "
+            f"label back{leaves_out})",
             argument=name,
             row=row,
         )

@@ -120,6 +120,14 @@ def test_columns_of_a_push_that_nobody_reads_are_told(graph: Api, kind: str) -> 
         assert f"column {name!r} is passed over" in answer.json()["note"]
 
 
+def test_a_parameter_that_stands_twice_is_refused_unless_it_may(graph: Api) -> None:
+    options = {"content": CONTENT[CSV], "headers": {"Content-Type": CSV}}
+    problem = graph.problem("POST", "/graphs/g/edges?src=src&src=dst", 422, **options)
+    assert problem["argument"] == "src"
+    assert "src must stand once in a query, got src and dst" in problem["detail"]
+    graph.call("DELETE", "/graphs/g/labels?node=a&node=b", 200)
+
+
 def test_ids_of_two_columns_of_a_push_are_told(graph: Api) -> None:
     options = {"content": b"user,item\n1,2\n2,7\n", "headers": {"Content-Type": CSV}}
     note = graph.call("POST", "/graphs/g/edges?src=user&dst=item", 202, **options).json()["note"]

@@ -99,7 +99,7 @@ def test_json_lines_take_integers_as_strings_and_skip_blank_lines() -> None:
         (b"a,b\n1,2\n", Format.CSV, "string", None, "'src' is missing"),
         (b"src,src,dst\n1,2,3\n", Format.CSV, "string", None, "must stand once"),
         (b"src,dst\n1,2\n3\n", Format.CSV, "int64", 1, "Expected 2 columns"),
-        (b"src,dst\na,b\n\xff,c\n", Format.CSV, "string", 1, "invalid UTF8"),
+        (b"src,dst\na,b\n\xff,c\n", Format.CSV, "string", 1, "text must be in UTF-8"),
         (b"src,dst\n1,2\n3,4x\n", Format.CSV, "int64", 1, "'dst' must hold a 64-bit integer"),
         (b"src,dst\n1,2\n9223372036854775808,4\n", Format.CSV, "int64", 1, "64-bit integer"),
         (b"src,dst,weight\na,b,1\na,c,\n", Format.CSV, "string", 1, "must hold a number"),
@@ -405,8 +405,8 @@ def test_all_contradictions_are_named_at_once_or_left_out() -> None:
     assert str(caught.value) == (
         "a node must have one label in a table, and 2 nodes have several (rows count from 0): "
         "'b' has 'bot' in row 1 and 'human' in row 3; 'c' has 'x' in row 4 and 'y' in row 5; "
-        "say contradictions='last' where the last row of each holds, contradictions='leave-out', "
-        "or contradictions='opinions' where several people say so"
+        "say contradictions='last' where the last row of each holds; contradictions='leave-out' "
+        "where such nodes have no label; or contradictions='opinions' where several people say so"
     )
 
     def read(contradictions: Contradictions) -> UploadedLabels:

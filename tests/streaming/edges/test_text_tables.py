@@ -303,6 +303,54 @@ def test_ids_that_spreadsheets_have_changed_are_told(ids: list[str], told: str |
     assert told is None or told in notes[0]
 
 
+@pytest.mark.parametrize(
+    ("weight", "way"),
+    [
+        ("1,5", "decimals with a point"),
+        ("1,234,567", "marks between thousands"),
+        ("5%", "without %"),
+        ("5 EUR", "currency"),
+        ("true", "1 and 0"),
+    ],
+)
+def test_weights_that_are_no_numbers_say_what_to_write(
+    tmp_path: Path, weight: str, way: str
+) -> None:
+    (tmp_path / "e.csv").write_text(f"src;dst;weight\na;b;{weight}\n")
+    with pytest.raises(BadTable, match=way):
+        edges_of(tmp_path / "e.csv")
+
+
+def test_files_of_another_format_say_which(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), tmp_path / "one.parquet")
+    with zipfile.ZipFile(tmp_path / "book.csv.zip", "w") as archive:
+        archive.writestr("[Content_Types].xml", "<x/>")
+        archive.writestr("xl/workbook.xml", "<x/>")
+    held = {
+        "e.csv": ((tmp_path / "one.parquet").read_bytes(), "is Parquet; give it the ending"),
+        "gz.csv": (b"\x1f\x8b\x08\x00rest", r"compressed \(gzip\); put .gz"),
+        "book.csv": ((tmp_path / "book.csv.zip").read_bytes(), "Excel workbook; save the sheet"),
+        "e.parquet": (
+            b"src,dst\na,b\n",
+            "Parquet file: it is text; give it the ending .csv",
+        ),
+        "book.csv.zip": ((tmp_path / "book.csv.zip").read_bytes(), "Excel workbook"),
+    }
+    for name, (content, text) in held.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(BadTable, match=text):
+            edges_of(tmp_path / name)
+    (tmp_path / "e.csv").write_bytes(b"src,dst\na,b\xff\n")
+    with pytest.raises(BadTable, match=r"iconv .* makes of other text(?! \()"):
+        edges_of(tmp_path / "e.csv")
+
+
+def test_deletes_of_a_graph_that_could_carry_them_out_need_their_column(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("src,dst,__deleted\na,b,true\n")
+    with pytest.raises(BadTable, match="say op='__deleted' to carry them out"):
+        edges_of(tmp_path / "e.csv", EdgeColumns(op="op"))
+
+
 def test_periods_are_no_ids() -> None:
     field = pa.field("src", pa.int64(), metadata={"ARROW:extension:name": "pandas.period"})
     table = pa.table([[672], [673]], schema=pa.schema([field, ("dst", pa.int64())]))
