@@ -99,7 +99,8 @@ def add_command(
             for each in typed:
                 if each.mark.of_file is not None and graph is not None:
                     file, column = (arguments.pop(one.name) for one in _asked_file(each))
-                    arguments[each.name] = _listed(each, graph, arguments[each.name], file, column)
+                    given = arguments[each.name]
+                    arguments[each.name] = _listed(each, home, graph, given, file, column)
             here = here_of(home)
             if (job := operation.job_before(here, graph, arguments)) is not None:
                 submission.require_success(home, job, is_quiet=json)
@@ -209,6 +210,7 @@ def _asked_file(each: Parameter) -> list[inspect.Parameter]:
 
 def _listed(
     each: Parameter,
+    home: Home,
     graph: GraphRecord,
     values: list[str] | None,
     file: Path | None,
@@ -226,7 +228,7 @@ def _listed(
         raise typer.BadParameter(
             f"must be left out beside --{each.name}", param_hint=each.mark.flag
         )
-    nodes: list[NodeId] = table_files.nodes_of_file(file, graph.settings.node_ids, column=column)
+    nodes: list[NodeId] = table_files.nodes_of_file(file, graph, home.nodes, column=column)
     if not nodes:
         raise ValueError(f"{file} must name at least one node, it names none")
     return nodes

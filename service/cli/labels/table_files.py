@@ -13,7 +13,8 @@ import pyarrow as pa
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.session import printable
+from peewit.service.cli.session import printable, say
+from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.jobs.job import LABEL_COLUMN
 from peewit.service.operations.here import Here
 from peewit.service.tables.formats import encode
@@ -22,11 +23,11 @@ from peewit.service.tables.uploads import (
     LabelColumns,
     NodeId,
     UploadedLabels,
+    node_array,
     read_nodes,
 )
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults
 from peewit.streaming.edges.reading_options import Contradictions, MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
@@ -267,12 +268,23 @@ class LabelsOfFile:
             return here.home.labeling.read(graph, file, labels_format, columns)
 
 
-def nodes_of_file(path: Path, node_kind: NodeKind, *, column: str | None) -> list[NodeId]:
-    """External ids of a column of such a file; else of its only one, or that called ``node``."""
+def nodes_of_file(
+    path: Path, graph: GraphRecord, known_nodes: KnownNodes, *, column: str | None
+) -> list[NodeId]:
+    """External ids of a column of such a file; else of its only one, or that called ``node``.
+
+    The first line of a list is a name, too, where all others are nodes, and it is none.
+    """
     with _unpacked(path) as (file, nodes_format):
         node = column or _column_of_nodes(table_head(file, nodes_format), nodes_format)
         file.seek(0)
-        return read_nodes(file, nodes_format, node_kind, node=node)
+        nodes = read_nodes(file, nodes_format, graph.settings.node_ids, node=node)
+    if column is None and node == "#1" and len(nodes) > 1:
+        is_known = known_nodes.knows(graph, node_array(nodes, graph.settings.node_ids))
+        if not is_known[0] and is_known[1:].all():
+            say(f"note: took {nodes[0]!r} for the name of the column, as all others are nodes")
+            return nodes[1:]
+    return nodes
 
 
 def _column_of_nodes(head: TableHead, nodes_format: Format) -> str:

@@ -93,6 +93,17 @@ def test_a_list_says_itself_which_column_holds_the_nodes(
     assert "2 nodes, of which the graph knew 1" in done.out
 
 
+def test_the_first_line_of_a_list_is_a_name_where_all_others_are_nodes(
+    peewit: Peewit, source: Path, tmp_path: Path
+) -> None:
+    del source
+    listed = tmp_path / "list.csv"
+    listed.write_text(f"customer\n{WHO}\nbob\n")
+    done = peewit("erase", "g", "--nodes", listed)
+    assert "2 nodes, of which the graph knew 2" in done.out
+    assert "took 'customer' for the name of the column" in done.err
+
+
 def test_a_restored_backup_forgets_again(
     peewit: Peewit,
     home: Path,

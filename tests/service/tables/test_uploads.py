@@ -116,6 +116,7 @@ def test_json_lines_take_integers_as_strings_and_skip_blank_lines() -> None:
         (b"[]\n", Format.NDJSON, "string", 0, "not an array"),
         (b"PAR1", Format.PARQUET, "string", None, "must be a Parquet file"),
         (b"", Format.ARROW, "string", None, "must be an Arrow IPC stream"),
+        (b"ARROW1\0\0", Format.ARROW, "string", None, "and is an Arrow file (Feather)"),
     ],
 )
 def test_a_fault_is_named_with_its_row(
