@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, BoolArray
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 
 _ROW_NAMES: Final = {"", "index", "level_0", "row", "row_number", "unnamed: 0"}
 _LABEL_NAMES: Final = {"class", "label", "labels", "target", "y"}
@@ -14,6 +14,9 @@ _LEAST_ROWS: Final = 3
 """Fewer may count from 0 or 1 by chance."""
 
 _SHOWN: Final = 3
+
+_UNLIKE: Final = 1_000.0
+"""Ratio of spreads from which the wider column is nearly all that distances and penalties see."""
 
 
 class DoubtfulColumns:
@@ -67,4 +70,39 @@ class DoubtfulColumns:
         more = f" and {len(sentences) - _SHOWN:,} more do" if len(sentences) > _SHOWN else ""
         return (
             f"{', '.join(sentences[:_SHOWN])}{more}; leave out of features what describes no node"
+        )
+
+
+class UnlikeScales:
+    """Looks through rows of named numbers, block by block, for columns that outweigh others."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self._n_rows = 0
+        self._sums: FloatArray = np.zeros(len(self._names))
+        self._squares: FloatArray = np.zeros(len(self._names))
+
+    def look(self, block: AnyArray) -> None:
+        """Take the next rows, (n_some, n_columns)."""
+        values = np.asarray(block, np.float64)
+        self._n_rows += len(values)
+        self._sums += values.sum(axis=0)
+        self._squares += np.square(values).sum(axis=0)
+
+    def note(self) -> str | None:
+        """That one column spreads far wider than another, and what to do about it."""
+        means = self._sums / max(self._n_rows, 1)
+        variance = np.maximum(self._squares / max(self._n_rows, 1) - np.square(means), 0.0)
+        spread = np.sqrt(variance)
+        varies = np.flatnonzero(spread > 1e-6 * np.abs(means))
+        if not varies.size:
+            return None
+        widest, narrowest = (varies[pick(spread[varies])] for pick in (np.argmax, np.argmin))
+        ratio = spread[widest] / spread[narrowest]
+        if ratio < _UNLIKE:
+            return None
+        return (
+            f"numbers alone count as they are, and {self._names[widest]!r} spreads {ratio:,.0f} "
+            f"times as far as {self._names[narrowest]!r}, so that it outweighs it; a table in "
+            "Parquet has each of its columns scaled"
         )

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from peewit.solvers.arrays import Int64Array
-from peewit.solvers.doubtful_columns import DoubtfulColumns
+from peewit.solvers.doubtful_columns import DoubtfulColumns, UnlikeScales
 from peewit.streaming.durable_files import naming, publish_file
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import content_faults, open_parquet
@@ -151,9 +151,10 @@ def write_set(
     """
     shape = SetShape(n_rows=0, n_columns=0, is_sparse=False)
     doubtful: DoubtfulColumns | None = None
+    scales: UnlikeScales | None = None
 
     def write(temporary: Path) -> None:
-        nonlocal shape, doubtful
+        nonlocal shape, doubtful, scales
         with naming(temporary), ExitStack() as stack:
             writer = None
             for block in blocks:
@@ -163,6 +164,9 @@ def write_set(
                 doubtful = doubtful or DoubtfulColumns(_names_of(block))
                 if not block.is_sparse:
                     doubtful.look(block.values)
+                    if block.names is not None and block.encoding is None:
+                        scales = scales or UnlikeScales(block.names)
+                        scales.look(block.values)
                 table = _table_of(block)
                 if writer is None:
                     sink = stack.enter_context(pa.OSFile(str(temporary), "wb"))
@@ -183,6 +187,8 @@ def write_set(
         sources = {name: each.name for each in encoding.columns for name in each.features}
     if doubtful is not None:
         notes.append(doubtful.note(own_labels, sources))
+    if scales is not None:
+        notes.append(scales.note())
     return replace(shape, note="; ".join(filter(None, notes)) or None)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from peewit.solvers.doubtful_columns import DoubtfulColumns
+from peewit.solvers.doubtful_columns import DoubtfulColumns, UnlikeScales
 
 
 @pytest.mark.parametrize("start", [0, 1])
@@ -36,3 +36,19 @@ def test_columns_are_named_and_the_first_of_many_told() -> None:
         note
         == "column 'class' is called as labels are; leave out of features what describes no node"
     )
+
+
+def test_a_column_that_outweighs_another_is_told() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 4)) * [1.0, 5_000.0, 2.0, 0.0] + [0.0, 1e6, 0.0, 7.0]
+    scales = UnlikeScales(["rate", "fare", "age", "same"])
+    for block in np.array_split(rows.astype(np.float32), 3):
+        scales.look(block)
+    told = scales.note()
+    assert told is not None
+    assert "'fare' spreads" in told
+    assert "times as far as 'rate'" in told
+    alike = UnlikeScales(["rate", "age"])
+    alike.look(rows[:, [0, 2]])
+    assert alike.note() is None
+    assert UnlikeScales(["none"]).note() is None
