@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
-from peewit.streaming.edges.csv_tables import converted
+from peewit.streaming.edges.csv.tables import converted
 from peewit.streaming.edges.node_ids import id_type, named_ids
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import DELETE, OPERATIONS, read_operations

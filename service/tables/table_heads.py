@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.csv_tables import OpenCSV, csv_header
+from peewit.streaming.edges.csv.tables import OpenCSV, csv_header
 from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_rows
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format

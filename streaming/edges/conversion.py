@@ -22,7 +22,7 @@ from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.change_columns import is_state_column, may_be_changes, n_ended
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.edges.csv_tables import csv_batches, typed_edges
+from peewit.streaming.edges.csv.tables import csv_batches, typed_edges
 from peewit.streaming.edges.json_tables import (
     AlikeRows,
     json_batch,

@@ -177,7 +177,7 @@ def json_edges(
     *,
     see_names: Callable[[list[str]], None] = lambda _names: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of objects: two ends and, where it is not 1, a weight; see `csv_tables.csv_edges`.
+    """Batches of objects: two ends and, where it is not 1, a weight; see `csv.tables.csv_edges`.
 
     ``see_names`` is called with the names of a batch's members.
     """

@@ -28,7 +28,7 @@ from peewit.service.tables.uploads.raw_features import (
 )
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
-from peewit.streaming.edges.csv_tables import csv_edges, n_csv_columns
+from peewit.streaming.edges.csv.tables import csv_edges, n_csv_columns
 from peewit.streaming.edges.json_tables import json_edges, json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format

@@ -10,8 +10,8 @@ import pyarrow.csv
 from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.csv_layout import layout_of
-from peewit.streaming.edges.csv_tables import converted, csv_header, without_blanks
+from peewit.streaming.edges.csv.layout import layout_of
+from peewit.streaming.edges.csv.tables import converted, csv_header, without_blanks
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.features.checked_tables import NODE, with_names
 

@@ -39,8 +39,8 @@ from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges
 from peewit.streaming.edges.change_columns import may_be_changes, require_no_deletes
 from peewit.streaming.edges.column_mapping import bare_name
 from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
-from peewit.streaming.edges.csv_strays import require_no_strays
-from peewit.streaming.edges.csv_tables import csv_batches
+from peewit.streaming.edges.csv.strays import require_no_strays
+from peewit.streaming.edges.csv.tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_ids import (
     LIMIT,

@@ -14,8 +14,8 @@ from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.service.tables.uploads.json_features import is_by_name, json_features, with_edges
 from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.csv_strays import require_no_strays
-from peewit.streaming.edges.csv_tables import converted, csv_batches, csv_header
+from peewit.streaming.edges.csv.strays import require_no_strays
+from peewit.streaming.edges.csv.tables import converted, csv_batches, csv_header
 from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_ids, json_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.table_formats import Format

@@ -32,7 +32,7 @@ from peewit.service.tables.uploads import (
 )
 from peewit.service.tables.uploads.limits import columns_within
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.csv_tables import csv_batches, csv_header
+from peewit.streaming.edges.csv.tables import csv_batches, csv_header
 from peewit.streaming.edges.table_formats import Format
 
 LONG: Final = "x" * (1 << 20)

@@ -10,7 +10,7 @@ from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.edges.csv_tables import csv_edges
+from peewit.streaming.edges.csv.tables import csv_edges
 from peewit.streaming.edges.json_tables import json_edges
 from peewit.streaming.edges.node_ids import node_id
 from peewit.streaming.edges.node_kinds import split_column

@@ -421,7 +421,7 @@ def test_reading_says_nothing_of_relations_where_there_are_none() -> None:
         ({"dst": "to", "via": ("b",)}, r"dst must be left out where via joins src.*got 'to'"),
         ({"via": ("b", "b")}, r"via must name a column of its own, got 'b' twice"),
         ({"src": "b", "via": ("b",)}, r"entity must name a column of its own, got 'b' twice"),
-        ({"src": "k:a", "via": ("b",)}, r"via must name the kind of its nodes, too"),
+        ({"src": "k:a", "via": ("b c",)}, r"via must name the kind of its nodes, too"),
         ({"src": "a", "via": ("k:b",)}, r"entity must name the kind of its nodes, too"),
         ({"src": "", "via": ("b",)}, r"entity must name a column, got ''"),
         ({"via": ("b", "")}, r"via must"),

@@ -20,7 +20,7 @@ from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
-from peewit.streaming.edges.csv_tables import csv_batches
+from peewit.streaming.edges.csv.tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.oddities import odd_columns, odd_ids

@@ -21,7 +21,7 @@ from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import seen_name
-from peewit.streaming.edges.csv_strays import require_no_features, require_rows_below
+from peewit.streaming.edges.csv.strays import require_no_features, require_rows_below
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import held_format
 

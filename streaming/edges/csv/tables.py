@@ -16,9 +16,9 @@ from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import empty_cells
-from peewit.streaming.edges.csv_layout import Layout, MatrixCheck, RowCount, layout_of
-from peewit.streaming.edges.csv_quotes import CheckedText
-from peewit.streaming.edges.csv_strays import require_no_strays, text_of
+from peewit.streaming.edges.csv.layout import Layout, MatrixCheck, RowCount, layout_of
+from peewit.streaming.edges.csv.quotes import CheckedText
+from peewit.streaming.edges.csv.strays import require_no_strays, text_of
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.operations import read_operations, without_deleted_weights
 from peewit.streaming.edges.reading_options import Quote
