@@ -80,7 +80,9 @@ def read_manifest(directory: Path) -> BackupManifest:
         return BackupManifest(**values, files=files)
     except (FileNotFoundError, NotADirectoryError):
         raise NotABackup(f"{directory} must hold a backup, it has no {MANIFEST}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise NotABackup(f"{path} is no page of a backup: its lists stand too deep") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise NotABackup(f"{path} is no page of a backup: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise NotABackup(f"{path} is no page of a backup: {error}") from error

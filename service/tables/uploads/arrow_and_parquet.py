@@ -212,7 +212,8 @@ def _require_plain_types(schema: pa.Schema, wanted: tuple[str, ...]) -> None:
         is_scalar = not is_list and (kind in (*_STRINGS, pa.null()) or pa.types.is_decimal(kind))
         if not (pa.types.is_primitive(value) or is_scalar):
             raise BadUpload(
-                f"column {field.name!r} must hold strings, numbers or lists of numbers",
+                f"column {field.name!r} must hold strings, numbers or lists of numbers; write "
+                "what is none of these as text",
                 argument=field.name,
                 value=f"type {field.type}",
             )
