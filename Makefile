@@ -36,8 +36,9 @@ help: ## List the targets
 demo: $(VENV)/.installed ## Install Peewit and run the whole path on real digits
 	$(BIN)/peewit demo $(ARGS)
 
+# a worker more than processors, as tests wait for servers and files two fifths of their time
 test: $(VENV)/.installed-dev ## Run the quick tests, in minutes; ARGS="tests/..." runs all of a file
-	$(BIN)/python -m pytest --quick -n logical --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest --quick -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal $(ARGS)
 
 # three workers on two cores, as end-to-end tests wait half of their time; those come first
 test-all: $(VENV)/.installed-dev ## Run every test but the sweeps, in some twenty minutes

@@ -250,8 +250,8 @@ class Pusher(Client):
         headers = {"Content-Type": "text/csv"}
         request: dict[str, Any] = {"content": csv_body(batch), "headers": headers}
         path = f"/v1/graphs/{GRAPH}/edges"
-        if batch.relation:
-            path += f"?relation={batch.relation}"
+        if batch.relation or batch.deletes:  # deletes say theirs, be it that it has no name
+            path += f"?relation={batch.relation or ''}"
         if batch.key is None:
             answer = self.call("POST", path, **request)
         else:
