@@ -452,8 +452,8 @@ class _Checked:
             raise BadEdges(DELETIONS_OFF, argument="op", row=row)
         if self.unsaid and block.op is not None and (block.op == DELETE).any():
             have = ", ".join(map(relation_text, self.unsaid))
-            rule = "must say of which kind the edges are that rows delete; the graph has"
-            raise BadArgument("relation", f"{rule} {have}")
+            rule = f"must say of which kind the edges are that rows delete; the graph has {have}"
+            raise BadArgument("relation", f"{rule}, got none; say one, '' for that without a name")
         yield from block_rows(block, relations)
 
 

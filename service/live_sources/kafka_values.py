@@ -17,7 +17,7 @@ from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.edges.column_mapping import EdgeColumns, obvious_ends
 from peewit.streaming.edges.columns import string_lengths
-from peewit.streaming.edges.json_tables import AlikeRows, json_value, require_alike
+from peewit.streaming.edges.json_tables import AlikeRows, json_value
 from peewit.streaming.edges.node_ids import INTEGER
 from peewit.streaming.edges.table_formats import require_stream_end
 
@@ -89,7 +89,7 @@ def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> li
             if isinstance(access.columns, EdgeColumns) and not looks_only:
                 alike = AlikeRows(access.columns)
                 alike.look(rows)
-                require_alike(rows, access.columns, alike.needed, 0)
+                alike.require(rows, 0)
             return rows
         case "csv":
             return _csv_rows(value, access, is_said=said is not None)

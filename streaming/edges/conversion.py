@@ -554,8 +554,7 @@ class _Original:
 
     def _json_block(self, rows: list[Any]) -> RawBlock:
         columns = self.file.columns
-        needed = self.alike.needed
-        batch = json_batch(rows, self.node_kind, columns, first_row=0, needed=needed)
+        batch = json_batch(rows, self.node_kind, columns, first_row=0, alike=self.alike)
         return self._block(batch)
 
     def _csv_batches(self, content: BinaryIO) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from types import NoneType
@@ -131,6 +131,7 @@ class AlikeRows:
     """
 
     def __init__(self, columns: EdgeColumns) -> None:
+        self._columns = columns
         named = {columns.weight: columns.needs_weight, columns.op: columns.needs_op}
         self._may_lack = {name for name in (columns.weight, columns.op) if name is not None}
         self.needed = {name for name, is_needed in named.items() if is_needed and name}
@@ -142,32 +143,34 @@ class AlikeRows:
         if self._n_rows and (late := held - self.needed):
             raise BadUpload(
                 f"column {min(late)!r} must stand in every row or in none; it is there from about "
-                f"row {self._n_rows} on",
+                f"row {self._n_rows} on: {self._way_out(min(late))}",
                 argument=min(late),
             )
         self.needed |= held
         self._n_rows += len(rows)
 
+    def require(self, rows: list[Any], first_row: int) -> None:
+        """Raise BadUpload with the first row that lacks what it needs; deletes need no weight."""
+        for name in self.needed:
+            for number, row in enumerate(rows, first_row):
+                if name in row or (name == self._columns.weight and self._is_delete(row)):
+                    continue
+                raise BadUpload(
+                    f"column {name!r} must stand in every row, as it does in others or is named: "
+                    f"{self._way_out(name)}",
+                    argument=name,
+                    row=number,
+                    value="null",
+                )
 
-def require_alike(
-    rows: list[Any], columns: EdgeColumns, needed: Collection[str], first_row: int
-) -> None:
-    """Raise BadUpload with the first row that lacks what it needs; deletes need no weight."""
-    for name in needed:
-        for number, row in enumerate(rows, first_row):
-            if name in row or (name == columns.weight and _is_delete(row, columns)):
-                continue
-            raise BadUpload(
-                f"column {name!r} must stand in every row, as it does in others or is named",
-                argument=name,
-                row=number,
-                value="null",
-            )
+    def _way_out(self, name: str) -> str:
+        usual = "1" if name == self._columns.weight else f'"{OPERATIONS[INSERT]}"'
+        return f"write {usual} where a row without it means that"
 
-
-def _is_delete(row: dict[str, Any], columns: EdgeColumns) -> bool:
-    known = {} if columns.op is None else operations_named(columns.op)
-    return known.get(str(row.get(str(columns.op))).strip().lower()) == DELETE
+    def _is_delete(self, row: dict[str, Any]) -> bool:
+        op = self._columns.op
+        known = {} if op is None else operations_named(op)
+        return known.get(str(row.get(str(op))).strip().lower()) == DELETE
 
 
 def json_edges(
@@ -185,7 +188,7 @@ def json_edges(
     for rows in json_rows(file):
         see_names(names_of(rows))
         alike.look(rows)
-        yield json_batch(rows, node_kind, columns, first_row=first_row, needed=alike.needed)
+        yield json_batch(rows, node_kind, columns, first_row=first_row, alike=alike)
         first_row += len(rows)
 
 
@@ -200,15 +203,15 @@ def json_batch(
     columns: EdgeColumns,
     *,
     first_row: int,
-    needed: Collection[str] = (),
+    alike: AlikeRows | None = None,
 ) -> pa.RecordBatch:
     """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit.
 
-    Those ``needed`` of the weight and the operation stand in every row.
+    What rows that are ``alike`` need stands in every one.
     """
     usual_names = {bare_name(name) for name in columns if name != NO_COLUMN}
     names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
-    alike = {name for name in names - set(columns) if bare_name(name) in usual_names}
+    misnamed = {name for name in names - set(columns) if bare_name(name) in usual_names}
     optional = set(columns.via_columns)
     of_text = [*filter(None, (columns.relation_column, *columns.kind_columns))]
     must_have = {*columns.nodes, *of_text} - optional
@@ -224,10 +227,11 @@ def json_batch(
             rule = "a row must be an object, on a line of its own"
             raise BadUpload(rule, row=number, value=row)
         has_usual = any(usual in row and name not in row for usual, name in renamed)
-        is_alike = bool(alike) and not alike.isdisjoint(row)
-        if has_usual or is_alike or not must_have.issubset(row):
+        is_misnamed = bool(misnamed) and not misnamed.isdisjoint(row)
+        if has_usual or is_misnamed or not must_have.issubset(row):
             columns.check([*row, *optional.difference(row)], row=number)
-    require_alike(rows, columns, needed, first_row)
+    if alike is not None:
+        alike.require(rows, first_row)
     batch = {
         name: json_ids([row[name] for row in rows], name, node_kind, first_row)
         for name in columns.nodes
@@ -239,7 +243,7 @@ def json_batch(
     for name in of_text:
         batch[name] = _json_text([row[name] for row in rows], name, first_row)
     if columns.needs_weight or any(columns.weight in row for row in rows):
-        usual = 1.0 if columns.weight not in needed else None
+        usual = None if alike is not None and columns.weight in alike.needed else 1.0
         weights = [row.get(columns.weight, usual) for row in rows]
         batch[columns.weight] = _json_weights(weights, columns.weight, first_row)
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):

@@ -114,7 +114,7 @@ def bare_class(name: str) -> str:
 def alike_note(names: Iterable[object], new: Iterable[object] = ()) -> str | None:
     """What is to be told of some classes, None for nothing; of ``new`` ones, if there are any.
 
-    Classes differ hardly, or are called as nothing is.
+    Classes differ hardly, or are one number.
     """
     known, only = {name for name in names if isinstance(name, str)}, set(new)
     told = []

@@ -220,7 +220,7 @@ def _first_rows(layout: Layout, head: bytes, quote: Quote | None) -> pa.Table:
                 skip_rows=layout.first_line - 1,
                 column_names=layout.names,
             ),
-            parse_options=_parse_options(layout, quote, lambda _row: "skip"),
+            parse_options=_parse_options(layout, quote, _LeaveOut(layout, lambda *_line: None)),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(layout.names, pa.string()), strings_can_be_null=False
             ),
