@@ -523,7 +523,11 @@ class Stream:
                 raise _ContentRetracted(staged.digest)
             if earlier is not None:
                 if not file.takes_place_of(earlier.path):
-                    raise BadEdges("an earlier version of this path is already in the graph")
+                    raise BadEdges(
+                        "an earlier version of this path is already in the graph; `peewit ingest "
+                        "--replace` puts this one in its place where deletions are exact, another "
+                        "name brings both"
+                    )
                 self._require_replaceable(earlier)
                 if self.is_between_files:  # a half-absorbed version has struck it before
                     self._retract([earlier])

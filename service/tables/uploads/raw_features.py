@@ -99,17 +99,21 @@ def named_batches(
 
     Raises `BadUpload` and `BadFeatures`.
     """
+    first_row = 0
     for batch in counted(_columns(file, table_format, None, NODE, limits), limits):
         own = [name for name in batch.schema.names if name != NODE]
         order_of(own, names)
         values = np.empty((batch.num_rows, len(own)))
         for place, name in enumerate(own):
+            column = batch.column(name)
             try:
-                column = batch.column(name).cast(pa.float64())
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise BadUpload(f"column {name!r} must hold numbers", argument=name) from error
-            values[:, place] = column.to_numpy(zero_copy_only=False)
+                numbers = converted(column, pa.float64(), name, first_row)
+            except pa.ArrowNotImplementedError as error:
+                rule = f"column {name!r} must hold numbers"
+                raise BadUpload(rule, argument=name, value=f"type {column.type}") from error
+            values[:, place] = numbers.to_numpy(zero_copy_only=False)
         yield with_names(pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), len(own)), own)
+        first_row += batch.num_rows
 
 
 def json_points(
