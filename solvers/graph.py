@@ -224,7 +224,9 @@ class Graph(EdgeTable):
         total = np.float64(factors[0]) * graphs[0].adjacency
         for graph, factor in zip(graphs[1:], factors[1:], strict=True):
             total = total + np.float64(factor) * graph.adjacency
-        return cls._of_matrix(total.tocsr())
+        whole = cls._of_matrix(total.tocsr())
+        whole.keep_parts(graphs, factors)
+        return whole
 
     @classmethod
     def _of_matrix(cls, matrix: Any) -> "Graph":
@@ -343,6 +345,18 @@ class Graph(EdgeTable):
                 raise ValueError(f"order must name each of the {self.n_nodes} nodes once")
             self.__dict__["near_in_memory"] = self._in_order(nodes)
 
+    def keep_parts(self, graphs: "Sequence[Graph]", factors: Sequence[float]) -> None:
+        """Say which graphs this one is the weighted sum of, for models that look at each."""
+        self.__dict__["parts"] = tuple(
+            Part(graph=graph, weight=weight) for graph, weight in zip(graphs, factors, strict=True)
+        )
+
+    @property
+    def parts(self) -> "tuple[Part, ...]":
+        """The graphs that this one is the weighted sum of; none where that is not known."""
+        parts: tuple[Part, ...] = self.__dict__.get("parts", ())
+        return parts
+
     @property
     def known_order(self) -> Int64Array | None:
         """The order of `near_in_memory`, if that was made and the graph is large."""
@@ -405,6 +419,14 @@ class Graph(EdgeTable):
         rows = self.adjacency.indptr, self.adjacency.indices, self.adjacency.data
         laplacian_rows(*rows, np.zeros(self.n_nodes), columns, product, 0, self.n_nodes)
         return product.reshape(block.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """A graph in a weighted sum."""
+
+    graph: Graph
+    weight: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

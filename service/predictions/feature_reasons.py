@@ -4,7 +4,7 @@ Where a prediction rests on features, labels on the way say little. A solve keep
 ridge beside the predictions; the smoothed row of one node is a walk away (K5c).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,11 +25,14 @@ from peewit.solvers.features import ColumnScaling, FeatureRows
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_scaling import RowScaling
+from peewit.solvers.models.linear.filtered_features import FunctionsByRelation
 from peewit.streaming.edges.node_ids import nodes_of_kinds
 from peewit.streaming.features.encoding import Encoding
 from peewit.streaming.features.store import FeaturesNotFound, FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.relation_counts import CountsStore, RelationCounts
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.snapshots.walk_rows import walk_rows
 
 LEAST_BELIEF: Final = 0.05
 """Belief in features below which they are no reason of an answer."""
@@ -51,22 +54,43 @@ class CountsUsed:
 class FeatureWeights:
     """Weights of filtered features, and how their rows were made."""
 
-    weights: FloatArray  # (n_columns, n_classes), without the constant
+    weights: FloatArray
+    """(1 + n_relations, n_columns, n_classes) of features smoothed along the graph, and along each
+    of its relations, without the constant."""
+
+    relations: tuple[str, ...]  # none where features are smoothed along the graph alone
     form: RowScaling
     teleport: float
     counts: CountsUsed | None
 
     @classmethod
-    def of(cls, functions: LinearFunctions, teleport: float, counts: CountsUsed | None) -> Self:
-        """The weights of functions of features, and of counts if there were some."""
+    def of(
+        cls,
+        functions: LinearFunctions,
+        teleport: float,
+        counts: CountsUsed | None,
+        relations: Iterable[str],
+    ) -> Self:
+        """The weights of functions of features, and of counts if there were some.
+
+        ``relations`` are those that the graph is the sum of.
+        """
+        weights, along = functions.weights[None, :-1], tuple[str, ...]()
+        if isinstance(functions, FunctionsByRelation):
+            weights, along = functions.parts, tuple(relations)
         return cls(
-            weights=functions.weights[:-1], form=functions.form, teleport=teleport, counts=counts
+            weights=weights,
+            relations=along,
+            form=functions.form,
+            teleport=teleport,
+            counts=counts,
         )
 
     def write(self, path: Path) -> None:
         """Keep them beside a prediction file."""
         parts: dict[str, Any] = {
             "weights": self.weights,
+            "relations": np.array(self.relations, np.str_),
             "center": self.form.center,
             "teleport": self.teleport,
         }
@@ -99,6 +123,7 @@ class FeatureWeights:
             form = RowScaling(is_unit=True, constant=1.0, center=parts["center"], zeros_stay=True)
             return cls(
                 weights=parts["weights"],
+                relations=tuple(parts["relations"].tolist()),
                 form=form,
                 teleport=float(parts["teleport"]),
                 counts=counts,
@@ -117,7 +142,7 @@ def feature_reasons(
 ) -> tuple[FeatureReason, ...]:
     """The features that add most to a class at a node, over what they add to all (K5c).
 
-    ``ids``, (n_nodes,), are the external ones.
+    ``ids``, (n_nodes,), are the external ones, and ``rows`` those of the graph that was solved on.
     Empty where features were no part of the answer, or are no longer there as it used them.
     """
     kept = FeatureWeights.read(file.path)
@@ -129,14 +154,12 @@ def feature_reasons(
         return ()
     if known is None:
         return ()
-    nodes, part = filter_row(rows, node, kept.teleport)
-    largest = np.sort(np.argsort(-part, kind="stable")[:_MOST_ROWS])
-    nodes, part = nodes[largest], part[largest]
-    points, has_row = known.at(nodes)
-    unit = (points - kept.form.center) * kept.form.scale(points)[:, None]
-    smoothed = part[has_row] @ unit
-    over_all = kept.weights[:, supported] - kept.weights.mean(axis=1)
-    added = smoothed * over_all
+    added = np.zeros(len(known.names))
+    for relation, weights in zip((None, *kept.relations), kept.weights, strict=True):
+        if weights.any():
+            along = rows if relation is None else _rows_along(paths, file, relation)
+            over_all = weights[:, supported] - weights.mean(axis=1)
+            added += _smoothed_row(along, node, kept, known) * over_all
     whole = np.abs(added).sum()
     order = np.argsort(-np.abs(added), kind="stable")[:k]
     own = known.own_values(node)
@@ -145,6 +168,28 @@ def feature_reasons(
         for place in order.tolist()
         if whole > 0.0 and added[place] != 0.0
     )
+
+
+def _rows_along(paths: GraphPaths, file: PredictionFile, relation: str) -> WalkRows:
+    """Walk rows of one relation of the snapshot that was solved on."""
+    store = SnapshotStore(paths.snapshots)
+    names = [each.name for each in store.meta(file.meta.snapshot).relations]
+    return walk_rows(
+        store.weighed({name: float(name == relation) for name in names}), file.meta.snapshot
+    )
+
+
+def _smoothed_row(
+    rows: WalkRows, node: int, kept: FeatureWeights, known: "_KnownFeatures"
+) -> FloatArray:
+    """(n_columns,) features of a node, smoothed over those near it."""
+    nodes, part = filter_row(rows, node, kept.teleport)
+    largest = np.sort(np.argsort(-part, kind="stable")[:_MOST_ROWS])
+    nodes, part = nodes[largest], part[largest]
+    points, has_row = known.at(nodes)
+    unit = (points - kept.form.center) * kept.form.scale(points)[:, None]
+    smoothed: FloatArray = part[has_row] @ unit
+    return smoothed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -190,7 +235,7 @@ class _KnownFeatures:
             ids=ids,
             answers=file.meta.answers,
         )
-        return known if len(names) == len(kept.weights) else None
+        return known if len(names) == kept.weights.shape[1] else None
 
     def at(self, nodes: Int64Array) -> tuple[FloatArray, BoolArray]:
         """(n_with_rows, n_columns) rows of the nodes that have some, and which these are."""

@@ -40,12 +40,8 @@ from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import Model
-from peewit.solvers.models.linear.filtered_ridge import (
-    FilteredFeatures,
-    FilteredRidge,
-    edge_scores,
-    joined_scores,
-)
+from peewit.solvers.models.linear.filtered_features import FilteredFeatures
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge, edge_scores, joined_scores
 from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.problems import Conflict, Unprocessable
 

@@ -21,12 +21,14 @@ from peewit.service.tasks.solving.solve_memory import kept_bytes, refusal
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.contract.model import Model
+from peewit.solvers.relations.relation_graphs import RelationGraphs
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
 from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
+from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import Snapshot, SnapshotNotFound, SnapshotStore
 
 _AHEAD_MEMORY: Final = 0.8
@@ -45,6 +47,14 @@ class WarmGraph:
     nodes: Nodes
     weights: Mapping[str, float]  # of relations, by name
     counts: JoinedCounts | None = None  # that join the features of the model at hand
+
+    @property
+    def used_relations(self) -> dict[str, float]:
+        """Weights of the relations that the graph is the sum of, by name."""
+        weights = {
+            name: self.weights.get(name, 1.0) for name in names_with_edges(self.snapshot.meta)
+        }
+        return {name: weight for name, weight in weights.items() if weight > 0.0}
 
     def made_of(self, task: LabelsTask) -> tuple[int, Hashable]:
         """What the features of a model are made of: a version of a table, and counts."""
@@ -67,6 +77,14 @@ class _Prepared:
     model: Model
     value: Any
     features: tuple[int, Hashable] | None  # see `WarmGraph.made_of`; None: it takes none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Relations:
+    """The relations of one snapshot as graphs."""
+
+    snapshot: int
+    graphs: RelationGraphs
 
 
 class WarmValues(MutableMapping[tuple[str, Hashable], Any]):
@@ -215,6 +233,8 @@ class WarmGraphs:
             self.kept[task.graph_id, kind] = known
             return known.value, True
         del known  # what other features made goes before their own are prepared
+        if model.smooths_by_relation and (task.features_version or graph.counts):
+            self._keep_parts(task, graph)
         value = self.prepared_alone(task, graph.snapshot.graph, model, graph)
         model.inherit(value, self.kept.pop((task.graph_id, ("left", kind)), {}))
         self.kept[task.graph_id, kind] = _Prepared(
@@ -223,6 +243,27 @@ class WarmGraphs:
             features=graph.made_of(task) if model.uses_features else None,
         )
         return value, False
+
+    def relations(self, task: LabelsTask, graph: WarmGraph) -> RelationGraphs:
+        """The relations with edges of the task's snapshot, from memory if they are there."""
+        key = task.graph_id, "relations"
+        known: _Relations | None = self.kept.get(key)
+        names = names_with_edges(graph.snapshot.meta)
+        if known is None or (known.snapshot, known.graphs.names) != (task.snapshot, names):
+            self.kept.pop(key, None)
+            loaded = graph.store.load_relations(task.snapshot)
+            graphs = RelationGraphs.of({name: loaded[name] for name in names})
+            known = _Relations(snapshot=task.snapshot, graphs=graphs)
+            self.kept[key] = known
+        return known.graphs
+
+    def _keep_parts(self, task: LabelsTask, graph: WarmGraph) -> None:
+        """Say of the graph which relations it is the weighed sum of, where it is of several."""
+        used = graph.used_relations
+        if len(used) > 1:
+            relations = self.relations(task, graph)
+            of = dict(zip(relations.names, relations.graphs, strict=True))
+            graph.snapshot.graph.keep_parts([of[name] for name in used], list(used.values()))
 
     def prepared_alone(self, task: LabelsTask, instead: Any, model: Model, graph: WarmGraph) -> Any:
         """What the model prepares on another graph of the same nodes, which is not kept.
@@ -278,3 +319,9 @@ def table_rows(task: LabelsTask, graph: WarmGraph) -> tuple[FeatureRows | None, 
     store = FeatureStore(GraphPaths(root=task.graph_directory).features)
     rows = store.load(task.features_version, graph.snapshot.meta.n_nodes)
     return rows, store.meta(task.features_version).encoding is not None
+
+
+def names_with_edges(meta: SnapshotMeta) -> tuple[str, ...]:
+    """Names of the relations that a snapshot has edges of; of all where it has no edge."""
+    filled = tuple(each.name for each in meta.relations if each.edges_kept)
+    return filled or tuple(each.name for each in meta.relations)

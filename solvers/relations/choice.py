@@ -6,11 +6,6 @@ of Bayesian bootstraps of the left-out labels, so that few labels tell little; a
 differ from a scaling by relations have together the prior mass of one scaling, so that many of them
 do not win by chance. Densities stand for whole models here: these run on the best two, and say by
 the labels that they leave out themselves how much each of both counts.
-
-References
-----------
-Yao, Vehtari, Simpson and Gelman, Using stacking to average Bayesian predictive distributions,
-Bayesian Analysis 13 (2018), section 3.4.
 """
 
 from collections.abc import Iterator
@@ -18,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from scipy.special import softmax
 
-from peewit.solvers.arrays import FloatArray, Int64Array
+from peewit.solvers.arrays import Int64Array
 from peewit.solvers.graph import LEAST_ORDERED, Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.labels import Labels
+from peewit.solvers.models.left_out.bootstrapped_beliefs import bootstrapped_beliefs
 from peewit.solvers.relations.left_out_densities import (
     Judgement,
     LeftOutLabels,
@@ -52,11 +47,6 @@ _DIGITS: Final = 3
 _CLEARLY: Final = 3.0
 """Change of loss over all labels, a factor of 20 of belief, that says where a relation belongs: all
 of it or none."""
-
-_MOST_BOOTSTRAPS: Final = 1_000
-_LEAST_BOOTSTRAPS: Final = 50
-_BOOTSTRAP_ENTRIES: Final = 2_000_000
-"""Of thousands of labels bootstraps are much alike, and fewer do."""
 
 _WORTH_A_SOLVE: Final = 0.2
 """Mean loss beyond that of the best up to which a second combination is worth a solve: densities
@@ -168,18 +158,6 @@ def equal_volumes(relations: RelationGraphs) -> Weights:
     mean = volumes.sum() / max(np.count_nonzero(volumes), 1)
     scaled = np.divide(mean, volumes, out=np.ones_like(volumes), where=volumes > 0)
     return tuple(_rounded(weight) for weight in scaled)
-
-
-def bootstrapped_beliefs(losses: FloatArray, masses: FloatArray) -> FloatArray:
-    """(n_candidates,) mean of the posterior over Bayesian bootstraps of the labels (K19).
-
-    ``losses``, (n_candidates, n_labels), are log losses of left-out labels, ``masses`` prior.
-    """
-    n_labels = losses.shape[1]
-    n_drawn = int(np.clip(_BOOTSTRAP_ENTRIES // n_labels, _LEAST_BOOTSTRAPS, _MOST_BOOTSTRAPS))
-    drawn = n_labels * np.random.default_rng(0).dirichlet(np.ones(n_labels), n_drawn)
-    beliefs: FloatArray = softmax(np.log(masses) - drawn @ losses.T, axis=1).mean(axis=0)
-    return beliefs
 
 
 def is_few(part: float) -> bool:

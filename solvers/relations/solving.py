@@ -10,11 +10,11 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.models.contract.model import KEPT_BYTES, Model, ScoreKind, of_column
+from peewit.solvers.models.left_out.bootstrapped_beliefs import bootstrapped_beliefs
 from peewit.solvers.relations.choice import (
     Combination,
     RelationChoice,
     Weights,
-    bootstrapped_beliefs,
     changed_part,
     choose,
     is_few,

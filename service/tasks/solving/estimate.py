@@ -204,7 +204,7 @@ class Estimator:
         """Bytes that a solve holds for edges and nodes, with as many labels as there are now."""
         n_nodes, n_edges = snapshot.n_nodes, snapshot.edges_kept
         again = graph_bytes(n_nodes, n_edges, model.graph_copies[1]) if options.replicas else 0
-        if len(snapshot.relations) > 1 and not options.relations:  # which labels weigh
+        if len(snapshot.relations) > 1:  # which labels weigh, and features are smoothed along
             sizes = [n_edges, *(each.edges_kept for each in snapshot.relations)]
             again += sum(graph_bytes(n_nodes, size, 1.0) for size in sizes)
 

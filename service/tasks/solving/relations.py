@@ -8,15 +8,13 @@ from typing import Any
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import StageTimer
 from peewit.service.tasks.solving.solve_options import SolveOptions
-from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs
+from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs, names_with_edges
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.relations.choice import RelationChoice, choose
-from peewit.solvers.relations.relation_graphs import RelationGraphs
 from peewit.solvers.relations.solving import PreparedRelations, RelationModel
 from peewit.solvers.relations.weight_texts import check_weights, parsed_weights, weights_text
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotStore
 
 
@@ -40,12 +38,6 @@ def first_choice(
     return known if known is not None and _names(known) == names else None
 
 
-def names_with_edges(meta: SnapshotMeta) -> tuple[str, ...]:
-    """Names of the relations that a snapshot has edges of; of all where it has no edge."""
-    filled = tuple(each.name for each in meta.relations if each.edges_kept)
-    return filled or tuple(each.name for each in meta.relations)
-
-
 def final_choice(
     graphs: WarmGraphs,
     task: LabelsTask,
@@ -61,7 +53,7 @@ def final_choice(
         return first
     if first is not None and first.is_near(labels):
         return first
-    parts = _parts(graphs, task, graph)
+    parts = graphs.relations(task, graph)
     choice = choose(parts, labels, previous=first, parallel=graphs.parallel, watch=stages.watch)
     graphs.kept[_key(task, options)] = choice
     return choice
@@ -94,7 +86,7 @@ def prepared_on_two(
     is_present = known is not None and known.of == of
     if known is None or not is_present:
         value = graphs.prepared_alone(
-            task, _parts(graphs, task, graph), RelationModel(model=model), graph
+            task, graphs.relations(task, graph), RelationModel(model=model), graph
         )
         known = _PreparedOnTwo(of=of, value=value)
         graphs.kept[key] = known
@@ -108,28 +100,6 @@ class _PreparedOnTwo:
 
     of: Hashable
     value: PreparedRelations
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Parts:
-    """The relations of one snapshot as graphs."""
-
-    snapshot: int
-    graphs: RelationGraphs
-
-
-def _parts(graphs: WarmGraphs, task: LabelsTask, graph: WarmGraph) -> RelationGraphs:
-    """The relations with edges of the task's snapshot as graphs, from memory if they are there."""
-    key = task.graph_id, "relations"
-    known: _Parts | None = graphs.kept.get(key)
-    names = names_with_edges(graph.snapshot.meta)
-    if known is None or (known.snapshot, known.graphs.names) != (task.snapshot, names):
-        graphs.kept.pop(key, None)
-        loaded = graph.store.load_relations(task.snapshot)
-        parts = RelationGraphs.of({name: loaded[name] for name in names})
-        known = _Parts(snapshot=task.snapshot, graphs=parts)
-        graphs.kept[key] = known
-    return known.graphs
 
 
 def weights_of(choice: RelationChoice | None) -> Mapping[str, float]:

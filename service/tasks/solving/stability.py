@@ -24,6 +24,8 @@ def compare_replicas(solving: Solving) -> None:
     else:
         try:
             for replica in replicas(graph.store, meta.number, n_replicas):
+                parts = graph.snapshot.graph.parts  # features are smoothed along relations as kept
+                replica.keep_parts([part.graph for part in parts], [part.weight for part in parts])
                 of_replica = model.solve(
                     solving.graphs.prepared_alone(solving.task, replica, model, graph),
                     answer.labels,

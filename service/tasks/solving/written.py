@@ -110,7 +110,8 @@ def _write_feature_weights(solving: Solving, file: Path) -> None:
         used = CountsUsed(
             snapshot=counts.snapshot, directed=counts.directed, scaling=counts.scaling
         )
-    FeatureWeights.of(functions, float(solution.stats["teleport"]), used).write(file)
+    teleport = float(solution.stats["teleport"])
+    FeatureWeights.of(functions, teleport, used, solving.graph.used_relations).write(file)
 
 
 def _named_nodes(solving: Solving) -> tuple[pa.ChunkedArray, BoolArray]:

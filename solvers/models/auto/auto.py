@@ -152,6 +152,7 @@ class Auto(FeatureModel, Refinable):
 
     uses_start: ClassVar[bool] = False
     takes_counts: ClassVar[bool] = True
+    smooths_by_relation: ClassVar[bool] = True
     of_graph: ClassVar[str] = "graph"
     is_calibrated: ClassVar[bool] = True
     graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file
@@ -356,7 +357,7 @@ class Auto(FeatureModel, Refinable):
             arms["features"] = scaled(filtered.scores, left_out, filtered.reachable)
             reachable = reachable | filtered.reachable
             warnings, of_features = warnings + filtered.warnings, filtered.functions
-            names = ("input", "n_without_features", "teleport")
+            names = ("input", "n_without_features", "teleport", "belief_relations")
             stats |= {name: filtered.stats[name] for name in names if name in filtered.stats}
         return _Arms(
             arms=arms,

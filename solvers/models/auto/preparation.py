@@ -14,7 +14,7 @@ from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.walk_cache import WalkCache
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import GroupColumns
-from peewit.solvers.models.linear.filtered_ridge import FilteredFeatures
+from peewit.solvers.models.linear.filtered_features import FilteredFeatures
 
 LARGEST: Final = 1e30
 """Limit in float32 on a potential, in units of 1 / (mean degree), and on a density."""

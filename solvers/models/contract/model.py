@@ -57,6 +57,9 @@ class Model(ABC):
     """Whether its features may be joined by counts of what nodes send and receive, of another
     size."""
 
+    smooths_by_relation: ClassVar[bool] = False
+    """Whether features are smoothed along each of the `Graph.parts`, too."""
+
     preparation: ClassVar[str] = ""
     """Models with the same nonempty name here can share a preparation."""
 

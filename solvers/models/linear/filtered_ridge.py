@@ -5,40 +5,36 @@ features that say nothing; its rows come from one column for each label or one f
 whichever are fewer. Consequence: one more label is one more column at most.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
+from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.blas_threads import one_blas_thread
-from peewit.solvers.features import Rows, checked_rows
+from peewit.solvers.features import checked_rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.personalized_pagerank import RTOL, n_steps
 from peewit.solvers.linear.linear_functions import LinearFunctions
-from peewit.solvers.linear.unit_rows import UnitRows
 from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.contract.feature_model import FEATURES
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import KEPT_BYTES, check_labels
+from peewit.solvers.models.left_out.bootstrapped_beliefs import bootstrapped_beliefs
 from peewit.solvers.models.left_out.label_groups import node_hash
 from peewit.solvers.models.left_out.label_sample import LabelSample, unlike_degrees
+from peewit.solvers.models.linear.filtered_features import Arm, FilteredFeatures
 from peewit.solvers.models.linear.kernel_ridge import (
     RidgeFit,
     class_folds,
     class_targets,
     fitted_ridge,
     usable,
-)
-from peewit.solvers.models.linear.pagerank_columns import (
-    KernelEntries,
-    PageRankColumns,
-    RecentVectors,
 )
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import Solution
@@ -65,138 +61,12 @@ MOST_LABELS: Final = 3_000
 times, and seconds that grow with the third power (28 CPU seconds for 4,000 labels)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
-    """One of the kernels that compete."""
-
-    name: str  # in the stats
-    teleport: float  # a of its filter; 1 leaves the features as they are
-    has_features: bool = True  # kernel of filtered features; else P'P, of the graph alone
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class FilteredFeatures:
-    """A graph with the features of its nodes, and the kernels between the labels so far."""
-
-    graph: Graph
-    rows: Rows | None  # as given
-    columns: PageRankColumns  # of the filter
-    products: RecentVectors  # rows of H_L (K2) by teleport probability and label
-    kernels: dict[tuple[str, bool], KernelEntries] = field(default_factory=dict)
-    """By name of the arm, and whether they are for its judgement alone."""
-
-    filtered: dict[float, Float32Array] = field(default_factory=dict)
-    """P X, (n_nodes, n_features), by teleport probability, where features are the fewer."""
-
-    _unit: UnitRows | None = None
-
-    @property
-    def unit(self) -> UnitRows:
-        """The features with rows of unit length; raises ValueError if there are none."""
-        if self._unit is None:
-            if self.rows is None:
-                raise ValueError("the nodes have no features; prepare with some")
-            self._unit = UnitRows.of_rows(self.rows, self.graph.n_nodes)
-        return self._unit
-
-    def kernel(
-        self, arm: Arm, nodes: Int64Array, watch: Watch, *, is_judging: bool = False
-    ) -> FloatArray:
-        """(n_labeled, n_labeled) the kernel of an arm between ``nodes``; raises `RunStopped`."""
-        entries = self.kernels.setdefault((arm.name, is_judging), KernelEntries())
-        if not arm.has_features:
-            return entries.between(
-                nodes, lambda some: self.columns.products(nodes, some, arm.teleport, watch)
-            )
-        if self._keeps_products(nodes.size):
-            return entries.between(nodes, lambda some: self._inner(nodes, some, arm, watch))
-        return entries.between(nodes, lambda some: self._there_and_back(nodes, some, arm, watch))
-
-    def scores(
-        self, arm: Arm, nodes: Int64Array, dual_coef: FloatArray, watch: Watch
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """(K4) without its constant: (n_nodes, k), and the (n_features, k) weights, if any."""
-        sources = np.zeros((self.graph.n_nodes, dual_coef.shape[1]))
-        sources[nodes] = dual_coef
-        if not arm.has_features:
-            once = self.columns.filtered(sources, arm.teleport, watch)
-            return self.columns.filtered(once, arm.teleport, watch), None
-        if self._keeps_products(nodes.size):
-            weights = np.zeros((self.unit.n_columns, dual_coef.shape[1]))
-            for row, coef in zip(self._rows_of(nodes, arm, watch), dual_coef, strict=True):
-                weights += np.outer(row, coef)
-        else:
-            once = self.columns.filtered(sources, arm.teleport, watch)
-            weights = self.unit.adjoint(list(once.T), watch).T
-        values = self.unit.values(weights, watch)
-        return self.columns.filtered(values, arm.teleport, watch), weights
-
-    def _keeps_products(self, n_labeled: int) -> bool:
-        return 4 * n_labeled * self.unit.n_columns <= self.products.kept_bytes
-
-    def _rows_of(self, nodes: Int64Array, arm: Arm, watch: Watch) -> list[Float32Array]:
-        """Rows of H_L = P' X at ``nodes``, by as few columns and passes as memory allows."""
-        if self._filters_features(nodes, arm):
-            if arm.teleport not in self.filtered:
-                self.filtered[arm.teleport] = self._filtered_features(arm, watch)
-            return list(self.filtered[arm.teleport][nodes])
-
-        def make(missing: Int64Array) -> Iterator[Float32Array]:
-            most = max(1, self.products.kept_bytes // (8 * self.unit.n_columns))
-            step = min(most, self.columns.most)
-            for first in range(0, missing.size, step):
-                some = missing[first : first + step]
-                if arm.teleport < 1.0:
-                    columns = self.columns.at(some, arm.teleport, watch)
-                    made = self.unit.adjoint(columns, watch)
-                else:
-                    made = self.unit.at(some)
-                yield from made.astype(np.float32)
-
-        return self.products.of_nodes(nodes, arm.teleport, make)
-
-    def _filters_features(self, nodes: Int64Array, arm: Arm) -> bool:
-        """Whether all of P X is there, or fits and has fewer columns than there are new labels."""
-        if arm.teleport in self.filtered or arm.teleport == 1.0:
-            return arm.teleport in self.filtered
-        n_columns = self.unit.n_columns
-        n_new = nodes.size - self.products.n_known(nodes, arm.teleport)
-        fits = 4 * n_columns * self.graph.n_nodes <= self.products.kept_bytes // 2
-        return n_columns < n_new and fits
-
-    def _filtered_features(self, arm: Arm, watch: Watch) -> Float32Array:
-        made = np.empty((self.graph.n_nodes, self.unit.n_columns), np.float32)
-        one_each = np.eye(self.unit.n_columns)
-        for first in range(0, self.unit.n_columns, self.columns.width):
-            part = slice(first, first + self.columns.width)
-            rows = self.unit.values(one_each[:, part], watch)
-            made[:, part] = self.columns.filtered(rows, arm.teleport, watch)
-        return made
-
-    def _inner(self, nodes: Int64Array, some: Int64Array, arm: Arm, watch: Watch) -> FloatArray:
-        """(n_labeled, n_some) entries of (K2) without the scale: H_L H_some'."""
-        rows = self._rows_of(nodes, arm, watch)
-        others = np.stack([rows[at] for at in np.searchsorted(nodes, some)]).astype(np.float64)
-        return np.stack([others @ row for row in rows])
-
-    def _there_and_back(
-        self, nodes: Int64Array, some: Int64Array, arm: Arm, watch: Watch
-    ) -> FloatArray:
-        """As `_inner`, by P' X X' P E_some at ``nodes``, which holds no H_L: twice the columns."""
-        entries = np.empty((nodes.size, some.size))
-        for first in range(0, some.size, self.columns.width):
-            part = slice(first, first + self.columns.width)
-            columns = list(self.columns.unit(some[part], arm.teleport, watch).T)
-            values = self.unit.values(self.unit.adjoint(columns, watch).T, watch)
-            entries[:, part] = self.columns.filtered(values, arm.teleport, watch)[nodes]
-        return entries
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
     """The fit of an arm, and which labels it could tell from the others."""
 
     arm: Arm
+    scale: float  # mean of the kernel's diagonal
     fit: RidgeFit
     is_informed: BoolArray  # (n_labeled,) whether any other label says something of it
 
@@ -206,6 +76,13 @@ class Judged:
         for arm in (*reversed(others), self):
             values[arm.is_informed] = arm.fit.left_out[arm.is_informed]
         return values
+
+    def losses(self, labels: Labels) -> FloatArray:
+        """(n_usable,) negative log probabilities of left-out labels, which calibrate them."""
+        used = usable(labels)
+        left_out, true = self.left_out((), labels.class_prior())[used], labels.classes[used]
+        chances = Calibration.fitted(left_out, true).probabilities(left_out)
+        return -np.log(chances[np.arange(true.size), true])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -224,7 +101,9 @@ class FilteredRidge(InductiveModel):
     personalized PageRank, as graph networks of the APPNP kind do it; on them one ridge regression
     for each class is fitted to the labels. With ``teleport`` 'auto' the features and the graph must
     earn their keep: less smoothing, none at all, or the graph alone take over where they predict
-    clearly more of the labels left out. Without features it is the graph alone.
+    clearly more of the labels left out. Without features it is the graph alone. On several
+    relations features are smoothed along each of them as well as along all edges; left-out labels
+    say how much each of both counts.
 
     Nodes without features are reached through their neighbors or, if no node in their component has
     features, by the labels there. Scores are class scores, not probabilities.
@@ -244,6 +123,7 @@ class FilteredRidge(InductiveModel):
 
     preparation: ClassVar[str] = "filtered features"
     takes_counts: ClassVar[bool] = True
+    smooths_by_relation: ClassVar[bool] = True
     of_graph: ClassVar[str] = "graph"
 
     teleport: float | Literal["auto"] = hyperparameter(
@@ -282,13 +162,7 @@ class FilteredRidge(InductiveModel):
         rows = None if features is None else checked_rows(features, graph.n_nodes)
         if rows is not None and rows.n_rows == 0:
             raise ValueError(f"none of the {graph.n_nodes} nodes has features; add some")
-        half = kept_bytes // 2
-        return FilteredFeatures(
-            graph=graph,
-            rows=rows,
-            columns=PageRankColumns.of_graph(graph, parallel, half),
-            products=RecentVectors(kept_bytes=half),
-        )
+        return FilteredFeatures.of_graph(graph, rows, parallel, kept_bytes)
 
     def solve_watched(
         self,
@@ -346,8 +220,8 @@ class FilteredRidge(InductiveModel):
         }
         if prepared.rows is not None and prepared.rows.nodes is not None:
             stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
-        prior, n_before = labels.class_prior(), prepared.columns.n_filtered
-        arms, of_graph = self._arms(prepared.rows is not None)
+        prior, n_before = labels.class_prior(), prepared.n_filtered
+        arms, of_graph = self._arms(prepared)
         if not may_drop_features and len(arms) > 1:
             arms.remove(of_graph)
         try:
@@ -371,7 +245,7 @@ class FilteredRidge(InductiveModel):
             "arm": taken.name,
             "teleport": taken.teleport,
             "n_iter": n_steps(taken.teleport, RTOL),
-            "n_columns": prepared.columns.n_filtered - n_before,
+            "n_columns": prepared.n_filtered - n_before,
         }
         solution = Solution(
             scores=scores,
@@ -409,17 +283,17 @@ class FilteredRidge(InductiveModel):
         node_scores = edge_scores(solution.scores, prepared.columns.pagerank.inverse_root, constant)
         return joined_scores(own, edges, node_scores, float(solution.stats["teleport"]), constant)
 
-    def _arms(self, has_features: bool) -> tuple[list[Arm], Arm]:
+    def _arms(self, prepared: FilteredFeatures) -> tuple[list[Arm], Arm]:
         """The arms that compete, the first being the one to beat; and the arm of the graph."""
         teleport = TELEPORT if self.teleport == "auto" else self.teleport
         graph = Arm(name="graph", teleport=teleport, has_features=False)
-        if not has_features:
+        if prepared.rows is None:
             return [graph], graph
-        first = Arm(name="filtered", teleport=teleport)
-        if self.teleport != "auto":
-            return [first], graph
-        narrow = Arm(name="narrow", teleport=_NARROW)
-        return [first, narrow, Arm(name="features", teleport=1.0), graph], graph
+        arms = [Arm(name="filtered", teleport=teleport)]
+        if self.teleport == "auto":
+            arms += [Arm(name="narrow", teleport=_NARROW), Arm(name="features", teleport=1.0)]
+            arms.append(graph)
+        return arms, graph
 
     def _judgements(
         self,
@@ -433,6 +307,8 @@ class FilteredRidge(InductiveModel):
         is_few = labels.n_labeled <= MOST_JUDGED
         at_once = [arm for arm in arms if is_few or arm.has_features] or arms
         judgements = [self._judge(prepared, arm, labels, watch) for arm in at_once]
+        if prepared.shares.size:
+            judgements[0] = self._by_relation(prepared, judgements[0], labels, stats, watch)
         taken = _choose_arm(judgements, labels, stats)
         graph = next((arm for arm in arms if arm not in at_once), None)
         if graph is None:
@@ -444,6 +320,35 @@ class FilteredRidge(InductiveModel):
         if taken == graph:
             judgements.append(self._judge(prepared, graph, labels, watch))
         return taken, judgements
+
+    def _by_relation(
+        self,
+        prepared: FilteredFeatures,
+        along_all: Judged,
+        labels: Labels,
+        stats: dict[str, float | int | str],
+        watch: Watch,
+    ) -> Judged:
+        """The first arm with features smoothed along each relation, too (K2b).
+
+        Both kernels count as left-out labels believe in them.
+        """
+        factors = (0.0, *prepared.shares.tolist())
+        apart = replace(along_all.arm, factors=factors)
+        pair = (along_all, self._judge(prepared, apart, labels, watch))
+        beliefs = np.full(2, 0.5)
+        if labels.n_usable:
+            beliefs = bootstrapped_beliefs(
+                np.stack([each.losses(labels) for each in pair]), beliefs
+            )
+        stats["belief_relations"] = float(beliefs[1])
+        all_factors = np.zeros(len(factors))
+        for each, belief in zip(pair, beliefs.tolist(), strict=True):
+            all_factors[: len(each.arm.factors)] += (
+                belief / (each.scale or 1.0) * np.array(each.arm.factors)
+            )
+        both = replace(along_all.arm, factors=tuple(all_factors.tolist()))
+        return self._judge(prepared, both, labels, watch)
 
     def _judge(
         self,
@@ -459,6 +364,7 @@ class FilteredRidge(InductiveModel):
         np.fill_diagonal(others, 0.0)
         return Judged(
             arm=arm,
+            scale=float(kernel.diagonal().mean()),
             fit=fitted_ridge(
                 kernel,
                 class_targets(labels),
@@ -487,7 +393,7 @@ class FilteredRidge(InductiveModel):
         scores = np.zeros((graph.n_nodes, labels.n_classes))
         functions: LinearFunctions | None = None
         known = {ridge.arm: ridge for ridge in judgements}
-        _, of_graph = self._arms(prepared.rows is not None)
+        _, of_graph = self._arms(prepared)
         for arm in dict.fromkeys((taken, judgements[0].arm, of_graph)):
             lost = ~scores.any(axis=1)
             is_missing = lost if arm.has_features else lost & is_labeled
@@ -497,8 +403,8 @@ class FilteredRidge(InductiveModel):
             values, weights = prepared.scores(arm, labels.nodes, ridge.fit.dual_coef, watch)
             lost &= values.any(axis=1)
             scores[lost] = values[lost] + ridge.fit.constant
-            if weights is not None and functions is None:
-                functions = prepared.unit.functions(weights, ridge.fit.constant)
+            if weights and functions is None:
+                functions = prepared.functions(weights, ridge.fit.constant)
         watch.step("scores", 1, 1)
         return scores, functions
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from peewit.service.predictions.feature_reasons import feature_reasons
+from peewit.service.predictions.feature_reasons import FeatureWeights, feature_reasons
 from peewit.service.predictions.prediction_files import PredictionFile, features_path
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
+from peewit.streaming.edges.node_ids import nodes_of_kinds
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.relation_counts import CountsStore
@@ -64,6 +65,40 @@ def test_parts_are_those_of_the_dense_sums(tmp_path: Path, solver: WarmGraphs) -
             np.testing.assert_allclose([each.part for each in found], parts, atol=1e-3)
             own = features[node, order]
             np.testing.assert_allclose([each.value for each in found], own, rtol=1e-3)
+
+
+def test_parts_of_several_relations_are_those_of_the_dense_sums(
+    tmp_path: Path, solver: WarmGraphs
+) -> None:
+    directory = graph_of_messages(tmp_path)
+    paths = GraphPaths(root=directory)
+    answer = solved(solver, asked_of(directory, "filtered-ridge", directed=("message",)))
+    file = PredictionFile(paths.predictions / answer.result["file"])
+    kept, store = FeatureWeights.read(file.path), SnapshotStore(paths.snapshots)
+    assert kept is not None
+    assert len(kept.relations) > 1
+    whole = store.weighed(file.meta.relation_weights).load(2).graph
+    relations = store.load_relations(2)
+    graphs = [whole, *(relations[name] for name in kept.relations)]
+    counts = CountsStore(paths).open()
+    assert counts is not None
+    assert kept.counts is not None
+    nodes = np.arange(whole.n_nodes)
+    ids = open_nodes(paths.nodes, kind="typed", writable=False).external_ids()
+    has_row = nodes_of_kinds(ids, file.meta.answers)
+    points = kept.counts.scaling.scaled(counts.rows(kept.counts.directed, nodes)).astype(float)
+    unit = (points - kept.form.center) * kept.form.scale(points)[:, None] * has_row[:, None]
+    of_class = file.meta.class_names.index("buyer")
+    added = np.zeros(unit.shape)
+    for graph, weights in zip(graphs, kept.weights, strict=True):
+        over_all = weights[:, of_class] - weights.mean(axis=1)
+        added += pagerank(graph.adjacency.toarray(), kept.teleport) @ unit * over_all
+    rows = WalkRows.of_graph(whole)
+    for node in np.flatnonzero(has_row)[:5].tolist():
+        found = feature_reasons(paths, file, ids, rows, node, of_class, k=3)
+        order = np.argsort(-np.abs(added[node]))[:3]
+        parts = added[node, order] / np.abs(added[node]).sum()
+        np.testing.assert_allclose([each.part for each in found], parts, atol=2e-3)
 
 
 def test_counts_are_told_as_people_count_them(tmp_path: Path, solver: WarmGraphs) -> None:

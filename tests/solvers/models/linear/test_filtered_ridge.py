@@ -13,7 +13,8 @@ from peewit.solvers.iteration_loop import ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank, n_steps
 from peewit.solvers.models.linear import filtered_ridge
-from peewit.solvers.models.linear.filtered_ridge import FilteredFeatures, FilteredRidge
+from peewit.solvers.models.linear.filtered_features import FilteredFeatures, FunctionsByRelation
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from peewit.solvers.models.linear.kernel_ridge import class_folds, class_targets, fitted_ridge
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
@@ -107,6 +108,56 @@ def test_left_out_values_are_those_of_fits_without_the_labels(together: bool) ->
     )
     _, rows = model.solved_and_left_out(model.prepare(graph, words(classes)), labels)
     np.testing.assert_allclose(rows.values, whole.left_out(class_folds(labels)), atol=1e-4)
+
+
+def two_relations() -> tuple[Graph, np.ndarray]:
+    """Twice the edges of `weighted_graph` and thrice as many random ones, and the classes."""
+    graph, classes = weighted_graph()
+    u, v = np.random.default_rng(4).integers(0, N_NODES, (2, 3 * graph.n_edges))
+    random = Graph.from_edges(u, v, np.ones(u.size), n_nodes=N_NODES)
+    return Graph.weighted_sum([graph, random], [2.0, 5.0]), classes
+
+
+def test_features_are_smoothed_along_each_relation_as_far_as_labels_believe_it() -> None:
+    graph, classes = two_relations()
+    labels, features = some_labels(classes), words(classes)
+    found = solved(FilteredRidge(teleport=0.2, norm_penalty=0.7), graph, features, labels)
+    belief = found.stats["belief_relations"]
+    assert 0.1 < belief < 0.999
+    volumes = [part.weight * part.graph.degree.sum() for part in graph.parts]
+    along = [
+        pagerank(each.adjacency.toarray(), 0.2) @ unit_rows(features)
+        for each in (graph, *(part.graph for part in graph.parts))
+    ]
+    shares = np.sqrt(np.array(volumes) / sum(volumes))
+    pair = along[0], np.hstack([root * each for root, each in zip(shares, along[1:], strict=True)])
+    points = [
+        root * each / np.sqrt(np.square(each[labels.nodes]).sum() / labels.n_labeled)
+        for root, each in zip(np.sqrt([1.0 - belief, belief]), pair, strict=True)
+    ]
+    twin = DenseRidge(
+        points=np.hstack(points),
+        nodes=labels.nodes,
+        targets=targets_of(labels.classes),
+        norm_penalty=0.7,
+    )
+    np.testing.assert_allclose(found.scores, twin.scores(), atol=2e-5)
+    assert isinstance(found.functions, FunctionsByRelation)
+    summed = found.functions.parts.sum(axis=0)
+    np.testing.assert_allclose(summed, found.functions.weights[:-1], atol=1e-12)
+
+
+def test_a_relation_of_random_edges_costs_little_where_features_are_smoothed_along_each() -> None:
+    graph, classes = two_relations()
+    labels, features = some_labels(classes), words(classes, n_columns=90)
+    alone = Graph.from_adjacency(graph.adjacency)  # which knows of no relations
+    model = FilteredRidge(teleport=0.1)
+    apart = solved(model, graph, features, labels)
+    together = solved(model, alone, features, labels)
+    assert apart.stats["belief_relations"] > 0.7
+    assert "belief_relations" not in together.stats
+    right = [accuracy(each, classes, labels.nodes) for each in (apart.scores, together.scores)]
+    assert right[0] > right[1] + 0.1
 
 
 def test_rows_of_zeros_are_nodes_without_features() -> None:
