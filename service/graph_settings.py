@@ -20,8 +20,11 @@ MAX_NODES: Final = 2**31 - 2
 """Dense node ids are int32."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_TABLES: Final = (("src", "dst", "weight", "op", "time"), ("node", "label"))
-"""Columns of a table of edges, and of one of nodes; each has names of its own."""
+_TABLES: Final = (
+    ("src", "dst", "weight", "op", "time"),
+    ("node", "label", "origin", "annotator", "label_time"),
+)
+"""Columns of a table of edges, and of one of labels; each has names of its own."""
 
 _TABLE_COLUMNS: Final = sum(_TABLES, ())
 _MAX_COLUMN_NAME: Final = 1000
@@ -204,7 +207,9 @@ class GraphSettings:
         factory=tuple,
     )
     columns: Mapping[str, str] = setting(
-        "What src, dst, weight, op, time, node and label are called in tables.", factory=dict
+        "What src, dst, weight, op and time of edges, and node, label, origin, annotator and "
+        "label_time of labels are called in tables.",
+        factory=dict,
     )
 
     @property
@@ -222,6 +227,16 @@ class GraphSettings:
             if self.window.time_unit is not None:
                 usual["time_unit"] = self.window.time_unit
         return {**usual, **self.columns}
+
+    def keeping(self, columns: Mapping[str, str]) -> "GraphSettings":
+        """With names of columns that have none yet, but of those that another one here has."""
+        kept = dict(self.columns)
+        for table in _TABLES:
+            for name in table:
+                column = columns.get(name)
+                if column and name not in kept and column not in map(kept.get, table):
+                    kept[name] = column
+        return replace(self, columns=kept)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,15 +16,12 @@ import typer
 from typer.core import TyperCommand
 
 from peewit.service.home import Home
-from peewit.streaming.edges.reading_options import READING_OPTIONS
-from peewit.streaming.edges.relations import RELATION_NAMES
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from peewit.service.catalog import GraphRecord
-    from peewit.service.graph_settings import GraphSettings
     from peewit.service.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
@@ -63,19 +59,11 @@ def open_home(settings: "Settings | None" = None) -> Iterator[Home]:
 
 def keep_columns(home: Home, graph: "GraphRecord", named: Mapping[str, str]) -> None:
     """Keep names of columns with a graph that has none of its own, and say so."""
-    new = {
-        name: each
-        for name, each in named.items()
-        if each and name not in (*graph.settings.columns, *READING_OPTIONS, *RELATION_NAMES)
-    }
+    new = graph.settings.keeping(named).columns.items() - graph.settings.columns.items()
     if not new:
         return
-
-    def with_new(settings: "GraphSettings") -> "GraphSettings":
-        return replace(settings, columns={**new, **settings.columns})
-
-    home.catalog.update(graph.id, with_new)
-    shown = ", ".join(f"{name}={each}" for name, each in new.items())
+    home.catalog.update(graph.id, lambda settings: settings.keeping(named))
+    shown = ", ".join(f"{name}={each}" for name, each in named.items() if (name, each) in new)
     say(f"{graph.settings.name} keeps the columns {shown}")
 
 

@@ -14,8 +14,14 @@ from peewit.service.inbox.feature_log import SetMode
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.labels.label_entry import UnknownNodesRule
 from peewit.service.tables.table_heads import TableHead
+from peewit.service.tables.uploads.givers import (
+    ANNOTATOR,
+    LABEL_TIME,
+    ORIGIN,
+)
 from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.service.tables.uploads.label_words import LabelWords
+from peewit.service.wire.labels import origin_named
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
 from peewit.streaming.edges.node_kinds import KIND, named_column
 from peewit.streaming.edges.reading_options import Contradictions, Quote
@@ -37,6 +43,14 @@ Kind = Annotated[str, Query(max_length=63, pattern=rf"^({KIND.pattern})?$")]
 
 _NODE_NAMES = ("node", "id", "node_id", "name", "user", "account")
 _LABEL_NAMES = ("label", "class", "target", "y", "category")
+_ANNOTATOR_NAMES = (
+    *("annotator", "annotator_id", "annotated_by", "labeler", "labeller", "labeled_by"),
+    *("labelled_by", "rater", "rater_id", "worker", "worker_id"),
+)
+_TIME_NAMES = (
+    *("time", "timestamp", "labeled_at", "labelled_at", "annotated_at", "updated_at"),
+    *("created_at", "date"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +160,9 @@ class LabelChoice:
     node: Name = ""
     node_kind: Kind = ""
     label: Name = ""
+    origin_column: Name = ""
+    annotator_column: Name = ""
+    time_column: Name = ""  # heeded where the last of several labels holds
     into: Annotated[str, Query(max_length=MAX_COLUMN_BYTES)] = ""  # the graph's column of labels
     unknown: Annotated[UnknownNodesRule, Query()] = "refuse"
     no_label: Words = ()  # which mean none
@@ -174,7 +191,9 @@ class LabelChoice:
     @property
     def named(self) -> dict[str, str]:
         """The chosen columns by argument."""
-        return {"node": self.node, "label": self.label}
+        beside = "origin_column", "annotator_column", "time_column"
+        more = {name: value for name in beside if (value := getattr(self, name))}
+        return {"node": self.node, "label": self.label, **more}
 
     @property
     def is_complete(self) -> bool:
@@ -200,17 +219,34 @@ class LabelChoice:
     ) -> "LabelChoice":
         """The last choice if it fits, else a guess by column names, for people to check."""
         names, columns = head.names, graph.settings.columns
-        if last and set(last.values()) <= set(names):
-            (node_kind,) = proposed_kinds(head, graph, nodes, last.get("node", ""))
-            return cls(**last, node_kind=node_kind, into=into, is_data=is_data, quote=quote)
-        node = _first(names, (columns.get("node", "node"), *_NODE_NAMES))
-        label = _first(names, (into, columns.get("label", "label"), *_LABEL_NAMES))
+        if last and {last["node"], last["label"]} <= set(names):
+            node, label = last["node"], last["label"]
+        else:
+            node = _first(names, (columns.get("node", "node"), *_NODE_NAMES))
+            label = _first(names, (into, columns.get("label", "label"), *_LABEL_NAMES))
+            last = {}
         if len(names) == 2:
             node = node or next((each for each in names if each != label), "")
             label = label or next((each for each in names if each != node), "")
         (node_kind,) = proposed_kinds(head, graph, nodes, node)
+        others = [name for name in names if name not in {node, label}]
+
+        def beside(role: str, setting: str, *usual: str) -> str:
+            """The last column of a role if it is there, else the graph's, else a usual one."""
+            if last.get(role) in others:
+                return str(last[role])
+            return _first(others, (columns.get(setting, usual[0]), *usual))
+
         return cls(
-            node=node, node_kind=node_kind, label=label, into=into, is_data=is_data, quote=quote
+            node=node,
+            node_kind=node_kind,
+            label=label,
+            origin_column=_of_origins(head, beside("origin_column", ORIGIN, ORIGIN)),
+            annotator_column=beside("annotator_column", ANNOTATOR, *_ANNOTATOR_NAMES),
+            time_column=beside("time_column", LABEL_TIME, *_TIME_NAMES),
+            into=into,
+            is_data=is_data,
+            quote=quote,
         )
 
 
@@ -268,6 +304,13 @@ def _in_address(choice: EdgeChoice | LabelChoice | FeatureChoice) -> dict[str, A
     if values.pop("is_data", False):
         values["first_line_is_data"] = 1
     return {name: value for name, value in values.items() if value not in ("", 0, (), None)}
+
+
+def _of_origins(head: TableHead, name: str) -> str:
+    """A column of a usual name, unless its first rows say other things than origins."""
+    place = head.names.index(name) if name else 0
+    cells = [row[place] for row in head.rows if row[place]]
+    return name if not cells or any(map(origin_named, cells)) else ""
 
 
 def _among(names: Sequence[str], name: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from peewit.service.api.schemas.bodies_and_problems import refusing
@@ -22,10 +22,10 @@ from peewit.service.tables.uploads import (
     decoding_bytes,
     node_array,
 )
-from peewit.service.tables.uploads.givers import GIVER_COLUMNS
+from peewit.service.tables.uploads.givers import ANNOTATOR, ORIGIN, Giver
 from peewit.service.tables.uploads.label_columns import is_column_name
 from peewit.service.tables.uploads.label_words import label_note
-from peewit.service.wire.labels import LabelOrigin, origin_named
+from peewit.service.wire.labels import LabelOrigin
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.reading_options import Quote
@@ -44,8 +44,9 @@ class LabelReport:
     class_sizes: Mapping[LabelValue, int] | None = None  # most frequent first
     n_unknown: int = 0  # nodes that the graph does not know
     unknown: Sequence[NodeId] = ()  # the first of these
-    says_givers: bool = False  # rows have origin or annotator
-    giver_fault: str = ""  # why these cannot be used
+    givers: Sequence[Giver] = ()  # of the first rows, where columns say them
+    says_origins: bool = False  # rows have an origin
+    giver_fault: str = ""  # why the columns of givers cannot be used
     left_out: Mapping[str, int] | None = None  # rows by the word that means no label
     note: str | None = None  # what may have gone wrong
     refusal: str | None = None  # why the file would not be taken
@@ -89,7 +90,7 @@ def head_of(upload: Upload, home: ServedHome, *, is_data: bool, quote: Quote | N
 def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoice) -> LabelReport:
     """What would be put of a file; reads all of it."""
     try:
-        labels = _read(upload, graph, home, choice, givers=GIVER_COLUMNS)[choice.into]
+        labels = _read(upload, graph, home, choice)[choice.into]
     except (BadTable, TableTooLarge) as error:
         return LabelReport(refusal=str(error))
     if not labels.nodes and labels.left_out:
@@ -99,7 +100,6 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
         return LabelReport(refusal=head.without_rows(upload.name))
     known = home.nodes.knows(graph, node_array(labels.nodes, graph.settings.node_ids))
     unknown = [node for node, is_known in zip(labels.nodes, known, strict=True) if not is_known]
-    says_givers, giver_fault = _what_rows_say(labels)
     present = home.labels.class_counts(graph.id, column=choice.into)
     return LabelReport(
         n_labels=len(labels.nodes),
@@ -107,24 +107,21 @@ def look(upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoi
         class_sizes=dict(Counter(labels.labels).most_common()),
         n_unknown=len(unknown),
         unknown=unknown[:_UNKNOWN_SHOWN],
-        says_givers=says_givers,
-        giver_fault=giver_fault,
+        givers=(labels.givers or ())[:_FIRST_ROWS],
+        says_origins=any(giver.origin for giver in labels.giver_rows),
+        giver_fault=_giver_fault(labels),
         left_out=labels.left_out,
-        note=label_note(labels.labels, present),
+        note="; ".join(filter(None, [*labels.told, label_note(labels.labels, present)])) or None,
     )
 
 
-def _what_rows_say(labels: UploadedLabels) -> tuple[bool, str]:
-    """Whether rows say where labels come from, and what is wrong with it.
-
-    Where something is wrong and no cell is an origin, the columns mean something else.
-    """
+def _giver_fault(labels: UploadedLabels) -> str:
+    """What is wrong with origins and annotators of rows; '' for nothing."""
     try:
         row_givers(labels, origin="imported", annotator=None)
     except BadLabels as error:
-        means_it = any(origin_named(giver.origin) for giver in labels.giver_rows)
-        return False, str(error) if means_it else ""
-    return any(any(giver) for giver in labels.giver_rows), ""
+        return str(error)
+    return ""
 
 
 def take(
@@ -139,12 +136,13 @@ def take(
 ) -> LabelReceipt:
     """Put the labels of a file, which is removed, as given by ``annotator`` with a key.
 
-    Without ``origin`` each row gives its origin and annotator, as far as it has them. Raises
-    BadUpload, TableTooLarge, BadLabels, LabelsRefused and InvalidArgument as ``PUT
-    /v1/graphs/{g}/labels`` does.
+    Without ``origin`` each row gives its own, as far as it has one. Raises BadUpload,
+    TableTooLarge, BadLabels, LabelsRefused and InvalidArgument as ``PUT /v1/graphs/{g}/labels``
+    does.
     """
-    givers = GIVER_COLUMNS if origin is None else ()
-    labels = _read(upload, graph, home, choice, givers=givers)
+    if origin is not None:
+        choice = replace(choice, origin_column="")
+    labels = _read(upload, graph, home, choice)
     receipt = home.labeling.put(
         graph,
         labels,
@@ -158,12 +156,7 @@ def take(
 
 
 def _read(
-    upload: Upload,
-    graph: GraphRecord,
-    home: ServedHome,
-    choice: LabelChoice,
-    *,
-    givers: tuple[str, ...],
+    upload: Upload, graph: GraphRecord, home: ServedHome, choice: LabelChoice
 ) -> dict[str, UploadedLabels]:
     with refusing():
         if choice.node == choice.label:
@@ -172,12 +165,16 @@ def _read(
             raise BadArgument(
                 "into", f"must be printable text without blanks at its ends, got {choice.into!r}"
             )
+    named = {ORIGIN: choice.origin_column, ANNOTATOR: choice.annotator_column}
+    named = {giver: column for giver, column in named.items() if column}
     columns = LabelColumns(
         node=choice.node,
         of_kind=choice.node_kind,
         label=choice.label,
         into=choice.into,
-        givers=givers,
+        givers=tuple(named),
+        givers_named=named,
+        time=choice.time_column if choice.contradictions == "last" else "",
         words=choice.words,
         contradictions=choice.contradictions,
         quote=choice.quote,

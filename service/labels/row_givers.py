@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from peewit.service.labels.annotators import MAX_NAME, annotator_name
 from peewit.service.labels.store import BadLabels
 from peewit.service.tables.uploads import UploadedLabels
-from peewit.service.tables.uploads.givers import ANNOTATOR, ORIGIN
+from peewit.service.tables.uploads.givers import ANNOTATOR, GIVER_COLUMNS, ORIGIN
 from peewit.service.wire.labels import LABEL_ORIGINS, LabelOrigin, origin_named
 from peewit.solvers.arguments import BadArgument
 
@@ -33,21 +33,24 @@ def row_givers(labels: UploadedLabels, *, origin: LabelOrigin, annotator: str | 
     """
     if labels.givers is None:
         return RowGivers(origin=origin, annotator=annotator)
-    rows = labels.giver_rows
-    origins = {each: _origin(each.origin, rows[each]) or origin for each in rows}
-    names = {each: _annotator(each.annotator, rows[each]) or annotator for each in rows}
+    rows, called = labels.giver_rows, labels.giver_names
+    of_origin, of_annotator = (called.get(giver, giver) for giver in GIVER_COLUMNS)
+    origins = {each: _origin(each.origin, rows[each], of_origin) or origin for each in rows}
+    names = {
+        each: _annotator(each.annotator, rows[each], of_annotator) or annotator for each in rows
+    }
     return RowGivers(
         origin=[origins[each] for each in labels.givers],
         annotator=[names[each] for each in labels.givers],
     )
 
 
-def _origin(text: str, row: int) -> LabelOrigin | None:
+def _origin(text: str, row: int, column: str) -> LabelOrigin | None:
     origin = origin_named(text)
     if origin is not None or not text:
         return origin
     raise BadLabels(
-        f"column {ORIGIN!r} must hold {', '.join(LABEL_ORIGINS)} or nothing; say one of them for "
+        f"column {column!r} must hold {', '.join(LABEL_ORIGINS)} or nothing; say one of them for "
         "all rows where it means something else",
         argument=ORIGIN,
         row=row,
@@ -55,12 +58,12 @@ def _origin(text: str, row: int) -> LabelOrigin | None:
     )
 
 
-def _annotator(text: str, row: int) -> str | None:
+def _annotator(text: str, row: int, column: str) -> str | None:
     try:
         return annotator_name(text) if text else None
     except BadArgument as error:
         raise BadLabels(
-            f"column {ANNOTATOR!r} must hold names of 1 to {MAX_NAME} characters that can be "
+            f"column {column!r} must hold names of 1 to {MAX_NAME} characters that can be "
             "shown, or nothing; say one name for all rows where it means something else",
             argument=ANNOTATOR,
             row=row,

@@ -114,18 +114,26 @@ class ColumnsOfRows(Group):
     time_column: Annotated[
         str | None,
         Query(
-            "Column of the time of each label, by which the last of several is the latest; `time` "
-            "where all rows have one.",
+            "Column of the time of each label, by which the last of several is the latest; the "
+            "graph's otherwise, else `time` where all rows have one, and '' for none.",
             metavar="COLUMN",
         ),
     ] = None
     origin_column: Annotated[
         str | None,
-        Query("Column of where each label comes from; `origin` otherwise.", metavar="COLUMN"),
+        Query(
+            "Column of where each label comes from; the graph's otherwise, else `origin`, and '' "
+            "for none.",
+            metavar="COLUMN",
+        ),
     ] = None
     annotator_column: Annotated[
         str | None,
-        Query("Column of who has given each label; `annotator` otherwise.", metavar="COLUMN"),
+        Query(
+            "Column of who has given each label; the graph's otherwise, else `annotator`, and '' "
+            "for none.",
+            metavar="COLUMN",
+        ),
     ] = None
 
     def reading(self, *, origin: str | None, annotator: str | None) -> dict[str, Any]:
@@ -135,7 +143,11 @@ class ColumnsOfRows(Group):
         for giver in called.keys() - set(givers):
             rule = f"must be left out beside {giver}, which is said for all rows"
             raise BadArgument(f"{giver}_column", f"{rule}, got {called[giver]!r}")
-        return {"givers": givers, "givers_named": called, "time": self.time_column}
+        return {
+            "givers": tuple(giver for giver in givers if called.get(giver) != ""),
+            "givers_named": {giver: column for giver, column in called.items() if column},
+            "time": self.time_column,
+        }
 
 
 Origin = Annotated[

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from peewit.service.tables.uploads import LabelColumns
+from peewit.service.tables.uploads.givers import GIVER_COLUMNS, LABEL_TIME
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import (
     COLUMN_NAMES,
@@ -72,9 +73,17 @@ def _relations(chosen: Mapping[str, str]) -> Mapping[str, str]:
 def label_columns(
     graph: Mapping[str, str], chosen: Mapping[str, str], **others: Any
 ) -> LabelColumns:
-    """Names of the columns of labels: those given, else the graph's, else the usual ones."""
+    """Names of the columns of labels: those given, else the graph's, else the usual ones.
+
+    Those of origin, annotator and time that only the graph names may be missing from a table.
+    """
     named = {**graph, **chosen}
-    return LabelColumns(node=named.get("node", "node"), label=named.get("label", "label"), **others)
+    return LabelColumns(
+        node=named.get("node", "node"),
+        label=named.get("label", "label"),
+        graph_names={name: graph[name] for name in (*GIVER_COLUMNS, LABEL_TIME) if name in graph},
+        **others,
+    )
 
 
 def column_list(text: str | None, argument: str = "via") -> tuple[str, ...]:

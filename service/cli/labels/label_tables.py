@@ -101,18 +101,24 @@ def put(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of the time of each label, by which the last is the latest; time where "
-            "all rows have one.",
+            help="Column of the time of each label, by which the last is the latest; the graph's "
+            "by default, else time where all rows have one, and '' for none.",
         ),
     ] = None,
     origin_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of the origin of each row; origin by default."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the origin of each row; the graph's by default, else origin, and '' "
+            "for none.",
+        ),
     ] = None,
     annotator_column: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Column of who has given each row; annotator by default."
+            metavar="COLUMN",
+            help="Column of who has given each row; the graph's by default, else annotator, and "
+            "'' for none.",
         ),
     ] = None,
     as_opinions: Annotated[
@@ -184,7 +190,10 @@ def put(
                 origin_column=origin_column,
                 annotator_column=annotator_column,
             )
-            keep_columns(home, graph, named)
+            of_rows = given(
+                origin=origin_column, annotator=annotator_column, label_time=time_column
+            )
+            keep_columns(home, graph, {**named, **of_rows})
         except LabelsRefused as error:
             if json:
                 raise

@@ -32,7 +32,8 @@ class ChangeableSettings(TypedDict, total=False):
         allowed_ahead. Deletions are exact with it. ``length``, of a new graph also ``by``,
         ``buckets``, ``allowed_ahead``, ``time_unit``.
     columns : mapping of str to str
-        What src, dst, weight, op, time, node and label are called in tables.
+        What src, dst, weight, op and time of edges, node, label, origin, annotator and label_time
+        of labels are called in tables.
     snapshot_every : mapping or None
         Snapshots besides the one at the end of each run of files. ``edges``, ``seconds`` or both.
     auto_solve : mapping or None

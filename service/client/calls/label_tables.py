@@ -65,7 +65,8 @@ def put_labels(
         several people.
     time_column, origin_column, annotator_column : str, optional
         Columns of the time, by which the last row is the latest, of the origin and of the annotator
-        of each row, where they are not called ``time``, ``origin`` and ``annotator``.
+        of each row; as the graph says when left out, else ``time``, ``origin`` and ``annotator``,
+        and none where they are ''.
     quote : {"double", "none"}, optional
         Whether a double quote before a field of CSV quotes it; looked at when left out.
 

@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from peewit.streaming.edges.bad_table import BadUpload, excerpt
+
 ORIGIN: Final = "origin"
 ANNOTATOR: Final = "annotator"
 GIVER_COLUMNS: Final = (ORIGIN, ANNOTATOR)
@@ -17,6 +19,9 @@ GIVER_COLUMNS: Final = (ORIGIN, ANNOTATOR)
 
 TIME: Final = "time"
 """Usual name of the column of times, by which the last of several labels may be the latest."""
+
+LABEL_TIME: Final = "label_time"
+"""What a graph's settings call the column of times of labels, beside that of edges."""
 
 KEY: Final = "key"
 """A column of exports that is not read: the key of a label is that of whoever puts it."""
@@ -38,12 +43,20 @@ def left_to_rows(*, origin: str | None, annotator: str | None) -> tuple[str, ...
 
 
 def giver_columns(schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """Those of some columns that a table has with a type that givers can have, and times."""
+    """Those of some columns that a table has, of usual ones with a type that givers can have."""
     return [
         name
         for name in names
-        if schema.names.count(name) == 1 and (_can_say(schema.field(name).type) or name == TIME)
+        if schema.names.count(name) == 1
+        and (name not in GIVER_COLUMNS or _can_say(schema.field(name).type))
     ]
+
+
+def require_giver(column: pa.Array, name: str, giver: str) -> None:
+    """Raise `BadUpload` where a column that somebody has named has no type of givers."""
+    if not _can_say(column.type):
+        rule = f"column {name!r} must hold text or whole numbers, got type {excerpt(column.type)}"
+        raise BadUpload(rule, argument=f"{giver}_column")
 
 
 def read_givers(

@@ -74,7 +74,9 @@ def json_label_batch(
         batch[name] = _as_they_come(labels)
     for name in columns.beside:
         if any(name in row for row in rows):
-            batch[name] = _giver_texts([row.get(name) for row in rows], name, first_row)
+            is_annotator = columns.giver_of.get(name) == ANNOTATOR
+            cells = [row.get(name) for row in rows]
+            batch[name] = _texts(cells, name, first_row, is_annotator=is_annotator)
     for name in sorted(held.difference(batch, columns.beside)):
         cells = texts_of([row.get(name) for row in rows])
         if may_be_changes(cells, name):
@@ -100,13 +102,13 @@ def _as_they_come(values: list[Any]) -> pa.Array:
     return pa.array(texts, pa.json_())
 
 
-def _giver_texts(cells: list[Any], name: str, first_row: int) -> pa.Array:
+def _texts(cells: list[Any], name: str, first_row: int, *, is_annotator: bool) -> pa.Array:
     if set(map(type, cells)) <= {str, NoneType}:
         return pa.array(cells, pa.string())
-    for row, cell in enumerate(cells if name == ANNOTATOR else (), first_row):
+    for row, cell in enumerate(cells if is_annotator else (), first_row):
         if cell is not None and not isinstance(cell, str) and not is_integer(cell):
-            rule = f"{ANNOTATOR!r} must be text or null"
-            raise BadUpload(rule, argument=ANNOTATOR, row=row, value=cell)
+            rule = f"{name!r} must be text or null"
+            raise BadUpload(rule, argument=name, row=row, value=cell)
     return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from peewit.service.tables.uploads.givers import TIME
+from peewit.service.tables.uploads.givers import LABEL_TIME, TIME
 from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.node_kinds import split_column
@@ -35,7 +35,8 @@ class LabelColumns:
     names: tuple[str, ...] = ()  # of the graph's columns, too
     givers: tuple[str, ...] = ()  # of `GIVER_COLUMNS`; read where the table has them
     givers_named: Mapping[str, str] = field(default_factory=dict)  # columns called otherwise
-    time: str | None = None  # by which the last label is the latest; `TIME` where all rows have one
+    time: str | None = None  # by which the last is the latest; `TIME` if all rows have it; '' none
+    graph_names: Mapping[str, str] = field(default_factory=dict)  # its names of givers and times
     words: LabelWords = USUAL_WORDS  # that mean no label
     quote: Quote | None = None  # of CSV
     contradictions: Contradictions = "refuse"  # of rows that give a node different labels
@@ -69,23 +70,35 @@ class LabelColumns:
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that a table must have: those of nodes and labels, and others that are named."""
-        return *self.all, *self.givers_named.values(), *((self.time,) if self.time else ())
+        return *self.all, *self.givers_named.values(), *filter(None, (self.time,))
 
     @property
     def beside(self) -> tuple[str, ...]:
         """Those of givers and times, unless nodes or labels are called so."""
-        names = [self.givers_named.get(name, name) for name in self.givers]
-        names += [self.time or TIME] if self.contradictions == "last" else []
+        names = *self.giver_of, *self.times
         return tuple(name for name in names if name not in self.all)
 
     @property
     def giver_of(self) -> dict[str, str]:
-        """What each column of givers says, by the column's name."""
-        return {self.givers_named.get(name, name): name for name in self.givers}
+        """What each column of givers says, by the column's name; of two, the latter holds."""
+        by_column: dict[str, str] = {}
+        for giver in self.givers:
+            usual = dict.fromkeys((giver, self.graph_names.get(giver, giver)), giver)
+            called = self.givers_named.get(giver)
+            by_column |= usual if called is None else {called: giver}
+        return by_column
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Columns of times, the first of which that a table has is heeded."""
+        if self.contradictions != "last" or self.time == "":
+            return ()
+        usual = dict.fromkeys((self.graph_names.get(LABEL_TIME, TIME), TIME))
+        return tuple(usual) if self.time is None else (self.time,)
 
     def require_names(self) -> None:
         """Refuse invalid ``names``, too many, or the same twice, and times that nobody asks for."""
-        if self.time is not None and self.contradictions != "last":
+        if self.time and self.contradictions != "last":
             raise BadUpload(
                 "time_column is for contradictions='last', by which the latest label of a node "
                 "holds; say it, or leave the column out",
@@ -93,7 +106,7 @@ class LabelColumns:
                 value=self.time,
             )
         for argument, name in {**self.givers_named, "time": self.time}.items():
-            if name is not None and self.needed.count(name) > 1:
+            if name and self.needed.count(name) > 1:
                 raise BadUpload(
                     "columns must be different ones", argument=f"{argument}_column", value=name
                 )

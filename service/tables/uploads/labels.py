@@ -18,6 +18,7 @@ from peewit.service.tables.uploads.givers import (
     Giver,
     giver_columns,
     read_givers,
+    require_giver,
 )
 from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_labels, values_of
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
@@ -89,6 +90,7 @@ class UploadedLabels:
     labels: list[LabelValue]
     givers: list[Giver] | None = None  # None where the table does not say
     giver_rows: Mapping[Giver, int] = field(default_factory=dict)  # first row of each different one
+    giver_names: Mapping[str, str] = field(default_factory=dict)  # of their columns
     left_out: Mapping[str, int] = field(default_factory=dict)  # rows of words that mean no label
     are_opinions: bool = False  # rows of one node are of several people
     told: Sequence[str] = ()  # what else is to be known
@@ -219,7 +221,9 @@ class _Cells(NamedTuple):
     nodes: list[Any]
     labels: list[list[Any]]
     givers: list[Giver]  # none where the table has no such column
+    giver_names: dict[str, str]  # of their columns
     times: list[Any]  # of rows, where `last` goes by them; None where one has none
+    time: str  # their column
     told: list[str]
 
 
@@ -235,10 +239,11 @@ def _cells(
     nodes: list[Any] = []
     labels: list[list[Any]] = [[] for _ in columns.of_labels]
     givers: list[Giver] = []
+    giver_names: dict[str, str] = {}
     seen: dict[Giver, Giver] = {}
     times: list[Any] = []
+    time = TIME
     told: list[str] = []
-    time = columns.time or TIME
     of_labels = list(zip(columns.of_labels, columns.arguments, labels, strict=True))
     for batch in batches:
         if is_csv:
@@ -249,13 +254,17 @@ def _cells(
             if may_be_changes(batch.column(name), name):
                 column = _valid_column(batch, name)
                 require_no_deletes(column, name, len(nodes), way=_NO_DELETES_OF_LABELS)
-        of_givers = {
-            columns.giver_of[name]: _valid_column(batch, name).to_pylist()
-            for name in giver_columns(batch.schema, columns.beside)
-            if name in columns.giver_of
-        }
-        if columns.contradictions == "last" and time in batch.schema.names:
-            times += _times(_valid_column(batch, time), time, len(nodes), is_said=columns.time)
+        beside = giver_columns(batch.schema, columns.beside)
+        of_givers = {}
+        for name, giver in columns.giver_of.items():
+            if name in beside or giver in columns.givers_named:
+                column = _valid_column(batch, name)
+                require_giver(column, name, giver)
+                of_givers[giver], giver_names[giver] = column.to_pylist(), name
+        if of_times := [name for name in columns.times if name in beside]:
+            time = of_times[0]
+            is_said = bool(columns.time) or time != TIME
+            times += _times(_valid_column(batch, time), time, len(nodes), is_said=is_said)
         if of_givers or givers:
             givers += [Giver()] * (len(nodes) - len(givers))
             givers += read_givers(of_givers, batch.num_rows, seen)
@@ -269,10 +278,10 @@ def _cells(
     if times and (None in times or len(times) < len(nodes)):
         told.append(f"column {time!r} is not heeded, as some rows have no time there")
         times = []
-    return _Cells(nodes, labels, givers, times, told)
+    return _Cells(nodes, labels, givers, giver_names, times, time, told)
 
 
-def _times(column: pa.Array, name: str, first_row: int, *, is_said: object) -> list[int | None]:
+def _times(column: pa.Array, name: str, first_row: int, *, is_said: bool) -> list[int | None]:
     """Times of rows in microseconds; none of a column that nobody named and that holds no times."""
     try:
         times: list[int | None] = read_times(column, name, None, first_row).tolist()
@@ -321,13 +330,16 @@ def _checked_columns(
             stay = _without(several, nodes, last=columns.contradictions == "last", times=times)
             left_out[SEVERAL] = len(nodes) - len(stay)
             if times:
-                time = columns.time or TIME
-                cells.told.append(f"of several labels of a node that of the latest {time!r} holds")
+                cells.told.append(
+                    f"of several labels of a node that of the latest {cells.time!r} holds"
+                )
             nodes, labels = [nodes[place] for place in stay], [labels[place] for place in stay]
             rows = [rows[place] for place in stay]
-        labels_of_rows = _with_givers(nodes, labels, rows, cells.givers, left_out)
         checked[of_graph] = replace(
-            labels_of_rows, are_opinions=are_opinions, told=tuple(dict.fromkeys(cells.told))
+            _with_givers(nodes, labels, rows, cells.givers, left_out),
+            giver_names=cells.giver_names,
+            are_opinions=are_opinions,
+            told=tuple(dict.fromkeys(cells.told)),
         )
     return checked
 

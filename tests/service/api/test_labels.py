@@ -367,6 +367,34 @@ def test_columns_of_givers_may_be_called_otherwise(graph: Api) -> None:
     path = "/graphs/g/labels?annotator_column=whom"
     problem = graph.problem("PUT", path, 422, content=content, **options)
     assert "column 'whom' is missing" in problem["detail"]
+    rows = pa.table({"node": ["a"], "label": ["x"], "who": [1.5]})
+    options = {"headers": {"Content-Type": ARROW}, "content": as_arrow(rows)}
+    problem = graph.problem("PUT", path.replace("whom", "who"), 422, **options)
+    assert "column 'who' must hold text or whole numbers, got type double" in problem["detail"]
+
+
+def test_a_graph_keeps_names_of_the_columns_of_givers_and_times(graph: Api) -> None:
+    columns = {"origin": "from", "annotator": "who", "label_time": "when"}
+    graph.call("PATCH", "/graphs/g", 200, json={"columns": columns})
+    options = {"headers": {"Content-Type": CSV}}
+
+    def put(query: str, content: bytes) -> list[list[str]]:
+        path = f"/graphs/g/labels?{query}"
+        graph.call("PUT", path, 200, content=content, **options)
+        answer = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": CSV})
+        lines = [row.split(",") for row in answer.text.replace('"', "").splitlines()]
+        return [line[1:4] for line in lines[1:]]
+
+    content = b"node,label,who,from,when\na,x,ann,random,2\na,y,bob,given,1\n"
+    content = content.replace(b",2\n", b",2026-01-02\n").replace(b",1\n", b",2026-01-01\n")
+    assert put("contradictions=last", content) == [["x", "random", "ann"]]
+    assert put("contradictions=last&time_column=", content) == [["y", "given", "bob"]]
+    assert put("contradictions=last&annotator_column=", content) == [["x", "random", ""]]
+    usual = b"node,label,origin,annotator\na,y,suggested,cid\n"  # as exports have it
+    assert put("", usual) == [["y", "suggested", "cid"]]
+    content = b"node,label,from\na,x,Oslo\n"
+    problem = graph.problem("PUT", "/graphs/g/labels", 422, content=content, **options)
+    assert "column 'from' must hold given, random" in problem["detail"]
 
 
 def test_a_label_right_after_a_push_is_taken(api: Api) -> None:

@@ -57,6 +57,27 @@ def test_a_source_says_how_it_is_read(peewit: Peewit, tmp_path: Path) -> None:
     assert "columns             dst=target" in peewit("graph", "show", "g").out
 
 
+def test_columns_of_labels_that_are_named_once_are_kept(peewit: Peewit, tmp_path: Path) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text("id,kind,who,from,when\na,x,ann,random,2026-01-02\na,y,bob,,2026-01-01\n")
+    peewit("graph", "create", "g")
+    put = "labels", "put", "g", table, "--unknown", "keep", "--contradictions", "last"
+    named = "--annotator-column", "who", "--origin-column", "from", "--time-column", "when"
+    said = peewit(*put, "--node", "id", "--label", "kind", *named)
+    assert "keeps the columns node=id, label=kind, origin=from, annotator=who, label" in said.err
+    assert peewit(*put).exit_code == 0
+    (label,) = peewit("labels", "list", "g", "--json").json
+    assert [label[each] for each in ("label", "origin", "annotator")] == ["x", "random", "ann"]
+    again = peewit(*put, "--label", "who", "--annotator-column", "")
+    assert again.exit_code == 0
+    assert "keeps" not in again.err  # what the graph calls otherwise
+    peewit("graph", "set", "g", "--column", "annotator=")
+    assert peewit(*put, "--label", "from", "--annotator-column", "kind").exit_code == 1
+    assert "label=kind, origin=from, label_time=when" in peewit("graph", "show", "g").out
+    assert peewit(*put, "--annotator-column", "from", "--origin-column", "").exit_code == 0
+    assert "label=kind, origin=from, label_time=when" in peewit("graph", "show", "g").out
+
+
 def test_options_of_files_need_a_file(peewit: Peewit) -> None:
     peewit("graph", "create", "g")
     assert "need a PATH" in peewit("ingest", "g", "--src", "source").err

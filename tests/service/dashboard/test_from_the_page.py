@@ -11,7 +11,7 @@ import zipfile
 from functools import partial
 from html import unescape
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import httpx
 import pyarrow as pa
@@ -439,36 +439,55 @@ def test_words_of_a_file_are_left_out_or_kept_as_labels(pages: Api) -> None:
 
 def test_rows_of_a_file_say_where_their_labels_come_from(pages: Api) -> None:
     bring_communities(pages)
-    chosen = urlencode({"node": "node", "label": "label"})
-    rows = "node,label,origin,annotator\nn7,left,random,Ann\nn8,left,{},Ann\n"
+    rows = "node,label,origin,rater\nn7,left,random,Ann\nn8,left,{},Ann\n"
     address = upload(pages, "labels", "l.csv", rows.format("suggested").encode())
+    page = look(pages, address)
+    (chosen,) = re.findall(r'/look\?([^"]*)" hx-trigger', page)
+    named = [("origin_column", "origin"), ("annotator_column", "rater")]
+    assert {*named} <= {*parse_qsl(chosen)}
     report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
-    assert 'value="rows" selected' in report
-    send(pages, f"{address}?{chosen}", origin="rows")
-    newest = pages.home.labels.page(pages.home.catalog.get("g").id, limit=2)
-    told = {each.node: (each.origin, each.annotator) for each in newest}
-    assert told == {"n7": ("random", "Ann"), "n8": ("suggested", "Ann")}
+    assert '<option value="rows" selected>as each row says in column origin' in report
+    assert "<td>suggested</td><td>Ann</td>" in report
+    assert given_with(pages, address, chosen, "rows") == [("random", "Ann"), ("suggested", "Ann")]
+    address = upload(pages, "labels", "o.csv", b"annotator,node,label,rater\nx,n7,left,Ann\n")
+    assert ("annotator_column", "rater") in parse_qsl(  # that of the last file
+        re.findall(r'/look\?([^"]*)" hx-trigger', look(pages, address))[0]
+    )
     address = upload(pages, "labels", "o.csv", rows.format("Oslo").encode())
     report = look(pages, f"{address}/look?{chosen}", headers=PIECE)
-    assert 'value="rows"' not in report
-    assert "cannot be taken: column" in report
-    assert "Oslo" in report
-    table = b"node,label,origin\nn7,left,Oslo\nn8,left,Rome\n"
-    other = upload(pages, "labels", "c.csv", table)
-    report = look(pages, f"{other}/look?{chosen}", headers=PIECE)
-    assert "fault" not in report
-    assert 'value="imported" selected' in report
-    table = b"node,label,annotator\nn7,left,Ann\nn8,left,\n"
-    other = upload(pages, "labels", "a.csv", table)
-    assert 'value="rows" selected' in look(pages, f"{other}/look?{chosen}", headers=PIECE)
-    send(pages, f"{other}?{chosen}", origin="rows")
-    newest = pages.home.labels.page(pages.home.catalog.get("g").id, limit=2)
-    told = {each.node: (each.origin, each.annotator) for each in newest}
-    assert told == {"n7": ("imported", "Ann"), "n8": ("imported", None)}
+    assert "cannot be taken: column 'origin' must hold given" in report
     assert "Oslo" in send(pages, f"{address}?{chosen}", 422, origin="rows").text
-    send(pages, f"{address}?{chosen}", origin="imported")
-    (last,) = pages.home.labels.page(pages.home.catalog.get("g").id, limit=1)
-    assert (last.origin, last.annotator) == ("imported", None)
+    assert given_with(pages, address, chosen, "imported") == [("imported", "Ann")] * 2
+    cities = upload(pages, "labels", "c.csv", b"node,label,origin\nn7,left,Oslo\nn8,left,Rome\n")
+    assert "origin_column=" not in look(pages, cities)
+    chosen = urlencode({"node": "node", "label": "label"})
+    assert given_with(pages, cities, chosen, "imported") == [("imported", None)] * 2
+    table = b"node,label,annotator\nn7,left,Ann\nn8,left,\n"
+    chosen = f"{chosen}&annotator_column=annotator"
+    others = upload(pages, "labels", "a.csv", table)
+    assert given_with(pages, others, chosen, "given") == [("given", "Ann"), ("given", None)]
+
+
+def test_the_last_label_of_a_file_is_the_latest_by_the_chosen_column(pages: Api) -> None:
+    bring_communities(pages)
+    table = b"node,label,when\nn7,left,2026-02-01\nn7,right,2026-01-01\n"
+    address = upload(pages, "labels", "l.csv", table)
+    chosen = urlencode({"node": "node", "label": "label", "contradictions": "last"})
+    for column, label in (("", "right"), ("when", "left")):
+        query = f"{chosen}&time_column={column}"
+        report = look(pages, f"{address}/look?{query}", headers=PIECE)
+        assert ("that of the latest 'when' holds" in report) == bool(column)
+        assert f'<th scope="row">n7</th><td>{label}</td>' in report
+    table = table.replace(b"2026-01-01", b"then")
+    address = upload(pages, "labels", "odd.csv", table)
+    assert "column 'when' must" in look(pages, f"{address}/look?{query}", headers=PIECE)
+
+
+def given_with(pages: Api, address: str, chosen: str, origin: str) -> list[tuple[str, str | None]]:
+    """Origin and annotator of the two labels that a file puts, in the order of its rows."""
+    send(pages, f"{address}?{chosen}", origin=origin)
+    newest = pages.home.labels.page(pages.home.catalog.get("g").id, limit=2)
+    return [(each.origin, each.annotator) for each in sorted(newest, key=lambda each: each.node)]
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
