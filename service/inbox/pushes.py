@@ -428,8 +428,6 @@ class _Checked:
             )
             first_row += block.n_rows
             yield from self._rows(block, self.relations)
-        if first_row == 0:
-            raise BadUpload("the body must hold at least one edge")
 
     def _see_names(self, names: Sequence[str]) -> None:
         self.names.extend(name for name in names if name not in self.names)

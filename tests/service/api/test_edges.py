@@ -243,6 +243,38 @@ def test_the_same_idempotency_key_is_the_same_push(graph: Api) -> None:
     assert graph.call("GET", "/graphs/g", 200).json()["backlog"]["n_files"] == 1
 
 
+@pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
+def test_a_push_without_rows_changes_nothing(graph: Api, media_type: str) -> None:
+    names = pa.table({name: pa.array([], pa.string()) for name in ("src", "dst")})
+    content = {
+        CSV: b"src,dst\n",
+        NDJSON: b"",
+        PARQUET: as_parquet(names),
+        ARROW: as_arrow(names),
+    }[media_type]
+    key = {"Idempotency-Key": "hourly"}
+    graph.push(CONTENT[CSV], CSV)
+    graph.ingest()
+    before = graph.call("GET", "/graphs/g", 200).json()
+    pushed = graph.push(content, media_type, **key)
+    assert (pushed["n_rows"], pushed["status"]) == (0, "pending")
+    assert graph.push(content, media_type, **key)["id"] == pushed["id"]
+    graph.ingest()
+    assert (
+        graph.call("GET", f"/graphs/g/pushes/{pushed['id']}", 200).json()["status"] == "committed"
+    )
+    after = graph.call("GET", "/graphs/g", 200).json()
+    assert after["files"]["committed"] == before["files"]["committed"] + 1
+    assert {**after, "files": before["files"]} == before
+
+
+def test_a_push_without_columns_is_refused(graph: Api) -> None:
+    for content, rule in ((b"", "CSV with a header line"), (b"from,to\n", "'src' is missing")):
+        headers = {"Content-Type": CSV}
+        problem = graph.problem("POST", "/graphs/g/edges", 422, content=content, headers=headers)
+        assert rule in problem["detail"]
+
+
 def test_of_calls_at_once_with_one_key_only_one_is_stored(graph: Api) -> None:
     def push(_number: int) -> str:
         pushed = graph.push(CONTENT[CSV], CSV, **{"Idempotency-Key": "rush"})
