@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.late_modules import LateModule
+from peewit.solvers.relations.kind_names import NODE_OF_KIND
 
 pa = LateModule("pyarrow")
 pc = LateModule("pyarrow.compute")
-
-_NODE: Final = r"(?s)^(?P<kind>[A-Za-z_][A-Za-z0-9_-]{0,62}):(?P<id>.+)$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,7 +30,7 @@ class Kinds:
         ):
             return None
         for some in (names[:1], names):
-            parts = pc.extract_regex(some, _NODE)
+            parts = pc.extract_regex(some, NODE_OF_KIND)
             if not len(parts) or parts.null_count:
                 return None
         return cls(kinds=parts.field("kind").dictionary_encode(), ids=parts.field("id"))

@@ -7,6 +7,8 @@ In a typed graph a node is a kind and an id, written KIND:ID. Each kind has ids 
 import re
 from typing import Final, Literal, get_args
 
+from peewit.solvers.relations.kind_names import KIND_NAME, NODE_OF_KIND
+
 NodeKind = Literal["string", "int64", "dense", "typed"]
 """What a node id is: any string, any 64-bit integer, a number in [0, max_nodes), or KIND:ID."""
 
@@ -18,16 +20,16 @@ TEXT: Final = ("string", "typed")
 UNTYPED: Final[tuple[NodeKind, ...]] = ("string", "int64", "dense")
 """Those of graphs whose nodes are all of one kind."""
 
-KIND: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+KIND: Final = re.compile(KIND_NAME)
 """What a kind of nodes may be called."""
 
-_NODE: Final = re.compile(rf"({KIND.pattern}):(.+)", re.DOTALL)
+_NODE: Final = re.compile(NODE_OF_KIND)
 
 
 def kind_of(node: str) -> str | None:
     """The kind of a node of a typed graph; None where the text names no kind."""
     match = _NODE.fullmatch(node)
-    return None if match is None else match[1]
+    return None if match is None else match["kind"]
 
 
 def split_column(name: str) -> tuple[str, str]:
