@@ -22,6 +22,7 @@ from peewit.streaming.edges.column_mapping import (
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.oddities import (
+    ended_notes,
     odd_columns,
     odd_first_row,
     shared_ids,
@@ -101,7 +102,7 @@ def table_note(
         return None
     as_weight = "say --weight {}" if door == "command" else "choose {} as Weight"
     notes = odd_columns(first.names, file.columns, first.passed_over, as_weight=as_weight)
-    notes += [_ended_note(name, n_rows) for name, n_rows in first.ended.items()]
+    notes += ended_notes(first.ended)
     notes += filter(
         None,
         [
@@ -133,14 +134,6 @@ def _direction_note(graph: GraphRecord, columns: EdgeColumns, door: Door) -> str
     return (
         f"labels pass along edges from {columns.src!r} to {columns.dst!r} both ways alike; "
         f"{way_out} to have solves count what a node sends and receives"
-    )
-
-
-def _ended_note(column: str, n_rows: int) -> str:
-    rows = "1 of the first rows does" if n_rows == 1 else f"{n_rows:,} of the first rows do"
-    return (
-        f"column {column!r} is passed over, and says that {rows} not hold any more: every row "
-        "counts as an edge; take such rows out where they should not"
     )
 
 

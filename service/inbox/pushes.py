@@ -9,7 +9,7 @@ would wait for the disk.
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from peewit.service.tables.uploads import BadUpload, UploadLimits, edge_batches,
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.durable_files import make_durable_directory, publish_file
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.change_columns import rows_ended
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.conversion import too_many
@@ -53,6 +54,11 @@ ROWS_PER_GROUP: Final = 1 << 17
 
 SMALL_BYTES: Final = 1 << 16
 """Blocks up to this size stay in the database until they are gathered."""
+
+_LOOKED_AT: Final = 10_000
+"""First rows by which columns are told that say that rows do not hold any more."""
+
+Look = Callable[[pa.Table, Sequence[str], Mapping[str, int]], None]
 
 _LOOK_SECONDS: Final = 0.1
 
@@ -118,7 +124,7 @@ class PushStore:
         n_bad_rows: int = 0,
         limits: UploadLimits | None = None,
         staged: StagedFile | None = None,
-        look: Callable[[pa.Table, Sequence[str]], None] = lambda _first_rows, _names: None,
+        look: Look = lambda _first_rows, _names, _ended: None,
     ) -> PushRecord:
         """The push of some edges, durable when this returns.
 
@@ -126,7 +132,7 @@ class PushStore:
         a prefix of the sender's key; ``file_digest`` is of the file that the edges came as, if it
         was one, of which ``n_bad_rows`` are left out already; ``limits`` are on the decoded edges.
         Of a body that is ``staged`` the parts are read instead. ``look`` is called with the first
-        rows, once they are checked, and the names of the body's columns.
+        rows, once they are checked, the names of the body's columns, and `rows_ended` of these.
         If the ``idempotency_key`` came before, the earlier push is returned and nothing is stored.
 
         Raises BadUpload or BadEdges where more than ``max_bad_rows`` break the data contract, with
@@ -213,7 +219,7 @@ class PushStore:
         self,
         checked: "_Checked",
         batches: Iterator[pa.RecordBatch],
-        look: Callable[[pa.Table, Sequence[str]], None],
+        look: Look,
         body_digest: str,
         idempotency_key: str | None,
     ) -> NewPush:
@@ -225,7 +231,7 @@ class PushStore:
             if n_bytes > SMALL_BYTES:
                 break
         if head:
-            look(head[0], checked.names)
+            look(head[0], checked.names, checked.ended[0] if checked.ended else {})
         if n_bytes > SMALL_BYTES:
             return self._on_disk(checked, head, batches, body_digest, idempotency_key)
         return _in_row(checked, head, body_digest, idempotency_key)
@@ -398,6 +404,7 @@ class _Checked:
     relations: Sequence[str]  # as `block_rows` has them
     unsaid: Sequence[str] = ()  # of the graph, where the rows would have to name theirs to delete
     names: list[str] = field(default_factory=list)  # of the body's columns, once it is read
+    ended: list[Mapping[str, int]] = field(default_factory=list)  # `rows_ended` of the first batch
 
     def schema(self, name: str | None = None) -> pa.Schema:
         """Columns of the rows, with the name of the block if it is in a file."""
@@ -418,6 +425,7 @@ class _Checked:
             columns=columns,
             limits=limits,
             see_names=self._see_names,
+            see_states=self._see_states,
         ):
             block = read_columns(
                 batch,
@@ -431,6 +439,11 @@ class _Checked:
 
     def _see_names(self, names: Sequence[str]) -> None:
         self.names.extend(name for name in names if name not in self.names)
+
+    def _see_states(self, columns: Mapping[str, pa.Array]) -> None:
+        if not self.ended:  # by the first batch, as of files
+            some = {name: column.slice(0, _LOOKED_AT) for name, column in columns.items()}
+            self.ended.append(rows_ended(some))
 
     def parts(self, staged: StagedFile) -> Iterator[pa.RecordBatch]:
         """Rows of a body that is staged."""

@@ -1,7 +1,7 @@
 """Edges by push."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Annotated, BinaryIO, Final
@@ -27,7 +27,7 @@ from peewit.service.tables.uploads import BadUpload, UploadLimits
 from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
-from peewit.streaming.edges.oddities import odd_columns, odd_first_row, shared_ids
+from peewit.streaming.edges.oddities import ended_notes, odd_columns, odd_first_row, shared_ids
 from peewit.streaming.edges.operations import DELETE, OPERATIONS
 from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format
@@ -217,8 +217,8 @@ def _pushed(
 ) -> Push:
     notes: list[str] = []
 
-    def look(rows: pa.Table, names: Sequence[str]) -> None:
-        notes.extend(odd_columns(names, columns))
+    def look(rows: pa.Table, names: Sequence[str], ended: Mapping[str, int]) -> None:
+        notes.extend(odd_columns(names, columns) + ended_notes(ended))
         if "op" in rows.schema.names:  # nodes that are not known make none
             deletes = pc.equal(rows["op"], OPERATIONS[DELETE])
             if "relation" in rows.schema.names:

@@ -289,7 +289,7 @@ def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeCol
     max_nodes = n_nodes or call.max_nodes
     nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=max_nodes)
     blocks = list(_blocks(table, nodes, kind, max_nodes, columns))
-    warn_of_columns(table.schema.names, columns)
+    warn_of_columns(table, columns)
     warn_of_ids(_external_ids(nodes, kind), kind)
     n_known = n_nodes or (call.n_nodes if kind == "dense" else None) or nodes.n_nodes
     if call.method == "kelner-levin":

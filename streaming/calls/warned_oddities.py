@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.change_columns import rows_ended
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.oddities import (
     doubtful_ids,
+    ended_notes,
     odd_columns,
     odd_first_row,
     odd_ids,
@@ -29,9 +31,11 @@ _ROWS: Final = 10_000
 _SHOWN: Final = 5
 
 
-def warn_of_columns(names: Sequence[str], columns: EdgeColumns, *, stacklevel: int = 4) -> None:
+def warn_of_columns(table: pa.Table, columns: EdgeColumns, *, stacklevel: int = 4) -> None:
     """Warn of columns of a table that nobody reads."""
-    _warn(odd_columns(names, columns), stacklevel)
+    names = table.schema.names
+    beside = {name: table.column(name).slice(0, _ROWS) for name in columns.beside(names)}
+    _warn(odd_columns(names, columns) + ended_notes(rows_ended(beside)), stacklevel)
 
 
 def warn_of_files(
@@ -50,6 +54,7 @@ def warn_of_files(
             continue
         if first is not None:
             told += odd_columns(first.names, file.columns, first.passed_over)
+            told += ended_notes(first.ended)
             told += filter(None, [odd_first_row(first.block.src, first.block.dst)])
     _warn(told, stacklevel)
 

@@ -6,6 +6,7 @@ values are operations, all of them.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -160,10 +161,13 @@ def _deletes(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | None:
     return pc.is_in(text, value_set=pa.array(sorted(deletes)))
 
 
-def n_ended(column: pa.Array | pa.ChunkedArray, name: str) -> int:
-    """Rows that do not hold any more, as far as a column of their state or end says so."""
-    if not is_state_column(name):
-        return 0
+def rows_ended(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, int]:
+    """How many rows do not hold any more, by each column of states or ends that says so of some."""
+    n_rows = {name: _n_ended(each, name) for name, each in columns.items() if is_state_column(name)}
+    return {name: number for name, number in n_rows.items() if number}
+
+
+def _n_ended(column: pa.Array | pa.ChunkedArray, name: str) -> int:
     plain, text = plain_name(name), words_of(column)
     today = datetime.now(UTC).date()
     is_ended: pa.Array

@@ -12,7 +12,7 @@ import pyarrow as pa
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.change_columns import is_change_column, may_be_changes
+from peewit.streaming.edges.change_columns import is_change_column, is_state_column, may_be_changes
 from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
 from peewit.streaming.edges.relations import KIND_COLUMNS
@@ -256,6 +256,10 @@ class EdgeColumns:
             return []
         own, counts = set(self), Counter(names)
         return [name for name, count in counts.items() if count == 1 and name not in own]
+
+    def states(self, names: Sequence[str]) -> list[str]:
+        """Columns of a table that are not read, and may say that a row does not hold any more."""
+        return [name for name in self.beside(names) if is_state_column(name)]
 
     def to_read(self, table: pa.Table | pa.RecordBatch) -> list[str]:
         """Those of the columns that a table has, and those that may ask for deletes.

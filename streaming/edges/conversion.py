@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
 from peewit.streaming.edges.bad_table import BadTable, excerpt
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
-from peewit.streaming.edges.change_columns import is_state_column, may_be_changes, n_ended
+from peewit.streaming.edges.change_columns import may_be_changes, rows_ended
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv.tables import csv_batches, typed_edges
@@ -275,12 +275,11 @@ def first_rows(
             if isinstance(some.rows, list):
                 names = names_of(some.rows)
             block, beside = some.block(), _beside(some)
-            ended = {name: n_ended(column, name) for name, column in beside.items()}
             return FirstRows(
                 block=block,
                 names=names,
                 passed_over=_passed_over(beside),
-                ended={name: n_rows for name, n_rows in ended.items() if n_rows},
+                ended=rows_ended(beside),
             )
     return None
 
@@ -503,8 +502,7 @@ class _Original:
         columns = self.file.columns
         wanted = columns.to_read(table)
         if self.tells:
-            beside = columns.beside(table.schema.names)
-            wanted += [name for name in beside if is_state_column(name) and name not in wanted]
+            wanted += columns.states(table.schema.names)  # none of which may be changes
         return wanted
 
     def batches(self) -> Iterator[_Rows]:

@@ -178,15 +178,15 @@ def json_edges(
     node_kind: NodeKind,
     columns: EdgeColumns = PLAIN,
     *,
-    see_names: Callable[[list[str]], None] = lambda _names: None,
+    see_rows: Callable[[list[Any]], None] = lambda _rows: None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of objects: two ends and, where it is not 1, a weight; see `csv.tables.csv_edges`.
 
-    ``see_names`` is called with the names of a batch's members.
+    ``see_rows`` is called with the rows of a batch.
     """
     first_row, alike = 0, AlikeRows(columns)
     for rows in json_rows(file):
-        see_names(names_of(rows))
+        see_rows(rows)
         alike.look(rows)
         yield json_batch(rows, node_kind, columns, first_row=first_row, alike=alike)
         first_row += len(rows)

@@ -1,6 +1,6 @@
 """Edges, features and points as Arrow batches, in any format."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from peewit.service.tables.uploads.raw_features import (
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.csv.tables import csv_edges, n_csv_columns
-from peewit.streaming.edges.json_tables import json_edges, json_rows
+from peewit.streaming.edges.json_tables import json_edges, json_rows, names_of, texts_of
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, EDGES, NODE, SPARSE_COLUMNS
@@ -65,6 +65,7 @@ def edge_batches(
     columns: EdgeColumns = PLAIN,
     limits: UploadLimits | None = None,
     see_names: Callable[[Sequence[str]], None] = lambda _names: None,
+    see_states: Callable[[Mapping[str, pa.Array]], None] = lambda _columns: None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of edges in order, ready for `peewit.streaming.edges.columns.read_columns`.
 
@@ -72,24 +73,47 @@ def edge_batches(
     read. Without ``limits`` a table may have any size, as files of this machine's owner may. Raises
     `BadUpload` or `peewit.streaming.edges.blocks.BadEdges` where the file cannot be read or a CSV
     lacks a column, and `TableTooLarge` beyond the limits, if possible before anything is decoded.
-    ``see_names`` is called with the names of all columns, of JSON with those of some rows.
+    ``see_names`` is called with the names of all columns, of JSON with those of some rows;
+    ``see_states`` with the `EdgeColumns.states` of each batch, before it comes.
     """
 
     def check(names: Sequence[str]) -> None:
         columns.check(names)
         see_names(names)
 
+    states: list[str] = []
+
+    def to_read(first_rows: pa.Table) -> list[str]:
+        states.extend(columns.states(first_rows.schema.names))
+        return columns.to_read(first_rows)
+
+    def see_rows(rows: list[Any]) -> None:
+        names = names_of(rows)
+        see_names(names)
+        held = [row for row in rows if isinstance(row, dict)]
+        of_rows = {name: [row.get(name) for row in held] for name in columns.states(names)}
+        see_states({name: texts_of(cells) for name, cells in of_rows.items()})
+
     match table_format:
         case Format.ARROW | Format.PARQUET:
-            further = stored_to_read(file, table_format, columns.to_read, limits)
+            further = stored_to_read(file, table_format, to_read, limits)
             wanted = tuple(dict.fromkeys((*columns, *further)))
-            batches = stored_batches(file, table_format, wanted, limits, check=check)
+            beside = tuple(states)
+            batches = stored_batches(file, table_format, wanted, limits, check=check, beside=beside)
         case Format.CSV:
             within = columns_within(limits, check)
-            batches = csv_edges(file, node_kind, columns, check=within)
+            batches = csv_edges(
+                *(file, node_kind, columns),
+                check=within,
+                to_read=lambda first_rows: [*to_read(first_rows), *states],
+            )
         case Format.NDJSON:
-            batches = json_edges(file, node_kind, columns, see_names=see_names)
-    yield from counted(batches, limits)
+            batches = json_edges(file, node_kind, columns, see_rows=see_rows)
+    for batch in counted(batches, limits):
+        if states:
+            held = [name for name in states if name in batch.schema.names]
+            see_states({name: batch.column(name) for name in held})
+        yield batch
 
 
 def feature_batches(

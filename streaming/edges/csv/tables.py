@@ -42,12 +42,16 @@ def csv_edges(
     columns: EdgeColumns = PLAIN,
     *,
     check: Callable[[Sequence[str]], None] | None = None,
+    to_read: ToRead | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of edges in the types that `read_columns` wants; a value of another type is named."""
+    """Batches of edges in the types that `read_columns` wants; a value of another type is named.
+
+    ``to_read`` as of `csv_batches`, by default what ``columns`` say.
+    """
     first_row = 0
     check = check or columns.check
     for batch in csv_batches(
-        file, tuple(columns), check=check, quote=columns.quote, to_read=columns.to_read
+        file, tuple(columns), check=check, quote=columns.quote, to_read=to_read or columns.to_read
     ):
         yield typed_edges(batch, node_kind, columns, first_row=first_row)
         first_row += batch.num_rows

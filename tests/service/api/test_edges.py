@@ -120,6 +120,30 @@ def test_columns_of_a_push_that_nobody_reads_are_told(graph: Api, kind: str) -> 
         assert f"column {name!r} is passed over" in answer.json()["note"]
 
 
+@pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
+def test_rows_of_a_push_that_hold_no_more_are_told(graph: Api, media_type: str) -> None:
+    rows = pa.table(
+        {
+            "src": ["a", "b"],
+            "dst": ["b", "c"],
+            "is_active": [False, True],
+            "valid_to": ["2020-01-01", ""],
+            "state": ["new", "old"],
+        }
+    )
+    content = {
+        CSV: b"src,dst,is_active,valid_to,state\na,b,false,2020-01-01,new\nb,c,true,,old\n",
+        NDJSON: b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()),
+        PARQUET: as_parquet(rows),
+        ARROW: as_arrow(rows),
+    }[media_type]
+    options = {"content": content, "headers": {"Content-Type": media_type}}
+    note = graph.call("POST", "/graphs/g/edges", 202, **options).json()["note"]
+    for name in ("is_active", "valid_to"):
+        assert f"column {name!r} is passed over, and says that 1 of the first rows does not" in note
+    assert "'state'" not in note
+
+
 def test_a_parameter_that_stands_twice_is_refused_unless_it_may(graph: Api) -> None:
     options = {"content": CONTENT[CSV], "headers": {"Content-Type": CSV}}
     problem = graph.problem("POST", "/graphs/g/edges?src=src&src=dst", 422, **options)

@@ -384,6 +384,13 @@ def test_what_is_odd_is_told(tmp_path: Path) -> None:
         assert len(told) == 2
     with pytest.warns(UserWarning, match="column 'w' is passed over"):
         sparsify_relations({"one": table.slice(0, 1)})
+    ended = pa.table({"src": ["a", "b"], "dst": ["b", "c"], "valid_to": ["2020-01-01", None]})
+    pq.write_table(ended, tmp_path / "ended.parquet")
+    for edges in (ended, ended.to_pandas(), tmp_path / "ended.parquet"):
+        with pytest.warns(UserWarning, match="'valid_to' is passed over, .* 1 of the first rows"):
+            sparsify(edges)
+    with pytest.warns(UserWarning, match="'valid_to' is passed over, .* 1 of the first rows"):
+        sparsify_relations({"one": ended})
     (tmp_path / "e.txt").write_text("0 1 5\n1 2 7\n")
     with pytest.warns(UserWarning, match="column #3 is not read, .* say weight='#3'"):
         sparsify(tmp_path / "e.txt", src="#1", dst="#2")
