@@ -112,12 +112,11 @@ def require_no_deletes(
         return
     row = pc.index(is_delete, value=True).as_py()
     if way is None and _DATE.search(plain_name(name)):
-        way = "which nobody carries out; take such rows out, or say op='' to take every row"
-        way += " for an edge"
+        way = f"which nobody carries out; take such rows out, or {way_of_edges(name)}"
     elif way is None:
         way = (
             "which this graph does not carry out; read it into a graph with deletions='exact' and "
-            f"say op={name!r}, or say op='' to take every row for an edge"
+            f"say op={name!r}, or {way_of_edges(name)}"
         )
     # what a column means by its values alone is no fault of single rows, to be left out
     how_many = f"{n_deletes} of the {len(column)} rows looked at"
@@ -129,6 +128,14 @@ def require_no_deletes(
         row=first_row + row if is_change_column(name) else None,
         value=repr(excerpt(column[row].as_py())),
     )
+
+
+def way_of_edges(name: str) -> str:
+    """How each row counts as an edge whatever a column says."""
+    of_signs = ""
+    if plain_name(name) == "sign":
+        of_signs = ", whatever its sign, where -1 is one of a signed network, as distrust"
+    return f"say op='' to take every row for an edge{of_signs}"
 
 
 def _deletes(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | None:

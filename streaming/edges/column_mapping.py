@@ -12,7 +12,12 @@ import pyarrow as pa
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
-from peewit.streaming.edges.change_columns import is_change_column, is_state_column, may_be_changes
+from peewit.streaming.edges.change_columns import (
+    is_change_column,
+    is_state_column,
+    may_be_changes,
+    way_of_edges,
+)
 from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
 from peewit.streaming.edges.reading_options import READING_OPTIONS, MissingIds, Quote
 from peewit.streaming.edges.relations import KIND_COLUMNS
@@ -279,8 +284,8 @@ class EdgeColumns:
         if self.op is None:
             return None
         return (
-            f"and is not read for operations; say op={name!r} to carry them out, or op='' to take "
-            "every row for an edge"
+            f"and is not read for operations; say op={name!r} to carry them out, or "
+            f"{way_of_edges(name)}"
         )
 
     def check(self, names: Sequence[str], *, row: int | None = None) -> None:

@@ -482,8 +482,9 @@ def test_columns_of_any_name_whose_values_are_deletes_are_refused(
     tmp_path: Path, suffix: str, name: str, values: list[object]
 ) -> None:
     path = written_edges(tmp_path / f"e.{suffix}", name, values)
-    with pytest.raises(BadTable, match="asks for deletes"):
+    with pytest.raises(BadTable, match="asks for deletes") as refused:
         edges_of(path)
+    assert ("signed network" in str(refused.value)) == (name == "sign")
     assert len(edges_of(path, EdgeColumns(op="\n(no column)"))) == 3
 
 
