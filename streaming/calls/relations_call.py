@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -31,7 +31,7 @@ from peewit.streaming.calls.warned_oddities import warn_of_files, warn_of_ids
 from peewit.streaming.container_limits import n_usable_processors
 from peewit.streaming.edge_budget import edge_budget
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind, split_column
 from peewit.streaming.edges.parts import PART_ROWS, EdgeFile
 from peewit.streaming.edges.reading_options import MissingIds, Quote
@@ -65,6 +65,7 @@ def sparsify_relations(
     entity: str | None = None,
     via: Sequence[str] = (),
     node_ids: NodeKind | None = None,
+    op: Literal[""] | None = None,
     quote: Quote | None = None,
     missing_ids: MissingIds = "refuse",
     max_bad_rows: int = 0,
@@ -101,7 +102,7 @@ def sparsify_relations(
         Columns of events that the entity is joined with; an empty cell makes no edge.
     node_ids : {"string", "int64", "dense"} or None
         What ids are; see `sparsify`.
-    quote, missing_ids, max_bad_rows, n_threads, storage_options, progress
+    op, quote, missing_ids, max_bad_rows, n_threads, storage_options, progress
         See `sparsify`; ``progress`` is told how many tables are done.
 
     Returns
@@ -143,7 +144,9 @@ def sparsify_relations(
     if epsilon is None and max_edges is None:
         max_edges = edge_budget()
     named = {"src": src, "dst": dst, "weight": weight}
-    columns_of = partial(EdgeColumns, quote=quote, missing_ids=missing_ids)
+    columns_of = partial(
+        EdgeColumns, op=NO_COLUMN if op == "" else op, quote=quote, missing_ids=missing_ids
+    )
     if isinstance(edges, Mapping):
         events = {"relation_column": relation_column, "entity": entity, "via": tuple(via)}
         for argument, value in events.items():

@@ -47,6 +47,13 @@ EXPECTED = {
 }
 
 
+def test_a_column_of_signs_is_taken_for_no_deletes_where_that_is_said() -> None:
+    trust = pa.table({"src": ["a", "b"], "dst": ["b", "c"], "sign": [1, -1]})
+    with pytest.raises(BadEdges, match=r"say op='' to take .* one of a signed network"):
+        sparsify_relations({"trust": trust})
+    assert sparsify_relations({"trust": trust}, op="")["trust"].edges_kept == 2
+
+
 def test_the_docstring_is_true() -> None:
     results = doctest.testmod(peewit.streaming.calls.relations_call)
     assert results.attempted > 5
