@@ -5,7 +5,8 @@ from typing import Final
 
 _ARGUMENT: Final = re.compile(
     r"(?P<and>, )?\b(?P<name>src|dst|weight|op|entity|via|node|label|unknown|node_ids|deletions|"
-    r"quote|missing_ids|time_unit|time_format|keep_word|no_label|contradictions)=(?P<value>'[^']*'|[^\s,;:)]+)"
+    r"quote|missing_ids|time_unit|time_format|keep_word|no_label|contradictions|origin_column|"
+    r"annotator_column|time_column)=(?P<value>'[^']*'|[^\s,;:)]+)"
 )
 """Arguments in errors: ``src='from'`` is a keyword of Python and a parameter of HTTP."""
 

@@ -18,6 +18,8 @@ from peewit.service.tables.uploads.givers import (
     ANNOTATOR,
     LABEL_TIME,
     ORIGIN,
+    TIME,
+    USUAL_NAMES,
 )
 from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.service.tables.uploads.label_words import LabelWords
@@ -43,14 +45,6 @@ Kind = Annotated[str, Query(max_length=63, pattern=rf"^({KIND.pattern})?$")]
 
 _NODE_NAMES = ("node", "id", "node_id", "name", "user", "account")
 _LABEL_NAMES = ("label", "class", "target", "y", "category")
-_ANNOTATOR_NAMES = (
-    *("annotator", "annotator_id", "annotated_by", "labeler", "labeller", "labeled_by"),
-    *("labelled_by", "rater", "rater_id", "worker", "worker_id"),
-)
-_TIME_NAMES = (
-    *("time", "timestamp", "labeled_at", "labelled_at", "annotated_at", "updated_at"),
-    *("created_at", "date"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,9 +235,9 @@ class LabelChoice:
             node=node,
             node_kind=node_kind,
             label=label,
-            origin_column=_of_origins(head, beside("origin_column", ORIGIN, ORIGIN)),
-            annotator_column=beside("annotator_column", ANNOTATOR, *_ANNOTATOR_NAMES),
-            time_column=beside("time_column", LABEL_TIME, *_TIME_NAMES),
+            origin_column=_of_origins(head, beside("origin_column", ORIGIN, *USUAL_NAMES[ORIGIN])),
+            annotator_column=beside("annotator_column", ANNOTATOR, *USUAL_NAMES[ANNOTATOR]),
+            time_column=beside("time_column", LABEL_TIME, *USUAL_NAMES[TIME]),
             into=into,
             is_data=is_data,
             quote=quote,

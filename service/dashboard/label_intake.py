@@ -173,7 +173,7 @@ def _read(
         label=choice.label,
         into=choice.into,
         givers=tuple(named),
-        givers_named=named,
+        givers_named={giver: column for giver, column in named.items() if column != giver},
         time=choice.time_column if choice.contradictions == "last" else "",
         words=choice.words,
         contradictions=choice.contradictions,

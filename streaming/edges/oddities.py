@@ -80,12 +80,12 @@ def _changes_text(column: str, values: Sequence[str]) -> str:
     )
 
 
-def ended_notes(ended: Mapping[str, int]) -> list[str]:
+def ended_notes(ended: Mapping[str, int], what: str = "an edge") -> list[str]:
     """That columns nobody reads say of some rows, see `rows_ended`, that they hold no more."""
     return [
         f"column {name!r} is passed over, and says that "
         f"{'1 of the first rows does' if n_rows == 1 else f'{n_rows:,} of the first rows do'} not "
-        "hold any more: every row counts as an edge; take such rows out where they should not"
+        f"hold any more: every row counts as {what}; take such rows out where they should not"
         for name, n_rows in ended.items()
     ]
 

@@ -204,11 +204,8 @@ def put(
     text = f"accepted {answer.accepted:,} labels, labels_seq {answer.labels_seq}"
     if not (answer.accepted or answer.left_out):
         text = f"{text}; {file} has no labels"
-    tell(
-        "; ".join(filter(None, [text, as_options(left_out_text(answer.left_out)), answer.note])),
-        answer,
-        as_json=json,
-    )
+    more = map(as_options, (left_out_text(answer.left_out), answer.note or ""))
+    tell("; ".join(filter(None, [text, *more])), answer, as_json=json)
 
 
 def show_columns(answer: LabelColumnList, **_: object) -> None:

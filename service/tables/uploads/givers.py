@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.column_mapping import bare_name
 
 ORIGIN: Final = "origin"
 ANNOTATOR: Final = "annotator"
@@ -22,6 +23,25 @@ TIME: Final = "time"
 
 LABEL_TIME: Final = "label_time"
 """What a graph's settings call the column of times of labels, beside that of edges."""
+
+USUAL_NAMES: Final[Mapping[str, Sequence[str]]] = {
+    ORIGIN: (ORIGIN,),
+    ANNOTATOR: (
+        *(ANNOTATOR, "annotator_id", "annotated_by", "labeler", "labeller", "labeled_by"),
+        *("labelled_by", "rater", "rater_id", "worker", "worker_id"),
+    ),
+    TIME: (
+        *(TIME, "timestamp", "labeled_at", "labelled_at", "annotated_at", "updated_at"),
+        *("created_at", "date"),
+    ),
+}
+"""What such columns are called, in any case of letters; of these only the first is read unsaid."""
+
+_SAYS: Final = {
+    ORIGIN: "the origin of each label",
+    ANNOTATOR: "who has given each label",
+    TIME: "when each label was given",
+}
 
 KEY: Final = "key"
 """A column of exports that is not read: the key of a label is that of whoever puts it."""
@@ -70,6 +90,31 @@ def read_givers(
     cells = zip(columns.get(ORIGIN, nothing), columns.get(ANNOTATOR, nothing), strict=True)
     givers = (Giver(_text(origin), _text(annotator)) for origin, annotator in cells)
     return [seen.setdefault(giver, giver) for giver in givers]
+
+
+def passed_over(
+    names: Sequence[str], *, wanted: Sequence[str], read: Sequence[str], taken: Sequence[str]
+) -> list[str]:
+    """What is to be told of columns of a table that may be those wanted, and are not read.
+
+    ``wanted`` and ``read`` are of `USUAL_NAMES`; columns ``taken`` say something else.
+    """
+    told = []
+    for what in wanted:
+        if what in read:
+            continue
+        like = {bare_name(each): each for each in reversed(names) if each not in taken}
+        column = next((like[each] for each in USUAL_NAMES[what] if each in like), None)
+        if column in GIVER_COLUMNS:
+            told.append(
+                f"column {column!r} is passed over, as it holds neither text nor whole numbers"
+            )
+        elif column is not None:
+            told.append(
+                f"column {column!r} is passed over; say {what}_column={column!r} where it says "
+                f"{_SAYS[what]}"
+            )
+    return told
 
 
 def _can_say(kind: pa.DataType) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from peewit.service.tables.uploads.givers import ANNOTATOR
 from peewit.service.tables.uploads.label_columns import LabelColumns
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.change_columns import may_be_changes
+from peewit.streaming.edges.change_columns import is_state_column, may_be_changes
 from peewit.streaming.edges.json_tables import json_rows, names_of, texts_of
 from peewit.streaming.edges.node_ids import LIMIT, is_integer
 
@@ -79,7 +79,7 @@ def json_label_batch(
             batch[name] = _texts(cells, name, first_row, is_annotator=is_annotator)
     for name in sorted(held.difference(batch, columns.beside)):
         cells = texts_of([row.get(name) for row in rows])
-        if may_be_changes(cells, name):
+        if is_state_column(name) or may_be_changes(cells, name):
             batch[name] = cells
     return pa.RecordBatch.from_arrays(list(batch.values()), list(batch))
 

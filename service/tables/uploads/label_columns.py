@@ -100,8 +100,8 @@ class LabelColumns:
         """Refuse invalid ``names``, too many, or the same twice, and times that nobody asks for."""
         if self.time and self.contradictions != "last":
             raise BadUpload(
-                "time_column is for contradictions='last', by which the latest label of a node "
-                "holds; say it, or leave the column out",
+                f"time_column={self.time!r} is for contradictions='last', by which the latest "
+                "label of a node holds; say it, or leave the column out",
                 argument="time_column",
                 value=self.time,
             )

@@ -17,6 +17,7 @@ from peewit.service.tables.uploads.givers import (
     TIME,
     Giver,
     giver_columns,
+    passed_over,
     read_givers,
     require_giver,
 )
@@ -37,7 +38,12 @@ from peewit.service.tables.uploads.limits import (
 )
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges
-from peewit.streaming.edges.change_columns import may_be_changes, require_no_deletes
+from peewit.streaming.edges.change_columns import (
+    is_state_column,
+    may_be_changes,
+    require_no_deletes,
+    rows_ended,
+)
 from peewit.streaming.edges.column_mapping import bare_name
 from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
 from peewit.streaming.edges.csv.strays import require_no_strays
@@ -51,6 +57,7 @@ from peewit.streaming.edges.node_ids import (
     node_id,
 )
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind, kind_of, split_column
+from peewit.streaming.edges.oddities import ended_notes
 from peewit.streaming.edges.plain_types import plain_column
 from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format
@@ -77,6 +84,9 @@ _UNSEEN: Final = re.compile(
     r"^[\s\ufeff\u00ad\u200b-\u200f\u202a-\u202e\u2060]+"
     r"|[\s\ufeff\u00ad\u200b-\u200f\u202a-\u202e\u2060]+$"
 )
+
+_LOOKED_AT: Final = 10_000
+"""First rows by which columns are told that say that rows do not hold any more."""
 
 _SHOWN: Final = 5
 _MAX_UTF8_BYTES: Final = 4  # of a character
@@ -138,6 +148,10 @@ def read_labels(
     weights = [name for name in names if bare_name(name) == _WEIGHT and name not in columns.needed]
     if weights:
         cells.told.append(f"column {weights[0]!r} is not heeded: labels count alike")
+    if cells.nodes:
+        wanted = *columns.givers, *([TIME] if columns.times else ())
+        read = *cells.giver_names, *([TIME] if set(columns.times) & set(names) else ())
+        cells.told.extend(passed_over(names, wanted=wanted, read=read, taken=columns.needed))
     return _checked_columns(cells, node_kind, columns, is_csv=is_csv, text_classes=text_classes)
 
 
@@ -201,17 +215,21 @@ def _batches(
         columns = zip(first_rows.schema.names, first_rows.columns, strict=True)
         own = {*wanted, *beside}
         further = [n for n, column in columns if n not in own and may_be_changes(column, n)]
+        states.extend(n for n in first_rows.schema.names if n not in own and is_state_column(n))
         return [*wanted, *further]
+
+    states: list[str] = []
 
     if table_format is not Format.CSV:
         read = tuple(stored_to_read(file, table_format, to_read, limits))
+        beside = (*beside, *states)
         return stored_batches(file, table_format, read, limits, check=check, beside=beside)
     beside = () if wanted[0].startswith("#") else beside
     return csv_batches(
         *(file, wanted + beside),
         check=columns_within(limits, check),
         quote=quote,
-        to_read=lambda first_rows: [*to_read(first_rows), *beside],
+        to_read=lambda first_rows: [*to_read(first_rows), *beside, *states],
     )
 
 
@@ -250,6 +268,8 @@ def _cells(
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             pair = columns.node, columns.of_labels[0]
             require_no_strays(by_name, pair, len(nodes), way="take such lines out")
+        if not nodes:
+            told += ended_notes(rows_ended(_states(batch, columns)), "a label")
         for name in set(batch.schema.names).difference(columns.all, columns.beside):
             if may_be_changes(batch.column(name), name):
                 column = _valid_column(batch, name)
@@ -279,6 +299,13 @@ def _cells(
         told.append(f"column {time!r} is not heeded, as some rows have no time there")
         times = []
     return _Cells(nodes, labels, givers, giver_names, times, time, told)
+
+
+def _states(batch: pa.RecordBatch, columns: LabelColumns) -> dict[str, pa.Array]:
+    """First rows of columns that may say that a row does not hold any more."""
+    own = {*columns.needed, *columns.beside}
+    names = [name for name in batch.schema.names if name not in own and is_state_column(name)]
+    return {name: batch.column(name).slice(0, _LOOKED_AT) for name in names}
 
 
 def _times(column: pa.Array, name: str, first_row: int, *, is_said: bool) -> list[int | None]:

@@ -373,6 +373,45 @@ def test_columns_of_givers_may_be_called_otherwise(graph: Api) -> None:
     assert "column 'who' must hold text or whole numbers, got type double" in problem["detail"]
 
 
+@pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
+def test_columns_that_may_say_more_of_labels_are_told(graph: Api, media_type: str) -> None:
+    rows = {
+        "node": ["a", "b"],
+        "label": ["x", "y"],
+        "Rater": ["ann", "bob"],
+        "labeled_at": ["2026-01-01", "2026-01-02"],
+        "status": ["deleted", "open"],
+    }
+    table = pa.table(rows)
+    content = {
+        CSV: "\n".join(map(",".join, [rows, *zip(*rows.values(), strict=True)])).encode(),
+        NDJSON: "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode(),
+        PARQUET: as_parquet(table),
+        ARROW: as_arrow(table),
+    }[media_type]
+    options = {"content": content, "headers": {"Content-Type": media_type}}
+    status = "column 'status' is passed over, and says that 1 of the first rows does not hold any"
+    rater = "'Rater' is passed over; say annotator_column='Rater' where it says who has given"
+    time = "column 'labeled_at' is passed over; say time_column='labeled_at' where it says when"
+    for query, notes in (
+        ("", (status, rater)),
+        ("contradictions=last", (status, rater, time)),
+        ("annotator=me", (status,)),
+        ("annotator_column=Rater&contradictions=last&time_column=", (status,)),
+    ):
+        note = graph.call("PUT", f"/graphs/g/labels?{query}", 200, **options).json()["note"]
+        assert [each in note for each in (status, rater, time)] == [
+            each in notes for each in (status, rater, time)
+        ]
+
+
+def test_annotators_of_another_type_are_told(graph: Api) -> None:
+    rows = pa.table({"node": ["a"], "label": ["x"], "annotator": [1.5]})
+    options = {"content": as_parquet(rows), "headers": {"Content-Type": PARQUET}}
+    note = graph.call("PUT", "/graphs/g/labels", 200, **options).json()["note"]
+    assert note == "column 'annotator' is passed over, as it holds neither text nor whole numbers"
+
+
 def test_a_graph_keeps_names_of_the_columns_of_givers_and_times(graph: Api) -> None:
     columns = {"origin": "from", "annotator": "who", "label_time": "when"}
     graph.call("PATCH", "/graphs/g", 200, json={"columns": columns})
