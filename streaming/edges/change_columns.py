@@ -1,12 +1,13 @@
 """Columns by which tables say that a row is a delete, where nobody reads operations.
 
 Names of change feeds (Debezium, Delta, Flink, SQL Server, Snowflake, AWS DMS and others) are known
-in any case and with whatever stands between their words. A column of another name is one where its
-values are operations, all of them.
+in any case and with whatever stands between their words. A column of another name is one by its
+values: it has few, and these are operations, or some say ``delete`` beyond doubt.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -21,10 +22,16 @@ from peewit.streaming.edges.operations import (
     operations_named,
     words_of,
 )
-from peewit.streaming.edges.plain_types import is_text, plain_type
+from peewit.streaming.edges.plain_types import is_text, plain_column, plain_type
 
 LOOKED_AT: Final = 100
 """First rows of a column that tell whether it is looked at whole."""
+
+_MOST_WORDS: Final = 16
+"""Most different values of the first rows of a column that is looked at whole."""
+
+_MOST_OF_ALL: Final = 64
+"""Most different values of all rows of a column that may hold operations."""
 
 _NAMES: Final = frozenset(
     {
@@ -36,6 +43,7 @@ _FLAG: Final = re.compile(r"(?<!un)deleted$")
 _DATE: Final = re.compile(r"delet(ed|ion)(at|on|date|time|timestamp|ts)$|^datedeleted$")
 _BETWEEN_WORDS: Final = re.compile(r"[\s_$.:-]+")
 
+_WORD: Final = re.compile(r"[+-]?[^\W\d](\w|-){0,31}")
 _WORDS: Final = {
     *OPERATION_NUMBERS,
     *("inserted", "ins", "create", "created", "add", "added", "read", "snapshot"),
@@ -43,6 +51,15 @@ _WORDS: Final = {
     *("bootstrap-start", "bootstrap-insert", "bootstrap-complete"),
 } - {"1", "-1"}
 _DELETES: Final = {word for word, number in OPERATION_NUMBERS.items() if number == DELETE} - {"-1"}
+_CLEAR: Final = {"delete", "tombstone", "update_preimage", "update_before"}
+"""Deletes whatever stands beside them; ``deleted`` and ``removed`` may be states."""
+
+_CHANGES: Final = {
+    *("insert", "inserted", "ins", "update", "updated", "upd", "upsert"),
+    *("update_postimage", "update_after", "+i", "+u"),
+}
+"""Operations that are hardly anything else."""
+
 _OTHER_LETTERS: Final = frozenset("iu")
 """Letters beside which d means a delete; c and d may be grades."""
 
@@ -81,7 +98,7 @@ def is_state_column(name: str) -> bool:
 def may_be_changes(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
     """Whether a column is to be looked at whole, by its name or its first rows.
 
-    These are operations, all that are there.
+    These are words, and few of them differ.
     """
     if is_change_column(name):
         return True
@@ -92,24 +109,62 @@ def may_be_changes(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
         some.validate(full=True)
     except pa.ArrowInvalid:  # nobody reads it
         return False
-    return _different(words_of(some)) <= _WORDS
+    return _are_words(_different(words_of(some)), _MOST_WORDS)
+
+
+def holds_operations(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
+    """Whether a column is one of changes by its name, or holds nothing but operations."""
+    if is_change_column(name):
+        return True
+    return may_be_changes(column, name) and values_of_changes(column) <= _WORDS
+
+
+def values_of_changes(column: pa.Array | pa.ChunkedArray) -> set[str]:
+    """The different values of a column as words, without those for nothing."""
+    return _different(words_of(_distinct(column)))
+
+
+def _distinct(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The different values of each chunk of a column; all where its type is not compared."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    kind = plain_type(column.type)
+    with suppress(pa.ArrowNotImplementedError):
+        chunks = [
+            (chunk if pa.types.is_dictionary(chunk.type) else plain_column(chunk)).unique()
+            for chunk in chunks
+        ]
+    return pa.chunked_array([plain_column(chunk) for chunk in chunks], kind)
 
 
 def _different(text: pa.Array | None) -> set[str]:
-    return set() if text is None else set(pc.unique(text).to_pylist()) - {None, ""}
+    if text is None:
+        return set()
+    different = set(pc.unique(text).to_pylist()) - {None, *MISSING_WORDS}
+    return {word for word in different if any(map(str.isalnum, word))}
+
+
+def _are_words(different: set[str], most: int) -> bool:
+    """Whether these are few, and none is prose or a number."""
+    return len(different) <= most and all(map(_WORD.fullmatch, different))
 
 
 def require_no_deletes(
-    column: pa.Array | pa.ChunkedArray, name: str, first_row: int, *, way: str | None = None
+    column: pa.Array | pa.ChunkedArray,
+    name: str,
+    first_row: int,
+    *,
+    way: str | None = None,
+    known: Collection[str] = (),
 ) -> None:
     """Raise `BadEdges` with the first row that asks for a delete, where nobody reads operations.
 
-    The ``way`` out is by default that of edges.
+    The ``way`` out is by default that of edges. ``known`` are values of the column elsewhere.
     """
-    is_delete = _deletes(column, name)
-    n_deletes = 0 if is_delete is None else pc.sum(is_delete).as_py() or 0
-    if not n_deletes:
+    is_delete = _deletes(_distinct(column), name, known)
+    if is_delete is None or not pc.any(is_delete).as_py():
         return
+    is_delete = _deletes(column, name, known)
+    n_deletes = pc.sum(is_delete).as_py()
     row = pc.index(is_delete, value=True).as_py()
     if way is None and _DATE.search(plain_name(name)):
         way = f"which nobody carries out; take such rows out, or {way_of_edges(name)}"
@@ -138,7 +193,9 @@ def way_of_edges(name: str) -> str:
     return f"say op='' to take every row for an edge{of_signs}"
 
 
-def _deletes(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | None:
+def _deletes(
+    column: pa.Array | pa.ChunkedArray, name: str, known: Collection[str]
+) -> pa.Array | None:
     """Rows that ask for a delete, by the rule for a column of this name; None for no row."""
     plain, text = plain_name(name), words_of(column)
     if text is None:  # moments say when
@@ -148,11 +205,12 @@ def _deletes(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | None:
     if _DATE.search(plain):
         is_said = pc.invert(pc.is_in(text, value_set=pa.array(_NO_DATE)))
         return pc.and_(is_said, text.is_valid())
+    different = _different(text)
     if plain == "sign":
         is_cancelled = pc.is_in(text, value_set=pa.array(["-1", "-1.0"]))
-        return is_cancelled if _different(text) <= {"1", "-1", "1.0", "-1.0"} else None
+        return is_cancelled if different <= {"1", "-1", "1.0", "-1.0"} else None
     if is_change_column(name):
-        if _FLAG.search(plain) and any(map(str.isdecimal, _different(text) - {"0", "1"})):
+        if _FLAG.search(plain) and any(map(str.isdecimal, different - {"0", "1"})):
             return None  # it counts what was deleted
         words = [word for word, number in operations_named(name).items() if number == DELETE]
         is_delete = pc.is_in(text, value_set=pa.array(words))
@@ -160,22 +218,41 @@ def _deletes(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | None:
             is_date = pc.match_substring_regex(text, _IS_DATE).fill_null(False)
             is_delete = pc.or_(is_delete, is_date)
         return is_delete
-    different = _different(text)
-    deletes = different & _DELETES
-    are_meant = any(len(word) > 1 for word in deletes) or _OTHER_LETTERS & different
-    if not (deletes and are_meant and different <= _WORDS):
-        return None
-    return pc.is_in(text, value_set=pa.array(sorted(deletes)))
+    deletes = different & _meant(different.union(known))
+    return pc.is_in(text, value_set=pa.array(sorted(deletes))) if deletes else None
+
+
+def _meant(different: set[str]) -> set[str]:
+    """Those of the values of a column of any name that mean a delete.
+
+    Where all are operations, words of more letters do, and single ones beside I or U. Where most
+    are and some insert or update, words do; elsewhere those that mean nothing else.
+    """
+    if not _are_words(different, _MOST_OF_ALL):
+        return set()
+    deletes, operations = different & _DELETES, different & _WORDS
+    has_letters = bool(_OTHER_LETTERS & different)
+    if different == operations:
+        return deletes if has_letters else {word for word in deletes if len(word) > 1}
+    if _CHANGES & different and 2 * len(operations) > len(different):
+        return {word for word in deletes if len(word) > 1}
+    return deletes & _CLEAR
 
 
 def rows_ended(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, int]:
-    """How many rows do not hold any more, by each column of states or ends that says so of some."""
-    n_rows = {name: _n_ended(each, name) for name, each in columns.items() if is_state_column(name)}
+    """How many rows do not hold any more, by each column of states or ends that says so of some.
+
+    A column of another name is of states where few words differ.
+    """
+    n_rows = {name: _n_ended(each, name) for name, each in columns.items()}
     return {name: number for name, number in n_rows.items() if number}
 
 
 def _n_ended(column: pa.Array | pa.ChunkedArray, name: str) -> int:
     plain, text = plain_name(name), words_of(column)
+    if not is_state_column(name):
+        is_state = text is not None and not is_change_column(name) and may_be_changes(column, name)
+        return pc.sum(pc.is_in(text, pa.array(_GONE[:2]))).as_py() or 0 if is_state else 0
     today = datetime.now(UTC).date()
     is_ended: pa.Array
     if _END.search(plain):

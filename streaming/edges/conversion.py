@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from peewit.solvers.arrays import AnyArray, BoolArray, Int64Array
 from peewit.streaming.edges.bad_table import BadTable, excerpt
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
-from peewit.streaming.edges.change_columns import may_be_changes, rows_ended
+from peewit.streaming.edges.change_columns import holds_operations, rows_ended
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv.tables import csv_batches, typed_edges
@@ -288,7 +288,7 @@ def _passed_over(beside: Mapping[str, pa.Array]) -> dict[str, list[str]]:
     values = {
         name: [str(each) for each in column.unique().to_pylist() if each is not None]
         for name, column in beside.items()
-        if may_be_changes(column, name)
+        if holds_operations(column, name)
     }
     return {name: some for name, some in values.items() if any(some)}
 

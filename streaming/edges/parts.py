@@ -248,8 +248,15 @@ def first_rows_of(parquet: pq.ParquetFile) -> pa.Table:
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+def open_parquet(
+    local_path: str,
+    metadata: pq.FileMetaData | None = None,
+    *,
+    dictionaries: Sequence[str] = (),
+) -> pq.ParquetFile:
     """A file opened so that memory stays bounded; ``metadata`` saves reading its footer again.
+
+    ``dictionaries`` are columns of text with few values, whose rows are never expanded.
 
     Not memory-mapped: a file that is cut while it is mapped kills the process. A small buffer
     without ``pre_buffer`` reads a large row group in little memory, as fast as mapped.
@@ -259,6 +266,7 @@ def open_parquet(local_path: str, metadata: pq.FileMetaData | None = None) -> pq
     return pq.ParquetFile(
         local_path,
         metadata=metadata,
+        read_dictionary=dictionaries,
         memory_map=False,
         pre_buffer=False,
         buffer_size=_BUFFER_BYTES,

@@ -189,7 +189,8 @@ def _row_groups(part: Part) -> str:
 
 def _read_groups(staged: StagedFile, part: Part) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
-    with open_parquet(staged.local_path, _metadata(staged.local_path, staged.stamp)) as parquet:
+    metadata = _metadata(staged.local_path, staged.stamp)
+    with open_parquet(staged.local_path, metadata, dictionaries=staged.beside) as parquet:
         columns = staged.read_of(part, parquet.schema_arrow.names)
         return parquet.read_row_groups(groups, columns=columns, use_threads=False)
 
@@ -208,7 +209,7 @@ class _SliceReader:
         self._row_group = _row_group(staged, part)
         self.next_row = 0
         metadata = _metadata(staged.local_path, staged.stamp)
-        self._parquet = open_parquet(staged.local_path, metadata)
+        self._parquet = open_parquet(staged.local_path, metadata, dictionaries=staged.beside)
         self._n_rows: int = self._parquet.metadata.row_group(part.row_group).num_rows
         self._batches = self._parquet.iter_batches(
             part.n_rows,

@@ -203,9 +203,9 @@ def test_whatever_a_message_holds_it_stops_no_other() -> None:
             value = bytearray(whole[number % len(whole)])
             for _ in range(int(rng.integers(4))):
                 value[int(rng.integers(len(value)))] = int(rng.integers(256))
-            gathered.add(Message("t", 0, number, None, bytes(value), None, 0))
-            gathered.add(Message("t", 1, number, bytes(value), None, None, 0))
-        gathered.add(Message("t", 2, 0, None, b"1,2", None, 0))
+            gathered.add(Message("t", 0, number, None, bytes(value), None, 1_700_000_000_000))
+            gathered.add(Message("t", 1, number, bytes(value), None, None, 1_700_000_000_000))
+        gathered.add(Message("t", 2, 0, None, b"1,2", None, 1_700_000_000_000))
         table, refused = gathered.take()
         assert table is not None
         assert str(table.column("src")[-1]) == "1"

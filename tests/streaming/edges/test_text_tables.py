@@ -468,6 +468,9 @@ def written_edges(path: Path, name: str, values: Sequence[object]) -> Path:
     [
         ("type", ["insert", "update", "delete"]),
         ("kind", ["Insert", None, "Remove"]),
+        ("mutation", ["write", "write", "DELETE"]),
+        ("what", ["archived", "updated", "deleted"]),
+        ("phase", ["load", "null", "tombstone"]),
         ("chg", ["I", "U", "D"]),
         ("sign", [1, 1, -1]),
         ("deleted_at", [None, "2024-01-05", None]),
@@ -493,6 +496,11 @@ def test_columns_of_any_name_whose_values_are_deletes_are_refused(
     [
         ("grade", ["C", "D"]),
         ("note", ["deleted my account", "delete"]),
+        ("size", ["S", "D", "M"]),
+        ("grade", ["A", "C", "D", "I", "U", "W", "F"]),
+        ("country", ["DE", "IE", "US"]),
+        ("arrow", ["U", "D", "L", "R"]),
+        ("post_state", ["deleted", "draft"]),
         ("n_deleted", [1, 5]),
         ("sign", [1, 0, -1]),
         ("deleted_at", [None, "null"]),
@@ -540,11 +548,22 @@ def test_folders_that_stand_for_a_column_of_edges_are_refused(
         edges_of(path, columns)
 
 
+@pytest.mark.parametrize("word", ["insert", "load", None])
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
-def test_a_delete_is_found_however_late_it_stands(tmp_path: Path, suffix: str) -> None:
-    values = ["insert"] * 150_000 + ["delete"]
+def test_a_delete_is_found_however_late_it_stands(
+    tmp_path: Path, suffix: str, word: str | None
+) -> None:
+    values = [word] * 150_000 + ["delete"]
     with pytest.raises(BadTable, match="asks for deletes"):
         edges_of(written_edges(tmp_path / f"e.{suffix}", "kind", values))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_words_of_which_many_differ_are_no_operations(tmp_path: Path, suffix: str) -> None:
+    words = [f"word-{number}-of" for number in range(17)]
+    values = [words[number % 17] for number in range(5_000)] + ["delete"]
+    path = written_edges(tmp_path / f"e.{suffix}", "text", values)
+    assert len(edges_of(path)) == len(values)
 
 
 @pytest.mark.parametrize("weight", ["1e-400", "1e-310", "0.1E-500"])
