@@ -21,6 +21,7 @@ from peewit.service.live_sources.kafka_gatherer import Gatherer
 from peewit.service.live_sources.kafka_values import Message, ids_of
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.change_columns import KnownWords
 
 ANSWER_SECONDS: Final = 10.0
 """Time limit of one request."""
@@ -75,6 +76,7 @@ class KafkaSource:
         self._consumer: Consumer | None = None
         self._cause = ""
         self._ranges: Mapping[int, _Range] | None = None
+        self._words = KnownWords()
 
     @classmethod
     def open(cls, access: Access) -> Self:
@@ -110,7 +112,7 @@ class KafkaSource:
         if "from" in reached:
             reached = _position(at)  # fixed from now on
             yield Chunk(position=reached, label="start")
-        gathered = Gatherer(self._access)
+        gathered = Gatherer(self._access, self._words)
         for message in self._messages(at, ranges, most_rows, should_stop):
             gathered.add(_message_of(message))
             if gathered.n_rows >= most_rows or gathered.n_bytes >= CHUNK_BYTES:

@@ -1,7 +1,8 @@
 """Messages of a topic gathered into rows of a chunk; invalid messages are refused.
 
 A file that breaks a rule is quarantined whole. So the data contract is checked here by message, and
-one that breaks it costs the others nothing.
+one that breaks it costs the others nothing. Whether a column asks for deletes is judged by its
+words in all messages so far.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,9 @@ from peewit.service.live_sources.kafka_nodes import node_table
 from peewit.service.live_sources.kafka_values import Message, rows_of
 from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.streaming.edges.bad_table import BadTable
+from peewit.streaming.edges.change_columns import KnownWords
+from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.json_tables import look_at_words
 
 _SETTLED_ROWS: Final = 1 << 14
 
@@ -30,8 +34,9 @@ class _MessageRows(NamedTuple):
 class Gatherer:
     """Messages in the order in which they take effect, and their rows."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, words: KnownWords | None = None) -> None:
         self._access = access
+        self._words = words or KnownWords()
         self._begin()
 
     def _begin(self) -> None:
@@ -59,7 +64,13 @@ class Gatherer:
 
     def _settle(self) -> None:
         """Make a table of the rows so far; as objects they take ten times the memory."""
-        self._tables += _tables(self._unsettled, self._access, self._refused)
+        if isinstance(self._access.columns, EdgeColumns):
+            look_at_words(
+                [row for each in self._unsettled for row in each.rows],
+                self._access.columns,
+                self._words,
+            )
+        self._tables += _tables(self._unsettled, self._access, self._words, self._refused)
         self._unsettled, self._n_unsettled = [], 0
 
     def take(self) -> tuple[pa.Table | None, Sequence[Refused]]:
@@ -76,26 +87,26 @@ class Gatherer:
 
 
 def _tables(
-    group: Sequence[_MessageRows], access: Access, refused: dict[int, Refused]
+    group: Sequence[_MessageRows], access: Access, words: KnownWords, refused: dict[int, Refused]
 ) -> Iterator[pa.Table]:
     """Tables of consecutive messages; those that break the contract are found by bisection."""
     if not group:
         return
     try:
-        table = _table(group, access)
+        table = _table(group, access, words)
     except BadTable as error:
         if len(group) == 1:
             refused[group[0].number] = Refused(place=group[0].message.place, reason=str(error))
             return
         half = len(group) // 2
-        yield from _tables(group[:half], access, refused)
-        yield from _tables(group[half:], access, refused)
+        yield from _tables(group[:half], access, words, refused)
+        yield from _tables(group[half:], access, words, refused)
         return
     if table is not None:
         yield table
 
 
-def _table(group: Sequence[_MessageRows], access: Access) -> pa.Table | None:
+def _table(group: Sequence[_MessageRows], access: Access, words: KnownWords) -> pa.Table | None:
     """Checked rows of some messages; None without rows."""
     rows = [row for each in group for row in each.rows]
     if not rows:
@@ -104,4 +115,4 @@ def _table(group: Sequence[_MessageRows], access: Access) -> pa.Table | None:
     if isinstance(access.columns, NodeColumns):
         return node_table(rows, [each.place for each in messages], access.columns)
     sent = [each.milliseconds for each in messages]
-    return edge_table(rows, sent, access.columns, access)
+    return edge_table(rows, sent, access.columns, access, words)

@@ -92,9 +92,12 @@ def rows_of(message: Message, access: Access, *, looks_only: bool = False) -> li
                 alike.require(rows, 0)
             return rows
         case "csv":
-            return _csv_rows(value, access, is_said=said is not None)
+            rows = _csv_rows(value, access, is_said=said is not None)
         case _:
-            return _arrow_rows(value, access)
+            rows = _arrow_rows(value, access)
+    if not rows:  # a header alone, which may have lost its rows
+        raise BadUpload("the value must hold at least one row; JSON may be an empty array")
+    return rows
 
 
 def _said(message: Message) -> str | None:
@@ -245,7 +248,9 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
             column = table.column(place)
             if _shares_text(field.type):
                 _require_decodable(sum(int(string_lengths(chunk).sum()) for chunk in column.chunks))
-            if pa.types.is_decimal(field.type) and field.name not in columns.nodes:
+            if field.name in columns.nodes:
+                table = table.set_column(place, field.name, _whole_numbers(column))
+            elif pa.types.is_decimal(field.type):
                 is_label = isinstance(columns, NodeColumns) and not field.type.scale
                 number = pa.int64() if is_label else pa.float64()
                 table = table.set_column(place, field.name, column.cast(number))
@@ -259,6 +264,16 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
     except (pa.ArrowException, LookupError, OSError, OverflowError, TypeError, ValueError) as error:
         raise BadUpload(f"the value must be a whole Arrow IPC stream ({excerpt(error)})") from None
     return rows
+
+
+def _whole_numbers(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decimals that are whole as integers; other ids as they are."""
+    if not pa.types.is_decimal(ids.type):
+        return ids
+    try:
+        return ids.cast(pa.int64())
+    except pa.ArrowInvalid:  # refused later, as it was sent
+        return ids
 
 
 def _shares_text(kind: pa.DataType) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -116,12 +117,7 @@ def holds_operations(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
     """Whether a column is one of changes by its name, or holds nothing but operations."""
     if is_change_column(name):
         return True
-    return may_be_changes(column, name) and values_of_changes(column) <= _WORDS
-
-
-def values_of_changes(column: pa.Array | pa.ChunkedArray) -> set[str]:
-    """The different values of a column as words, without those for nothing."""
-    return _different(words_of(_distinct(column)))
+    return may_be_changes(column, name) and _different(words_of(_distinct(column))) <= _WORDS
 
 
 def _distinct(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -146,6 +142,28 @@ def _different(text: pa.Array | None) -> set[str]:
 def _are_words(different: set[str], most: int) -> bool:
     """Whether these are few, and none is prose or a number."""
     return len(different) <= most and all(map(_WORD.fullmatch, different))
+
+
+class KnownWords:
+    """Words of columns that nobody reads, over tables that come one after the other.
+
+    It tells of a message what is told of a row of a file: by what stands in others, too.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, set[str]] = {}
+
+    def look(self, name: str, column: pa.Array) -> None:
+        """Keep what a column holds; some more than operations may have tell that it has none."""
+        if is_change_column(name) or not (name in self._of or len(self._of) < _MOST_OF_ALL):
+            return
+        known = self._of.setdefault(name, set())
+        if _are_words(known, _MOST_OF_ALL):
+            known.update(islice(_different(words_of(_distinct(column))), _MOST_OF_ALL + 1))
+
+    def of(self, name: str) -> Collection[str]:
+        """What a column held so far."""
+        return self._of.get(name, ())
 
 
 def require_no_deletes(

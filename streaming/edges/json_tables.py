@@ -13,7 +13,12 @@ import pyarrow as pa
 
 from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.change_columns import LOOKED_AT, may_be_changes, require_no_deletes
+from peewit.streaming.edges.change_columns import (
+    LOOKED_AT,
+    KnownWords,
+    may_be_changes,
+    require_no_deletes,
+)
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns, bare_name
 from peewit.streaming.edges.node_ids import is_integer, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
@@ -204,10 +209,11 @@ def json_batch(
     *,
     first_row: int,
     alike: AlikeRows | None = None,
+    words: KnownWords | None = None,
 ) -> pa.RecordBatch:
     """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit.
 
-    What rows that are ``alike`` need stands in every one.
+    What rows that are ``alike`` need stands in every one. ``words`` are of rows elsewhere, too.
     """
     usual_names = {bare_name(name) for name in columns if name != NO_COLUMN}
     names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
@@ -254,11 +260,20 @@ def json_batch(
         if may_be_changes(texts_of(some), name):
             cells = [None if columns.op in row else row.get(name) for row in rows]
             way = columns.way_of_deletes(name)
-            require_no_deletes(texts_of(cells), name, first_row, way=way)
+            known = () if words is None else words.of(name)
+            require_no_deletes(texts_of(cells), name, first_row, way=way, known=known)
     if columns.time is not None:
         times = [row.get(columns.time) for row in rows]
         batch[columns.time] = _json_times(times, columns.time, first_row)
     return pa.record_batch(batch)
+
+
+def look_at_words(rows: list[dict[str, Any]], columns: EdgeColumns, words: KnownWords) -> None:
+    """Keep the words of columns that nobody reads, of rows that say no operation."""
+    names = names_of(rows)
+    for name in columns.beside([each for each in names if each != columns.op]):
+        cells = [None if columns.op in row else row.get(name) for row in rows]
+        words.look(name, texts_of(cells))
 
 
 def texts_of(cells: list[Any]) -> pa.Array:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,9 @@ POISON: list[tuple[Any, str]] = [
     (arrow(pa.table({"src": ["a"], "dst": ["b"], "kind": ["delete"]})), "asks for deletes"),
     ({"src": "a", "dst": "b", "Weight": 5}, "weight='Weight'"),
     (arrow(pa.table({"src": ["a"]})), "column 'dst' is missing"),
+    (b"src,dst\n", "at least one row"),
+    (arrow(pa.table(COLUMNS).slice(0, 0)), "at least one row"),
+    (arrow(pa.table(COLUMNS)) + b"\0", "bytes follow its end"),
     (arrow(pa.table({f"c{number}": ["a"] for number in range(1025)})), "at most 1024 columns"),
     (None, "the key must name the pair"),
 ]
@@ -163,6 +167,33 @@ def test_poison_is_refused_with_its_place_and_the_rest_goes_on(
         assert rule in reason
     names = [row[0] for row in rows_of(found)]
     assert names == [*(f"before{number}" for number in range(len(POISON))), "last"]
+
+
+def test_a_column_asks_for_deletes_by_its_words_in_all_messages(
+    cluster: MockCluster, topic: str
+) -> None:
+    url = cluster.create(topic)
+    source = opened(url)
+    known = [{**edge("a", "b"), "crud": "I", "size": "M", "mood": "deleted"}] * 2
+    known[0]["mood"] = "fine"
+    cluster.send(topic, known)
+    (found,) = chunks(source)
+    assert not found.refused
+    deletes = [{**edge("b", "c"), name: "D"} for name in ("crud", "size")]
+    cluster.send(topic, [*deletes, {**edge("c", "d"), "mood": "deleted"}])
+    (more,) = chunks(source, found.position)
+    assert list(refused([more])) == [f"{topic} partition 0 offset 2"]
+    assert "column 'crud' asks for deletes" in more.refused[0].reason
+    assert [row[:2] for row in rows_of([more])] == [("b", "c"), ("c", "d")]
+
+
+def test_whole_decimals_are_integers(cluster: MockCluster, topic: str) -> None:
+    url = cluster.create(topic)
+    ids = [pa.array([Decimal(number)], pa.decimal128(38, 2)) for number in ("7", "8.5")]
+    cluster.send(topic, [arrow(pa.table({"src": each, "dst": ids[0]})) for each in ids])
+    (found,) = chunks(opened(url, node_kind="int64"))
+    assert [row[:2] for row in rows_of([found])] == [(7, 7)]
+    assert "got 8.50" in found.refused[0].reason
 
 
 def test_an_arrow_value_that_comes_to_too_much_is_not_decoded(
