@@ -425,7 +425,7 @@ class Stream:
         """Absorb a file that was absorbed before, with the content that it had."""
         try:
             with self._stage(present_file(file), staging, None) as staged:
-                if staged.digest != file.digest:
+                if file.digest not in staged.digests:
                     raise BadEdges("its content has changed since it was ingested")
                 with closing(self._relations.groups(staged, next_part=0)) as groups:
                     for _ in groups:
@@ -508,8 +508,10 @@ class Stream:
         with self._stage(file, staging, following) as staged:
             if not self._commitment.is_continued(staged):
                 raise _OtherContent
-            original = self._commitment.path_of(staged.digest)
-            if original is None and self.is_between_files and staged.digest in file.pushed:
+            paths = map(self._commitment.path_of, staged.digests)
+            original = next((path for path in paths if path is not None), None)
+            is_pushed = not file.pushed.isdisjoint(staged.digests)
+            if original is None and self.is_between_files and is_pushed:
                 original = "a push"
             earlier = self._commitment.earlier_than(file)
             if original is not None:
@@ -519,7 +521,7 @@ class Stream:
                     self._take_out([leaving])
                     raise _AlreadyAbsorbed(staged.digest, original, leaving)
                 raise _AlreadyAbsorbed(staged.digest, original, None)
-            if staged.digest == file.withheld and self.is_between_files:
+            if file.withheld in staged.digests and self.is_between_files:
                 raise _ContentRetracted(staged.digest)
             if earlier is not None:
                 if not file.takes_place_of(earlier.path):

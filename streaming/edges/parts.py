@@ -132,6 +132,9 @@ class StagedFile:
     local_path: str
     is_copy: bool  # local_path is a copy that release deletes
     digest: str  # blake3: and the hexadecimal BLAKE3 of the content; of an again + and of its path
+    byte_digest: (
+        str  # of a text with its line ends and byte order mark, as earlier versions know it
+    )
     n_rows: int
     parts: tuple[Part, ...]  # in order; none for a file without rows
     stamp: Stamp  # what is_unchanged compares
@@ -144,6 +147,11 @@ class StagedFile:
 
     def __exit__(self, *exception: object) -> None:
         self.release()
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Each digest that this content may be known by."""
+        return tuple(dict.fromkeys((self.digest, self.byte_digest)))
 
     def is_unchanged(self) -> bool:
         """Whether size, modification time and inode are still those of the staged content."""
@@ -190,6 +198,7 @@ def open_staged(
     local_path: str,
     *,
     digest: str,
+    byte_digest: str,
     is_copy: bool,
     stamp: Stamp,
     part_rows: int,
@@ -228,6 +237,7 @@ def open_staged(
         local_path=local_path,
         is_copy=is_copy,
         digest=digest,
+        byte_digest=byte_digest,
         n_rows=sum(part.n_rows for part in parts),
         parts=parts,
         stamp=stamp,

@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat
 import threading
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -79,10 +80,10 @@ def stage(
     is_local = _is_local(file_system)
     try:
         if is_local:
-            current, digest, stamp = _digest_local(path, is_abandoned)
+            current, digests, stamp = _digest_local(path, is_abandoned)
         else:
             directory.mkdir(parents=True, exist_ok=True)
-            current, digest = _copy_remote(file, file_system, path, original, is_abandoned)
+            current, digests = _copy_remote(file, file_system, path, original, is_abandoned)
             stamp = file_stamp(str(original))
         current = replace(
             current, columns=file.columns, max_bad_rows=file.max_bad_rows, arrived=file.arrived
@@ -104,10 +105,13 @@ def stage(
             if not is_local:
                 original.unlink()
             local_path, is_copy, stamp = str(copy), True, file_stamp(str(copy))
+        digest, byte_digest = digests
+        again = f"+{_short_hash(file.path)}" if file.again else ""
         staged = open_staged(
             current,
             local_path,
-            digest=f"{digest}+{_short_hash(file.path)}" if file.again else digest,
+            digest=f"{digest}{again}",
+            byte_digest=f"{byte_digest}{again}",
             is_copy=is_copy,
             stamp=stamp,
             part_rows=part_rows,
@@ -238,15 +242,17 @@ def _short_hash(path: str) -> str:
     return hashlib.blake2b(path.encode(), digest_size=16).hexdigest()
 
 
-def _digest_local(path: str, is_abandoned: Callable[[], bool]) -> tuple[EdgeFile, str, Stamp]:
-    """A local file as it is, its digest, and the stamp under which it was read."""
+def _digest_local(
+    path: str, is_abandoned: Callable[[], bool]
+) -> tuple[EdgeFile, tuple[str, str], Stamp]:
+    """A local file as it is, its digests, and the stamp under which it was read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait
     with open(descriptor, "rb", buffering=0) as content:  # noqa: PTH123 - a Path takes no descriptor
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise BadEdges(f"{path} must be a regular file")
         stamp = file_stamp(descriptor)
-        digest = _copy_and_digest(content, None, is_abandoned)
-    return _local_file(path, stamp), digest, stamp
+        digests = _copy_and_digest(content, None, is_abandoned)
+    return _local_file(path, stamp), digests, stamp
 
 
 def _copy_remote(
@@ -255,16 +261,16 @@ def _copy_remote(
     path: str,
     copy_path: Path,
     is_abandoned: Callable[[], bool],
-) -> tuple[EdgeFile, str]:
-    """A remote file as it is, and the digest of its copy."""
+) -> tuple[EdgeFile, tuple[str, str]]:
+    """A remote file as it is, and the digests of its copy."""
     file_system.invalidate_cache()
     before = edge_file(file_system, path, file.storage_options)
     with file_system.open(path, "rb") as content, copy_path.open("wb") as copy:
-        digest = _copy_and_digest(content, copy, is_abandoned)
+        digests = _copy_and_digest(content, copy, is_abandoned)
     file_system.invalidate_cache()
     if edge_file(file_system, path, file.storage_options) != before:
         raise _change_fault(file.path)
-    return before, digest
+    return before, digests
 
 
 def edge_file(file_system: Any, path: str, storage_options: Mapping[str, Any]) -> EdgeFile:
@@ -319,21 +325,60 @@ class _Readable(Protocol):
         """Fill the buffer from its beginning; 0 at the end."""
 
 
+class _Digests:
+    """BLAKE3 of a content twice: of its text, and of its bytes.
+
+    Of a text a byte order mark does not count, nor the carriage return of a line's end: a file that
+    passed through another system is the same. What holds a zero byte is no text.
+    """
+
+    def __init__(self) -> None:
+        self._of_text = blake3()
+        self._of_bytes: blake3 | None = None  # where it is another
+        self._is_text: bool | None = None
+        self._held: bytes = b""  # a carriage return at the end of the last piece
+
+    def update(self, piece: bytearray, n_bytes: int) -> None:
+        """Go on with the first bytes of a piece."""
+        start = 0
+        if self._is_text is None:
+            self._is_text = piece.find(b"\0", 0, n_bytes) < 0
+            start = len(BOM_UTF8) if self._is_text and piece.startswith(BOM_UTF8) else 0
+        has_returns = self._is_text and piece.find(b"\r", 0, n_bytes) >= 0
+        if self._of_bytes is None and (start or has_returns):  # the same up to here
+            self._of_bytes = self._of_text.copy()
+        content = memoryview(piece)[:n_bytes]
+        if self._of_bytes is not None:
+            self._of_bytes.update(content)
+        if not (has_returns or self._held):
+            self._of_text.update(content[start:])
+            return
+        text = (self._held + content[start:]).replace(b"\r\n", b"\n")
+        self._held = b"\r" if text.endswith(b"\r") else b""
+        self._of_text.update(text.removesuffix(self._held))
+
+    def end(self) -> tuple[str, str]:
+        """The digests of the text and of the bytes, each with the name of the hash."""
+        self._of_text.update(self._held)
+        of_bytes = self._of_bytes or self._of_text
+        return f"blake3:{self._of_text.hexdigest()}", f"blake3:{of_bytes.hexdigest()}"
+
+
 def _copy_and_digest(
     content: _Readable, copy: BinaryIO | None, is_abandoned: Callable[[], bool]
-) -> str:
-    digest, seams = blake3(), Seams()
+) -> tuple[str, str]:
+    digests, seams = _Digests(), Seams()
     stored = bytearray(_COPY_BYTES)  # one for all: new ones cost page faults
     buffer = memoryview(stored)
     while n_bytes := content.readinto(buffer):
         with as_bad_edges():
             seams.look(stored, n_bytes)
-        digest.update(buffer[:n_bytes])
+        digests.update(stored, n_bytes)
         if copy is not None:
             copy.write(buffer[:n_bytes])
         if is_abandoned():
             raise Abandoned
-    return f"blake3:{digest.hexdigest()}"
+    return digests.end()
 
 
 def _change_fault(path: str) -> BadEdges:

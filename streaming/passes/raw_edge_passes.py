@@ -157,7 +157,7 @@ class RawEdges(EdgePasses):
         with stage(
             present_file(file), self._staging, node_kind=self._node_kind, part_rows=self._chunk_rows
         ) as staged:
-            if staged.digest != file.digest:
+            if file.digest not in staged.digests:
                 raise BadEdges("its content has changed since it was ingested")
             if self._node_kind == "dense" and not staged.is_copy:
                 return [staged]

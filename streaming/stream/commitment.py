@@ -104,8 +104,9 @@ class Commitment:
             return True
         if self.position.reading not in {None, self._reading(staged)}:
             return False
-        counted = self.position.digest, self.position.part_rows, self.position.cutting
-        return counted == (staged.digest, self._part_rows, CUTTING)
+        if self.position.digest not in staged.digests:
+            return False
+        return (self.position.part_rows, self.position.cutting) == (self._part_rows, CUTTING)
 
     def _reading(self, staged: StagedFile) -> str:
         file = staged.file

@@ -1,7 +1,7 @@
 """From Parquet to predictions by the commands alone, without a server."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -138,12 +138,13 @@ def test_running_again_adds_nothing(peewit: Peewit, edges: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ends", ["\n\n", ("\n", "\r\n"), ("\r\n", "\n")])
 def test_a_file_of_a_content_that_came_before_counts_where_that_is_meant(
-    peewit: Peewit, tmp_path: Path
+    peewit: Peewit, tmp_path: Path, ends: Sequence[str]
 ) -> None:
     first, copy = tmp_path / "a.csv", tmp_path / "b.csv"
-    for path in (first, copy):
-        path.write_text("src,dst\na,b\nb,c\n")
+    for path, end in zip((first, copy), ends, strict=True):
+        path.write_text("src,dst\na,b\nb,c\n", newline=end)
     peewit("graph", "create", "g")
     peewit("ingest", "g", first)
     for _ in range(2):  # told whenever it is asked for

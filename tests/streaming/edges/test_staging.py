@@ -53,6 +53,24 @@ def test_the_digest_is_that_of_the_whole_content(tmp_path: Path) -> None:
     assert stage(file, tmp_path).digest == f"blake3:{blake3(path.read_bytes()).hexdigest()}"
 
 
+@pytest.mark.parametrize("n_rows", [1, 400_000])
+def test_line_ends_and_a_byte_order_mark_make_no_other_content(tmp_path: Path, n_rows: int) -> None:
+    text = b"src,dst\n" + b"".join(b"%d,b\n" % row for row in range(n_rows))
+    crlf = text.replace(b"\n", b"\r\n")
+    contents = [text, crlf, b"\xef\xbb\xbf" + text, b"\xef\xbb\xbf" + crlf]
+    others = [text + b"\r", text.replace(b"0", b"2"), b"\n" + text]
+    digests = []
+    for number, content in enumerate([*contents, *others]):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(content)
+        [file] = EdgeFiles(path).list()
+        both = staging_module._digest_local(file.path, lambda: False)[1]
+        digests.append(both[0])
+        assert both[1] == f"blake3:{blake3(content).hexdigest()}"
+    assert digests[:4] == [f"blake3:{blake3(text).hexdigest()}"] * 4
+    assert len(set(digests)) == 1 + len(others)
+
+
 def test_files_staged_ahead_are_those_staged_one_by_one(tmp_path: Path) -> None:
     files = remote_files(tmp_path, 4)
     expected = [(10 + number, file) for number, file in enumerate(files)]
@@ -125,7 +143,7 @@ def test_waiting_ends_when_the_check_raises(
 ) -> None:
     release = threading.Event()
 
-    def slow_copy(*arguments: object) -> str:
+    def slow_copy(*arguments: object) -> tuple[str, str]:
         release.wait(30)
         return ORIGINAL(*arguments)  # type: ignore[arg-type]
 
