@@ -38,6 +38,8 @@ class GraphConflict(Conflict, BadArgument):
 
 WINDOW: Final = {
     "length": "How long edges live: 30d, 12h, 90m, or seconds.",
+    "relations": "How long edges of relations live that have a window of their own, as "
+    "login=7d,card=none: none keeps all. Others have that of the graph.",
     "by": "Whether edges live by a column of times (time), or by when they came (arrival).",
     "buckets": "Edges leave together, by so many parts of the window.",
     "allowed_ahead": "How far a time may lie ahead of all before; a bucket when left out.",
@@ -115,7 +117,8 @@ class GraphSettings:
     Changes of those that are not fixed hold from the next block on. Without ``epsilon`` and
     ``max_edges`` `with_budget` computes the latter. Exact deletions keep a log of all edges, by
     which the spectral error that was asked for is restored before a snapshot. A ``window`` needs
-    them and is there from the first edge or never; its ``length`` and ``allowed_ahead`` may change.
+    them and is there from the first edge or never; its ``length``, ``relations`` and
+    ``allowed_ahead`` may change.
     Of ``columns``, op is looked for only where edges may be deleted, time only where the window
     needs it.
     """
@@ -187,8 +190,8 @@ class GraphSettings:
         words=get_args(ParallelEdges),
     )
     window: Window | None = setting(
-        "Which edges live, by their time; fixed once the graph exists but for length and "
-        "allowed_ahead. Deletions are exact with it.",
+        "Which edges live, by their time; fixed once the graph exists but for length, relations "
+        "and allowed_ahead. Deletions are exact with it.",
         None,
     )
     snapshot_every: SnapshotEvery | None = setting(

@@ -351,8 +351,9 @@ class Stream:
     def expire(self, before: float) -> None:
         """Take out all edges of buckets that lie wholly before a time, and publish the rest.
 
-        ``before`` is in seconds since 1970. Raises ValueError where the graph has no window,
-        RuntimeError while a file is half absorbed or where the stream is not usable.
+        Relations without a window keep theirs. ``before`` is in seconds since 1970. Raises
+        ValueError where the graph has no window, RuntimeError while a file is half absorbed or
+        where the stream is not usable.
         """
         if self._settings.window is None:
             raise ValueError("before must be left out of a graph without a window")
@@ -364,7 +365,7 @@ class Stream:
             self._repair_and_save(publish=True)
 
     def _expire(self, *, before: int = NEVER) -> bool:
-        """Take out edges that have left the window; returns whether its horizon has moved.
+        """Take out edges that have left the window; returns whether a horizon has moved.
 
         Buckets that lie wholly before ``before``, in microseconds since 1970, leave too.
         """
@@ -372,8 +373,7 @@ class Stream:
         if window is None:
             return False
         bucket = NEVER if before == NEVER else window.bucket(before)
-        horizon = max(window.horizon(self.state.watermark), bucket)
-        return self._relations.expire(self.files, horizon)
+        return self._relations.expire(self.files, window, before=bucket)
 
     def repair(self, *, everything: bool = False) -> None:
         """Repair the sparsifier now, and publish what has changed.
@@ -628,7 +628,6 @@ class Stream:
         seen = self.state
         self._work.begin_window(
             watermark=seen.watermark,
-            horizon=seen.horizon,
             arrived=start.arrived,
             reached=start.reached,
         )
@@ -679,6 +678,7 @@ class Stream:
                 self._relations.kept_by,
                 files=self.files,
                 n_removed_files=n_removed,
+                horizon=self._relations.shared_horizon,
                 damage=self._relations.damage(),
                 log_bytes=self._relations.log_bytes(self.files),
             )

@@ -25,14 +25,14 @@ WORDS: Final = {
     "repair": "GRAPH --rebuild --json",
     "graph create": (
         "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= --seed= --keep-raw "
-        "--no-keep-raw --deletions= --parallel= --window= --window-by= --buckets= --allowed-ahead= "
-        "--time-unit= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= --column= "
-        "--answers= --directed= --json"
+        "--no-keep-raw --deletions= --parallel= --window= --relation-windows= --window-by= "
+        "--buckets= --allowed-ahead= --time-unit= --snapshot-edges= --snapshot-seconds= "
+        "--auto-solve=MODEL --set= --column= --answers= --directed= --json"
     ),
     "graph set": (
         "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
-        "--allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
-        "--column= --answers= --directed= --rename= --clock-right --json"
+        "--relation-windows= --allowed-ahead= --snapshot-edges= --snapshot-seconds= "
+        "--auto-solve=MODEL --set= --column= --answers= --directed= --rename= --clock-right --json"
     ),
     "graph list": "--json",
     "graph show": "GRAPH --json",

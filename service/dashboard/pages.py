@@ -20,6 +20,7 @@ from peewit.service.api import errors
 from peewit.service.api.refused_keys import KeyMissing
 from peewit.service.dashboard.access import ForeignForm, Viewer
 from peewit.service.dashboard.next_step import next_step
+from peewit.service.jobs.ingest_steps import length_text
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.node_columns import shown_holding
 from peewit.service.problems import InvalidArgument
@@ -205,6 +206,7 @@ def _environment() -> Environment:
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "seconds": _seconds,
         "iso": _iso,
+        "length_text": length_text,
         "position": shown_position,
         "holding": shown_holding,
         "stamp": _stamp,

@@ -39,6 +39,7 @@ class FileReport:
     n_late: int | None = None  # rows older than the window; None without a column of times
     note: str | None = None  # to be known before it is taken
     relations: Mapping[str, int] = field(default_factory=dict)  # named ones with their edges
+    late_relations: Mapping[str, int] = field(default_factory=dict)  # as n_late, of named ones
 
 
 def file_report(
@@ -87,7 +88,7 @@ def _look(
     for part in staged.parts[: None if is_read_whole else 1]:
         block = read_part(staged, part, node_kind=kind, max_nodes=max_nodes)
         if times is not None:
-            times.look(block)
+            times.look(block, part.relation)
         op = np.zeros(block.n_rows, np.uint8) if block.op is None else block.op
         counts += np.bincount(op, minlength=counts.size)
         relations[part.relation] -= block.n_empty
@@ -109,6 +110,7 @@ def _look(
         refusal = str(too_many(staged.bad_rows[max_bad_rows], len(staged.bad_rows)))
     if times is not None and refusal is not None:
         times.forget_file()
+    late = None if times is None or refusal is not None else times.end()
     return FileReport(
         path=shown_url(staged.file.path),
         n_rows=staged.n_rows,
@@ -118,5 +120,6 @@ def _look(
         refusal=refusal,
         digest=staged.digest,
         relations={name: count for name, count in relations.items() if name},
-        n_late=None if times is None or refusal is not None else times.end(),
+        n_late=None if late is None else sum(late.values()),
+        late_relations={name: count for name, count in (late or {}).items() if name},
     )

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -20,13 +21,23 @@ from peewit.streaming.snapshots.store import SnapshotStore
 class FileTimes:
     """Times of one file after the other, as ingest would meet them.
 
-    The window is by a column of times; watermark and horizon are those of the graph.
+    The window is by a column of times; the watermark is that of the graph. ``horizons`` has the
+    first bucket that lives of each relation that is known, ``horizon`` that of others without a
+    window of their own.
     """
 
-    def __init__(self, window: Window, *, watermark: int, horizon: int) -> None:
+    def __init__(
+        self,
+        window: Window,
+        *,
+        watermark: int = NEVER,
+        horizon: int = NEVER,
+        horizons: Mapping[str, int] | None = None,
+    ) -> None:
         self._window = window
         self._watermark, self._horizon = watermark, horizon
-        self._rows: Counter[int] = Counter()
+        self._horizons = dict(horizons or {})
+        self._rows: Counter[tuple[str, int]] = Counter()
         self._latest = NEVER
 
     @classmethod
@@ -36,29 +47,49 @@ class FileTimes:
         if window is None or window.by != "time":
             return None
         newest = SnapshotStore(GraphPaths(root=graphs_directory / graph.id).snapshots).newest()
-        watermark = horizon = NEVER
-        if newest is not None and newest.watermark is not None and newest.horizon is not None:
-            watermark = round(newest.watermark * SECOND)
-            horizon = window.bucket(round(newest.horizon * SECOND))
-        return cls(window, watermark=watermark, horizon=horizon)
+        if newest is None or newest.watermark is None or newest.horizon is None:
+            return cls(window)
 
-    def look(self, block: RawBlock) -> None:
-        """Take in a block of the present file; raises BadEdges where a row lies too far ahead."""
+        def bucket(time: float | None) -> int:
+            return NEVER if time is None else window.bucket(round(time * SECOND))
+
+        return cls(
+            window,
+            watermark=round(newest.watermark * SECOND),
+            horizon=bucket(newest.horizon),
+            horizons={each.name: bucket(each.horizon) for each in newest.relations},
+        )
+
+    def look(self, block: RawBlock, relation: str = "") -> None:
+        """Take in a block of the present file, of a relation.
+
+        Raises BadEdges where a row lies too far ahead.
+        """
         if block.time is None:
             return
         require_past(block, max(self._watermark, round(time.time() * SECOND)), self._window)
         times = block.time if block.op is None else block.time[block.op != DELETE]
         numbers, counts = np.unique(times // whole(self._window.width), return_counts=True)
-        self._rows.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+        for bucket, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self._rows[relation, bucket] += count
         self._latest = max(self._latest, int(times.max(initial=NEVER)))
 
-    def end(self) -> int:
-        """Rows of the file that would be left out: behind the window when the file ends."""
+    def end(self) -> dict[str, int]:
+        """Rows of the file that would be left out: behind the window when the file ends.
+
+        By relation, of those that have some.
+        """
         self._watermark = max(self._watermark, self._latest)
         self._horizon = max(self._horizon, self._window.horizon(self._watermark))
-        n_late = sum(count for bucket, count in self._rows.items() if bucket < self._horizon)
+        for name in {name for name, _ in self._rows} | self._horizons.keys():
+            before = NEVER if name in self._window.relations else self._horizon
+            before = max(before, self._horizons.get(name, NEVER))
+            self._horizons[name] = max(before, self._window.horizon(self._watermark, name))
+        late: Counter[str] = Counter()
+        for (name, bucket), count in self._rows.items():
+            late[name] += count if bucket < self._horizons[name] else 0
         self.forget_file()
-        return n_late
+        return dict(+late)
 
     def forget_file(self) -> None:
         """Forget the present file, as when it is refused."""

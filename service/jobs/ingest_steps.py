@@ -15,6 +15,7 @@ from peewit.service.database.tables import graphs, ingest_steps, sources
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.worker_registry import SILENT_AFTER_SECONDS
 from peewit.service.redaction import redacted, shown_url
+from peewit.streaming.edges.windows import FOR_EVER
 from peewit.streaming.snapshots.provenance import failed_thinnings_text
 
 _FORGOTTEN_AFTER_SECONDS = 3600.0
@@ -209,3 +210,8 @@ def duration(seconds: float) -> str:
     if seconds < 172_800.0:
         return f"{seconds / 3600.0:.1f} h"
     return f"{seconds / 86_400.0:.4g} d"
+
+
+def length_text(length: float | None) -> str:
+    """How long edges live, as people write it: a duration, or none for ever."""
+    return FOR_EVER if length is None else duration(length)

@@ -23,10 +23,18 @@ from peewit.service.operations.graphs import get_graph
 from peewit.service.operations.here import Here
 from peewit.service.operations.job_bodies import Solve
 from peewit.service.wire.graphs import GraphDetails
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.change_rules import Deletions, ParallelEdges
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.time_units import TimeUnit
-from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, WindowBy, seconds_of
+from peewit.streaming.edges.windows import (
+    DEFAULT_BUCKETS,
+    FOR_EVER,
+    Window,
+    WindowBy,
+    relation_lengths,
+    seconds_of,
+)
 
 
 def of_setting(name: str) -> Any:
@@ -59,7 +67,14 @@ class SnapshotEveryIn(Body):
 class WindowIn(Body):
     """Which edges live: those of the last so many seconds, by their time."""
 
-    length: float | str = Field(description=doc_of("window.length"))
+    length: float | str | None = Field(
+        None, description=f"{doc_of('window.length')} A new window needs it."
+    )
+    relations: dict[str, float | str | None] = Field(
+        default_factory=dict,
+        description=doc_of("window.relations"),
+        examples=[{"login": "7d", "card": FOR_EVER}],
+    )
     by: WindowBy = Field("time", description=doc_of("window.by"))
     buckets: int = Field(DEFAULT_BUCKETS, description=doc_of("window.buckets"))
     allowed_ahead: float | str | None = Field(None, description=doc_of("window.allowed_ahead"))
@@ -67,10 +82,17 @@ class WindowIn(Body):
 
     def changed(self, present: Window | None = None) -> Window:
         """The window, or the graph's with these changes; raises ValueError."""
-        length = seconds_of(self.length, "window.length")
         said = self.model_dump(include={"by", "time_unit"} & self.model_fields_set)
+        if "relations" in self.model_fields_set:
+            said["relations"] = relation_lengths(self.relations)
         if self.allowed_ahead is not None:
             said["allowed_ahead"] = seconds_of(self.allowed_ahead, "window.allowed_ahead")
+        if self.length is not None:
+            length = seconds_of(self.length, "window.length")
+        elif present is not None:
+            length = present.length
+        else:
+            raise BadArgument("window.length", "must say how long edges live, got none")
         if present is None:
             return Window.of(length, buckets=self.buckets, **said)
         if "buckets" in self.model_fields_set:

@@ -30,7 +30,7 @@ from peewit.solvers.late_modules import LateModule
 if TYPE_CHECKING:
     from peewit.streaming.passes.certificate_store import Certificate as CertificateRecord
     from peewit.streaming.passes.certificate_store import CertificateStore
-    from peewit.streaming.snapshots.provenance import SnapshotMeta
+    from peewit.streaming.snapshots.provenance import RelationMeta, SnapshotMeta
 
 features: Final = LateModule("peewit.service.operations.features")
 certificate_store: Final = LateModule("peewit.streaming.passes.certificate_store")
@@ -103,9 +103,16 @@ def list_relations(here: Here, graph: GraphRecord) -> RelationList:
     snapshots = here.home.snapshots(graph)
     newest = snapshots.newest()
     relations = [] if newest is None else snapshots.relations(newest.number)
+    window = graph.settings.window
     return RelationList(
         relations=[
-            answer_of(Relation, each, is_directed=each.name in graph.settings.directed)
+            answer_of(
+                Relation,
+                each,
+                is_directed=each.name in graph.settings.directed,
+                window=None if window is None else window.length_of(each.name),
+                **_moments(each),
+            )
             for each in relations
         ],
         snapshot=None if newest is None else newest.number,
@@ -163,7 +170,7 @@ def _snapshot(meta: "SnapshotMeta", certificate: "CertificateRecord | None") -> 
     )
 
 
-def _moments(meta: "SnapshotMeta") -> dict[str, datetime | None]:
+def _moments(meta: "SnapshotMeta | RelationMeta") -> dict[str, datetime | None]:
     times = {"watermark": meta.watermark, "horizon": meta.horizon}
     return {
         name: None if each is None else datetime.fromtimestamp(each, UTC)

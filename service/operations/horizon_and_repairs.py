@@ -22,10 +22,17 @@ def get_horizon(here: Here, graph: GraphRecord) -> HorizonState:
     """Since when edges live; `wait` can wait until no other time is asked for."""
     wanted = here.home.manifest.wishes.of(graph.id)  # first: it is reached after its snapshot
     newest = here.home.snapshots(graph).newest()
+    window = graph.settings.window
+    own = {} if window is None else window.relations
     return HorizonState(
         wanted=_time(wanted.horizon_wanted),
         snapshot=None if newest is None else newest.number,
         horizon=None if newest is None else _time(newest.horizon),
+        relations={
+            each.name: _time(each.horizon)
+            for each in (newest.relations if newest is not None else ())
+            if each.name in own
+        },
         n_live=None if newest is None else newest.n_live,
         n_expired=None if newest is None else newest.n_expired,
     )
@@ -47,9 +54,9 @@ def move_horizon(
 ) -> HorizonState:
     """Let go of all edges before a time, as a window does by itself once newer ones come.
 
-    Edges leave by whole buckets; those of the one that holds the time stay. It never goes back, nor
-    beyond the latest edge. Whoever ingests the graph does it, between two files; a command ingests
-    what waits itself.
+    Edges leave by whole buckets; those of the one that holds the time stay, and so do those of
+    relations without a window. It never goes back, nor beyond the latest edge. Whoever ingests the
+    graph does it, between two files; a command ingests what waits itself.
     """
     window = graph.settings.window
     has_days = window is not None and window.time_unit is None  # a clock may begin at 0

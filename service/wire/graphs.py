@@ -76,7 +76,8 @@ class Settings:
     deletions: Literal["off", "exact"]
     parallel: Literal["sum", "replace"]
     window: dict[str, Any] | None = described(
-        "Length, width of a bucket and allowed_ahead in seconds, by, and time_unit."
+        "Length, width of a bucket and allowed_ahead in seconds, by, time_unit, and the lengths of "
+        "relations that have their own, null for ever."
     )
     snapshot_every: dict[str, Any] | None
     auto_solve: dict[str, Any] | None
@@ -232,6 +233,10 @@ class HorizonState(Ongoing):
         "Of the newest snapshot: edges before it have left. Null before the first, and without a "
         "window."
     )
+    relations: dict[str, datetime | None] = described(
+        "As horizon, of relations that have a window of their own; null for those that keep all.",
+        default_factory=dict,
+    )
     n_live: int | None = described("Of the newest snapshot: edges that live.", default=None)
     n_expired: int | None = described("Of the newest snapshot: edges that have left.", default=None)
 
@@ -371,6 +376,19 @@ class Relation:
     volume: float = described("Twice the weight of its edges.")
     epsilon_expected: float = described("Its spectral error; 0 where it has all edges.")
     is_directed: bool = described("Whether its edges go from src to dst: see `directed` of graphs.")
+    window: float | None = described("Seconds that its edges live; null for ever.", default=None)
+    horizon: datetime | None = described(
+        "Since when its edges live; null where it keeps all.", default=None
+    )
+    watermark: datetime | None = described(
+        "The latest time of its own edges; null without a window of the graph, by whose latest "
+        "edge those of all relations leave.",
+        default=None,
+    )
+    n_expired: int = described("Edges that have left its window.", default=0)
+    left_out: LeftOut | None = described(
+        "Of its rows, those that made no edge, by reason.", default=None
+    )
 
 
 @record

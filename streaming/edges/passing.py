@@ -19,16 +19,22 @@ class WindowCheck:
 
     window: Window
     watermark: int  # of the stream when the file began
-    horizon: int  # first bucket that lived when the file began
     arrived: int  # when the file was listed or pushed
     reached: int = NEVER  # latest time of its rows so far
-    n_late: int = 0  # rows so far behind the horizon
-    n_expired: int = 0  # rows so far that end with the file
+    relation: str = ""  # in hand
+    horizon: int = NEVER  # first bucket of that relation that lived when the file began
+    latest: int = NEVER  # time of that relation's rows so far
+    n_late: int = 0  # its rows so far behind the horizon
+    n_expired: int = 0  # its rows so far that end with the file
 
     @property
     def least(self) -> int:
-        """First bucket that lives when the file ends, as far as it is known."""
-        return max(self.horizon, self.window.horizon(self.reached))
+        """First bucket of the relation that lives when the file ends, as far as it is known."""
+        return max(self.horizon, self.window.horizon(self.reached, self.relation))
+
+    def of(self, relation: str, horizon: int) -> "WindowCheck":
+        """The state in which rows of another relation come next, which lived from a bucket on."""
+        return replace(self, relation=relation, horizon=horizon, latest=NEVER)
 
     def take(self, block: EdgeBlock, raw: RawBlock) -> tuple["WindowCheck", list[EdgeBlock]]:
         """The next state, and the live edges of a block, one block for each bucket.
@@ -47,7 +53,7 @@ class WindowCheck:
     def _cut(
         self, block: EdgeBlock, times: Int64Array, latest: int
     ) -> tuple["WindowCheck", list[EdgeBlock]]:
-        passed = replace(self, reached=max(self.reached, latest))
+        passed = replace(self, reached=max(self.reached, latest), latest=max(self.latest, latest))
         least = passed.least
         if times.size:
             first, last = (self.window.bucket(int(time)) for time in (times.min(), times.max()))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.time_units import SECOND
+from peewit.streaming.edges.times import moment
 from peewit.streaming.left_out import LeftOut
 from peewit.streaming.sparsifier.degrees import Damage
 
@@ -49,6 +51,10 @@ class RelationMeta:
     sampling_constant: float | None
     n_live: int | None = None
     log_version: int = 0
+    n_expired: int = 0
+    n_late: int = 0
+    watermark: float | None = None  # the latest time of its own edges
+    horizon: float | None = None  # None while it keeps all
 
     @property
     def n_edges(self) -> int:
@@ -63,8 +69,9 @@ class SnapshotMeta:
     ``n_nodes`` are the first entries of the node index. ``epsilon_asked`` is None where edges are
     kept while they are within ``max_edges``; ``epsilon_expected`` follows from what was kept
     ((B10'), (B19)). ``watermark`` and ``horizon``, in graphs with a window, are the latest time of
-    the edges and the time since which edges live, in seconds since 1970. ``n_split`` counts
-    components beyond those before, where nothing tells whether the graph has them.
+    the edges and the time since which edges live of relations without a window of their own, in
+    seconds since 1970. ``n_split`` counts components beyond those before, where nothing tells
+    whether the graph has them.
     """
 
     number: int  # counts from 1 in each graph
@@ -220,6 +227,13 @@ class SnapshotMeta:
             )
         if failed := failed_thinnings_text(self.n_failed_embeddings):
             notes.append(failed)
+        for each in self.relations:
+            if each.n_live == 0 and each.n_expired and each.watermark is not None:
+                latest = moment(round(each.watermark * SECOND))
+                notes.append(
+                    f"no edge of {each.name or 'the relation without a name'} lives: the latest is "
+                    f"of {latest}, which its window has passed"
+                )
         if self.n_split:
             notes.append(
                 f"deleted edges left {self.n_split:,} more components, and nothing tells whether "

@@ -128,6 +128,10 @@ class SnapshotStore:
             sampling_constant=meta.sampling_constant,
             n_live=meta.n_live,
             log_version=meta.log_version,
+            n_expired=meta.n_expired,
+            n_late=meta.n_late,
+            watermark=meta.watermark,
+            horizon=meta.horizon,
         )
         return (measured(self.directory(number) / EDGES, unnamed, meta.n_nodes),)
 

@@ -43,7 +43,7 @@ _COUNTERS: Final = (
         0,
     ),
     (("n_nodes", "n_erased"), max, 0),
-    (("watermark", "horizon"), max, NEVER),
+    (("watermark", "horizon", "latest"), max, NEVER),
     (("constant", "smallest_constant"), min, math.inf),
 )
 """Counters of a state, how those of disjoint edge sets combine, and of no edges at all."""

@@ -217,6 +217,7 @@ class SparsifierState:
     n_erased: int = 0  # nodes
     watermark: int = NEVER  # latest time in a graph with a window, microseconds since 1970
     horizon: int = NEVER  # first bucket that lives, see edges.windows
+    latest: int = NEVER  # as watermark, of these edges alone
     n_expired: int = 0  # edges that left the window
     n_late: int = 0  # edges that came when the window was past them
     n_unrepaired: int = 0  # how often edges left the window since the last look for repairs

@@ -398,15 +398,16 @@ class Absorption:
         self._shared.window_check, edges = self._shared.window_check.take(block, raw)
         return edges
 
-    def _count_late_and_expired(self) -> None:
-        """Count what the window has let pass since the last time."""
-        n_late, n_expired = self._shared.take_late_and_expired()
-        if n_late or n_expired:
+    def _count_passed(self) -> None:
+        """Count what the window has seen and let pass since the last time."""
+        passed = self._shared.take_passed()
+        if passed is not None:
             self.state = replace(
                 self.state,
-                n_dead=self.state.n_dead + n_late + n_expired,
-                n_late=self.state.n_late + n_late,
-                n_expired=self.state.n_expired + n_expired,
+                n_dead=self.state.n_dead + passed.n_late + passed.n_expired,
+                n_late=self.state.n_late + passed.n_late,
+                n_expired=self.state.n_expired + passed.n_expired,
+                latest=max(self.state.latest, passed.latest),
             )
 
     def _needs_order(self, staged: StagedFile) -> bool:
@@ -482,7 +483,7 @@ class Absorption:
             run=staged.digest,
             parallel=self._shared.parallel,
         )
-        self._count_late_and_expired()
+        self._count_passed()
         self.take_nodes()
 
     def resparsify(self) -> None:

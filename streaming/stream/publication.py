@@ -101,12 +101,14 @@ class Publication:
         *,
         files: Sequence[AbsorbedFile],
         n_removed_files: int,
+        horizon: int,
         damage: Damage | None,
         log_bytes: int | None,
     ) -> None:
         """Publish the thinned states of the relations of some files as the next snapshot.
 
-        ``kept_by`` has what decided which edges stay, by relation.
+        ``kept_by`` has what decided which edges stay, by relation; ``horizon`` is that of the
+        relations without a window of their own.
         """
         self._steps.begin("publishing a snapshot")
         settings, window = self._settings.sparsifier, self._settings.window
@@ -148,9 +150,7 @@ class Publication:
             n_expired=state.n_expired,
             n_late=state.n_late,
             watermark=state.watermark / SECOND if has_window else None,
-            horizon=window.start(state.horizon) / SECOND
-            if window is not None and has_window
-            else None,
+            horizon=self._time_of(horizon) if has_window else None,
             n_erased=state.n_erased,
             n_removed_files=n_removed_files,
             files_digest=digest_of_files(files),
@@ -183,7 +183,16 @@ class Publication:
             sampling_constant=None if math.isinf(smallest) else smallest,
             n_live=None if self._settings.deletions == "off" else state.n_live,
             log_version=state.log_version,
+            n_expired=state.n_expired,
+            n_late=state.n_late,
+            watermark=None if state.latest == NEVER else state.latest / SECOND,
+            horizon=self._time_of(state.horizon),
         )
+
+    def _time_of(self, bucket: int) -> float | None:
+        """Seconds since 1970 at which a bucket of the window begins; None of `NEVER`."""
+        window = self._settings.window
+        return None if window is None or bucket == NEVER else window.start(bucket) / SECOND
 
 
 def _moment(of: SparsifierState | SnapshotMeta) -> tuple[int, ...]:

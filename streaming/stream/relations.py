@@ -2,7 +2,8 @@
 
 A relation is there from the first file that has edges of it: deletes alone make none. Each throws
 coins of its own, so that every non-negative combination of relations keeps the guarantee (B29). One
-budget holds for all together; the window and the nodes are those of the graph.
+budget holds for all together; the nodes are those of the graph, and so is the latest time, by which
+edges of each relation leave its window.
 """
 
 import math
@@ -18,6 +19,7 @@ from peewit.solvers.relations.relation_names import MOST_RELATIONS
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.time_units import NEVER
+from peewit.streaming.edges.windows import Window
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, Checkpoint, living
@@ -99,11 +101,12 @@ class Relations:
                 "join some under one name",
                 argument="relation",
             )
+        window = self._shared.settings.window
         fresh = SparsifierState(
             n_nodes=seen.n_nodes,
             n_erased=seen.n_erased,
             watermark=seen.watermark,
-            horizon=seen.horizon,
+            horizon=NEVER if window is None else self._horizon(window, name),
         )
         self._by_name = {**self._by_name, name: self._absorption(number, fresh)}
         return self._by_name[name]
@@ -167,7 +170,9 @@ class Relations:
         for name, grouped in groupby(staged.parts, lambda part: part.relation):
             parts = list(grouped)
             if self._has_edges(name) or self.only.adds(staged, parts):
-                yield from self._relation(name).groups(staged, parts, next_part=next_part)
+                relation = self._relation(name)
+                self._shared.begin_relation(name, relation.state.horizon)
+                yield from relation.groups(staged, parts, next_part=next_part)
             else:
                 yield from self.only.pass_over(staged, parts, next_part=next_part)
 
@@ -186,13 +191,38 @@ class Relations:
                 each.state = replace(each.state, watermark=reached)
             each.take_nodes()
 
-    def expire(self, files: Sequence[AbsorbedFile], horizon: int) -> bool:
-        """Take out edges of buckets before the horizon; returns whether it has moved.
+    def _horizon(self, window: Window, name: str) -> int:
+        """First bucket of a relation that lives by the latest time of the graph.
 
-        ``files`` are the graph's, in order.
+        Relations without a window of their own share one horizon, which never goes back.
+        """
+        horizon = window.horizon(self.state.watermark, name)
+        return horizon if name in window.relations else max(horizon, self.shared_horizon)
+
+    @property
+    def shared_horizon(self) -> int:
+        """First bucket that lives of the relations without a window of their own."""
+        window = self._shared.settings.window
+        if window is None:
+            return NEVER
+        shared = [
+            each.state.horizon
+            for name, each in self._by_name.items()
+            if name not in window.relations
+        ]
+        return max(shared) if shared else window.horizon(self.state.watermark)
+
+    def expire(self, files: Sequence[AbsorbedFile], window: Window, *, before: int = NEVER) -> bool:
+        """Take out edges that have left the window; returns whether a horizon has moved.
+
+        Those of buckets before ``before`` leave too, where their relation has a window. ``files``
+        are the graph's, in order.
         """
         has_moved = False
         for name, each in self._by_name.items():
+            horizon = self._horizon(window, name)
+            if window.length_of(name) is not None:
+                horizon = max(horizon, before)
             if horizon > each.state.horizon:  # it never goes back
                 has_moved = True
                 digests = living(files, each.state.horizon, name)

@@ -88,7 +88,7 @@ class SharedWork:
             finally:
                 self.parallel = map
 
-    def begin_window(self, *, watermark: int, horizon: int, arrived: int, reached: int) -> None:
+    def begin_window(self, *, watermark: int, arrived: int, reached: int) -> None:
         """Start the window's check of a file's edges, where the graph has a window.
 
         ``arrived`` is when the file was listed or pushed, ``reached`` the latest time among those
@@ -98,23 +98,27 @@ class SharedWork:
             self.replayed = WindowCheck(
                 window=self.settings.window,
                 watermark=watermark,
-                horizon=horizon,
                 arrived=arrived,
             )
             self.window_check = replace(self.replayed, reached=reached)
+
+    def begin_relation(self, name: str, horizon: int) -> None:
+        """Go on with rows of a relation in the file in hand; ``horizon`` is its own."""
+        if self.window_check is not None and self.replayed is not None:
+            self.window_check = self.window_check.of(name, horizon)
+            self.replayed = self.replayed.of(name, horizon)
 
     @property
     def reached(self) -> int:
         """The latest time of the file in hand so far, where the graph has a window."""
         return NEVER if self.window_check is None else self.window_check.reached
 
-    def take_late_and_expired(self) -> tuple[int, int]:
-        """Rows that the window has let pass since the last time: those late, and those gone."""
+    def take_passed(self) -> WindowCheck | None:
+        """What the window has seen, with the rows that it has let pass since the last time."""
         check = self.window_check
-        if check is None or not (check.n_late or check.n_expired):
-            return 0, 0
-        self.window_check = replace(check, n_late=0, n_expired=0)
-        return check.n_late, check.n_expired
+        if check is not None:
+            self.window_check = replace(check, n_late=0, n_expired=0)
+        return check
 
     def note_progress(self) -> None:
         """Count a look at others' work as progress: dask watches its workers."""

@@ -1,4 +1,4 @@
-"""Files that come while the daemon that follows them is killed, into a graph with a window.
+"""Files that come while the daemon that follows them is killed, into a graph with windows.
 
 `python -m tests.end_to_end.killed_windows DIRECTORY FILES KILLS SEED` does it and prints figures.
 """
@@ -29,11 +29,18 @@ ROWS: Final = 200
 LENGTH: Final = 10
 """Seconds; files are one apart, and rows come up to twelve late."""
 
+RELATIONS: Final = ("login", "message", "card")
+"""Logins live that long, messages half as long, and cards for ever."""
+
 BEGIN: Final = 1_700_000_000
 LONGEST_WAIT_SECONDS: Final = 1.5
 SETTLING_SECONDS: Final = 300.0
 
-Edge = tuple[str, str]
+Edge = tuple[str, str, str]
+"""Relation and ends."""
+
+Row = tuple[str, str, int, str]
+"""Ends, second and relation."""
 
 
 class Kept(NamedTuple):
@@ -41,24 +48,25 @@ class Kept(NamedTuple):
 
     graph: Counter[Edge]
     expected: Counter[Edge]
+    since: dict[str, float]
     window: dict[str, Any]
     n_edges: int
     n_kills: int
     n_by_hand: int
 
 
-def write(path: Path, number: int, chance: random.Random) -> list[tuple[str, str, int]]:
-    """A file, published whole; its rows, with their seconds."""
-    rows = []
+def write(path: Path, number: int, chance: random.Random) -> list[Row]:
+    """A file, published whole; its rows."""
+    rows: list[Row] = []
     for _ in range(ROWS):
         late = chance.randrange(LENGTH + 3) if chance.random() < 0.2 else chance.randrange(2)
         u, v = chance.sample(range(N_NODES), 2)
-        rows.append((f"n{u}", f"n{v}", BEGIN + number - late))
-    rows[0] = (*rows[0][:2], BEGIN + number)
+        rows.append((f"n{u}", f"n{v}", BEGIN + number - late, chance.choice(RELATIONS)))
+    rows[0] = (*rows[0][:2], BEGIN + number, rows[0][3])
     hidden = path.with_suffix(".part")
     with hidden.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out)
-        writer.writerow(("src", "dst", "time"))
+        writer.writerow(("src", "dst", "time", "kind"))
         writer.writerows(rows)
     hidden.rename(path)
     return rows
@@ -71,12 +79,13 @@ def follow(home: Home, *, n_files: int, n_kills: int, seed: int) -> Kept:
     inbox.mkdir()
     options = ("--epsilon", 0.05, "--seed", 1)  # keeps every edge
     lasting = ("--window", f"{LENGTH}s", "--buckets", LENGTH, "--time-unit", "s")
-    home.run("graph", "create", "g", *options, *lasting)
-    home.run("source", "add", "g", inbox / "*.csv", "--follow")
+    own = ("--relation-windows", f"message={LENGTH / 2}s,card=none")
+    home.run("graph", "create", "g", *options, *lasting, *own)
+    home.run("source", "add", "g", inbox / "*.csv", "--follow", "--relation-column", "kind")
     database = open_database(Settings(home=home.directory).database)
     graph, manifest = Catalog(database).get("g"), Manifest(database)
     wishes = Wishes(database)
-    rows: list[tuple[str, str, int]] = []
+    rows: list[Row] = []
     n_by_hand = 0
     deaths = set(chance.sample(range(n_files), n_kills))
     daemon = _start(home)
@@ -101,14 +110,23 @@ def follow(home: Home, *, n_files: int, n_kills: int, seed: int) -> Kept:
     assert daemon.wait() == 0
     database.close()
     window = home.json("graph", "show", "g")["window"]
-    since = datetime.fromisoformat(window["horizon"]).timestamp()
+    since = {
+        each["name"]: -1.0
+        if each["horizon"] is None
+        else datetime.fromisoformat(each["horizon"]).timestamp()
+        for each in home.json("graph", "relations", "g")["relations"]
+    }
     table = home.directory.parent / "left.csv"
     home.run("graph", "export", "g", "-o", table)
     with table.open(encoding="utf-8", newline="") as lines:
-        found = {_pair(src, dst): float(weight) for src, dst, weight in list(csv.reader(lines))[1:]}
+        found = {
+            _edge(each["src"], each["dst"], each["relation"]): float(each["weight"])
+            for each in csv.DictReader(lines)
+        }
     return Kept(
-        graph=Counter({pair: round(weight) for pair, weight in found.items()}),
-        expected=Counter(_pair(src, dst) for src, dst, at in rows if at >= since),
+        graph=Counter({edge: round(weight) for edge, weight in found.items()}),
+        expected=Counter(_edge(src, dst, of) for src, dst, at, of in rows if at >= since[of]),
+        since=since,
         window=window,
         n_edges=len(rows),
         n_kills=n_kills,
@@ -120,8 +138,8 @@ def _start(home: Home) -> subprocess.Popen[str]:
     return home.start("ingest", "--follow", stderr=subprocess.DEVNULL)
 
 
-def _pair(u: str, v: str) -> Edge:
-    return (u, v) if u < v else (v, u)
+def _edge(u: str, v: str, relation: str) -> Edge:
+    return (relation, *sorted((u, v)))
 
 
 def main() -> None:

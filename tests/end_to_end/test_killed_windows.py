@@ -18,6 +18,7 @@ def test_what_lives_is_what_came_since_the_horizon_after_two_deaths(tmp_path: Pa
         home.end()
     assert kept.graph == kept.expected
     assert kept.n_by_hand == 1
+    assert kept.since["card"] < kept.since["login"] < kept.since["message"]
     told = kept.window
     assert told["n_live"] == kept.expected.total()
     assert told["n_live"] + told["n_expired"] + told["n_late"] == kept.n_edges

@@ -31,7 +31,18 @@ IN_BASH = {
         "labelstudio",
         "map",
     ),
-    *("papers", "points", "retract", "scans", "spam", "tables", "verdicts", "window", "words"),
+    *(
+        "papers",
+        "points",
+        "relation_windows",
+        "retract",
+        "scans",
+        "spam",
+        "tables",
+        "verdicts",
+        "window",
+        "words",
+    ),
 }
 IN_PYTHON = {
     *("bridges", "estimators", "features_by_name", "filtered", "networkx"),
@@ -98,6 +109,7 @@ def test_a_node_is_forgotten(home: Home, tmp_path: Path) -> None:
         "labelstudio",
         "map",
         "papers",
+        "relation_windows",
         "retract",
         "spam",
         "verdicts",

@@ -104,13 +104,15 @@ def _tell(reports: Sequence[FileReport], n_bytes: int, seconds: float, graph: Gr
         ),
     )
     relations = [
-        (report.path if not k else "", name, count)
+        (report.path if not k else "", name, count, report.late_relations.get(name, 0))
         for report in reports
         for k, (name, count) in enumerate(report.relations.items())
     ]
     if relations:
+        headings = ("relations of", "relation", "edges", "too late")
+        n_columns = len(headings) if any(report.late_relations for report in reports) else 3
         echo()
-        print_rows(("relations of", "relation", "edges"), relations)
+        print_rows(headings[:n_columns], [row[:n_columns] for row in relations])
     for report in reports:
         if report.first_rows:
             echo()

@@ -44,10 +44,16 @@ def show_horizon(state: HorizonState, *, name: str, **_: object) -> None:
     if state.horizon is None:
         return
     n_live = "" if state.n_live is None else f": {state.n_live:,}"
+    own = ", ".join(f"{each} {_since(time)}" for each, time in state.relations.items())
+    own = own and f" ({own})"
     echo(
-        f"{name}: edges live since {moment(round(state.horizon.timestamp() * SECOND))}{n_live}; "
-        f"{state.n_expired or 0:,} have left"
+        f"{name}: edges live {_since(state.horizon)}{own}{n_live}; {state.n_expired or 0:,} have "
+        "left"
     )
+
+
+def _since(time: datetime | None) -> str:
+    return "all" if time is None else f"since {moment(round(time.timestamp() * SECOND))}"
 
 
 def show_repair(state: RepairState, *, name: str, **_: object) -> None:

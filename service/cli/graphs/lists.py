@@ -15,6 +15,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
+from peewit.service.jobs.ingest_steps import length_text
 from peewit.service.operations.graphs import delete_graph, list_graphs, list_relations
 from peewit.service.wire.graphs import GraphList, RelationList
 
@@ -57,21 +58,25 @@ add_command(app, list_graphs, "list", show=show_graphs)
 
 def show_relations(answer: RelationList, **_: object) -> None:
     """A line for each."""
-    print_rows(
-        ("relation", "edges", "edges kept", "nodes", "volume", "epsilon", "directed"),
-        (
-            (
-                each.name,
-                each.n_edges,
-                each.edges_kept,
-                each.n_nodes,
-                each.volume,
-                each.epsilon_expected,
-                "yes" if each.is_directed else "",
-            )
-            for each in answer.relations
-        ),
-    )
+    headings = ["relation", "edges", "edges kept", "nodes", "volume", "epsilon", "directed"]
+    rows: list[list[object]] = [
+        [
+            each.name,
+            each.n_edges,
+            each.edges_kept,
+            each.n_nodes,
+            each.volume,
+            each.epsilon_expected,
+            "yes" if each.is_directed else "",
+        ]
+        for each in answer.relations
+    ]
+    if any(each.watermark for each in answer.relations):  # in a graph with a window
+        headings += ["window", "live since", "latest", "expired", "too old when they came"]
+        for each, row in zip(answer.relations, rows, strict=True):
+            row += [length_text(each.window), each.horizon or "all", each.watermark or "-"]
+            row += [each.n_expired, 0 if each.left_out is None else each.left_out.too_old]
+    print_rows(headings, rows)
 
 
 add_command(app, list_relations, "relations", show=show_relations)

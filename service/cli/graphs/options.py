@@ -13,7 +13,12 @@ from peewit.service.graph_settings import (
     doc_of,
     names_of,
 )
-from peewit.streaming.edges.windows import DEFAULT_BUCKETS, Window, seconds_of
+from peewit.streaming.edges.windows import (
+    DEFAULT_BUCKETS,
+    Window,
+    relation_lengths,
+    seconds_of,
+)
 
 
 def of_setting(name: str, *flags: str, also: str = "", metavar: str | None = None) -> Any:
@@ -33,6 +38,9 @@ DeletionsOf = Annotated[str | None, of_setting("deletions", "--deletions")]
 ParallelEdgesOf = Annotated[str | None, of_setting("parallel", "--parallel")]
 WindowOf = Annotated[
     str | None, of_setting("window.length", "--window", also="Deletions are exact with it.")
+]
+RelationWindows = Annotated[
+    str | None, of_setting("window.relations", "--relation-windows", also="'' takes it back.")
 ]
 WindowByOf = Annotated[str | None, of_setting("window.by", "--window-by")]
 Buckets = Annotated[int | None, of_setting("window.buckets", "--buckets")]
@@ -78,6 +86,7 @@ class SettingOptions:
     directed: list[str] | None
     deletions: str | None = None
     window: str | None = None
+    relation_windows: str | None = None
     window_by: str | None = None
     buckets: int | None = None
     allowed_ahead: str | None = None
@@ -125,6 +134,8 @@ class SettingOptions:
         said = {name: value for name, value in said.items() if value is not None}
         if self.window is not None:
             said["length"] = seconds_of(self.window, "--window")
+        if self.relation_windows is not None:
+            said["relations"] = relation_lengths(self.relation_windows)
         if present is not None:
             return replace(present, **said) if said else None
         if "length" in said:
@@ -133,7 +144,8 @@ class SettingOptions:
             )
         if said or self.buckets is not None:
             other = next(iter(said), "buckets").replace("_", "-")
-            option = "--window-by" if other == "by" else f"--{other}"
+            options = {"by": "--window-by", "relations": "--relation-windows"}
+            option = options.get(other, f"--{other}")
             raise ValueError(f"{option} needs --window, which says how long edges live")
         return None
 

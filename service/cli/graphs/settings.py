@@ -22,6 +22,7 @@ from peewit.service.cli.graphs.options import (
     MaxNodes,
     NodeIds,
     ParallelEdgesOf,
+    RelationWindows,
     Seed,
     SettingOptions,
     SnapshotEdges,
@@ -48,7 +49,7 @@ from peewit.service.graphs.all_edges import require_all_edges
 from peewit.service.graphs.notes import answers_note, graph_note, kept_text
 from peewit.service.inbox.feature_sets import FeaturesStatus
 from peewit.service.jobs.auto_solve import request_auto_solve
-from peewit.service.jobs.ingest_steps import duration
+from peewit.service.jobs.ingest_steps import duration, length_text
 from peewit.service.labels.store import LabelColumn
 from peewit.service.operations.graphs import get_graph, n_merged
 from peewit.service.tables.uploads import LabelValue
@@ -56,7 +57,7 @@ from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.edges.times import moment
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.passes.certificate_store import CertificateStore
-from peewit.streaming.snapshots.provenance import SnapshotMeta
+from peewit.streaming.snapshots.provenance import RelationMeta, SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
@@ -75,6 +76,7 @@ def create(
     deletions: DeletionsOf = None,
     parallel: ParallelEdgesOf = None,
     window: WindowOf = None,
+    relation_windows: RelationWindows = None,
     window_by: WindowByOf = None,
     buckets: Buckets = None,
     allowed_ahead: AllowedAhead = None,
@@ -98,6 +100,7 @@ def create(
             deletions=deletions,
             parallel=parallel,
             window=window,
+            relation_windows=relation_windows,
             window_by=window_by,
             buckets=buckets,
             allowed_ahead=allowed_ahead,
@@ -126,6 +129,7 @@ def set_settings(
     keep_raw: KeepRaw = None,
     parallel: ParallelEdgesOf = None,
     window: WindowOf = None,
+    relation_windows: RelationWindows = None,
     allowed_ahead: AllowedAhead = None,
     snapshot_edges: SnapshotEdges = None,
     snapshot_seconds: SnapshotSeconds = None,
@@ -152,6 +156,7 @@ def set_settings(
         keep_raw=keep_raw,
         parallel=parallel,
         window=window,
+        relation_windows=relation_windows,
         allowed_ahead=allowed_ahead,
         snapshot_edges=snapshot_edges,
         snapshot_seconds=snapshot_seconds,
@@ -219,7 +224,7 @@ def show(name: GraphName, json: AsJson = False) -> None:
             **_setting_fields(record.settings, meta),
             "nodes": progress.n_nodes,
             "edges": kept_text(record, meta),
-            **_relations_text(meta),
+            **_relations_text(record.settings.window, meta),
             "rows seen": progress.edges_seen,
             **_rows_text(record, meta, n_bad_rows),
             **({} if meta is None else _deletes(record.settings, meta)),
@@ -241,14 +246,27 @@ def show(name: GraphName, json: AsJson = False) -> None:
         say(f"note: {note}")
 
 
-def _relations_text(meta: SnapshotMeta | None) -> dict[str, object]:
-    """Edges of each relation, where a table has named one."""
+def _relations_text(window: Window | None, meta: SnapshotMeta | None) -> dict[str, object]:
+    """Edges of each relation, where a table has named one, and what it keeps by its own window."""
     relations = () if meta is None else meta.relations
     return {
         f"relation {each.name or '(no name)'}": f"{each.n_edges:,} edges, {each.edges_kept:,} "
-        f"kept, at {each.n_nodes:,} nodes"
+        f"kept, at {each.n_nodes:,} nodes{_own_window_text(window, each)}"
         for each in relations
     }
+
+
+def _own_window_text(window: Window | None, relation: RelationMeta) -> str:
+    if window is None or relation.name not in window.relations:
+        return ""
+    since = "all live"
+    if relation.horizon is not None:
+        since = f"live since {moment(round(relation.horizon * SECOND))}"
+    too_old = relation.left_out.too_old
+    return (
+        f"; window {length_text(window.length_of(relation.name))}, {since}, "
+        f"{relation.n_expired:,} expired, {too_old:,} too old when they came"
+    )
 
 
 def _rows_text(
@@ -332,8 +350,12 @@ def _window_text(window: Window | None) -> str | None:
     if window is None:
         return None
     what = "their time" if window.by == "time" else "when they arrived"
+    own = "".join(
+        f", {name or '(no name)'} {length_text(length)}"
+        for name, length in window.relations.items()
+    )
     return (
-        f"{duration(window.length)} by {what}, leaving by {duration(window.width)}; "
+        f"{duration(window.length)}{own} by {what}, leaving by {duration(window.width)}; "
         f"{duration(window.allowed_ahead)} ahead allowed"
     )
 

@@ -26,9 +26,9 @@ def horizon(graph: str, *, wait: float | None = 0.0) -> Call[HorizonState]:
 def expire(graph: str, before: datetime | str, *, wait: float | None = 0.0) -> Call[HorizonState]:
     """Let go of all edges before a time, as a window does by itself once newer ones come.
 
-    Edges leave by whole buckets; those of the one that holds the time stay. It never goes back, nor
-    beyond the latest edge. Whoever ingests the graph does it, between two files; a command ingests
-    what waits itself.
+    Edges leave by whole buckets; those of the one that holds the time stay, and so do those of
+    relations without a window. It never goes back, nor beyond the latest edge. Whoever ingests the
+    graph does it, between two files; a command ingests what waits itself.
 
     Parameters
     ----------

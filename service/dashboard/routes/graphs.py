@@ -20,7 +20,7 @@ from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
 from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.operations import sources_and_files as operations
-from peewit.service.operations.graphs import get_graph, list_snapshots
+from peewit.service.operations.graphs import get_graph, list_relations, list_snapshots
 from peewit.service.operations.here import Here
 from peewit.service.tasks.kind_list import KINDS
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -192,7 +192,8 @@ def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
 def _relations(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
     """Relations of the newest snapshot where tables name them, and what the newest solve made."""
     newest = home.snapshots(graph).newest()
-    relations = () if newest is None else newest.relations
+    names_some = newest is not None and newest.relations
+    relations = list_relations(Here(home=home), graph).relations if names_some else []
     solved = None
     if relations:
         with_weights = (

@@ -21,7 +21,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.hyperparameters import Rule
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.edge_budget import edge_budget
-from peewit.streaming.edges.windows import WindowBy
+from peewit.streaming.edges.windows import WindowBy, relation_lengths
 
 router = page_router()
 
@@ -35,7 +35,7 @@ class Field:
 
     name: str  # as in `GraphCreate`; parts are separated by a dot
     text: str  # what it is called
-    kind: str  # "text", "whole", "number", "choice" or "check"
+    kind: str  # "text", "lengths", "whole", "number", "choice" or "check"
     options: tuple[str, ...] = ()  # of a choice
     default: Any = None
 
@@ -68,6 +68,7 @@ FOLDED: Final = (
     Field.of("deletions", "Rows may delete edges"),
     Field.of("parallel", "A further edge of a pair"),
     Field(f"{_WINDOW}length", "Edges live for", "text"),
+    Field(f"{_WINDOW}relations", "Edges of relations live for", "lengths"),
     Field(f"{_WINDOW}by", "by", "choice", get_args(WindowBy)),
     Field.of(f"{_EVERY}edges", "Snapshot after so many edges"),
     Field.of(f"{_EVERY}seconds", "Snapshot after so many seconds"),
@@ -141,7 +142,7 @@ def _given(form: Mapping[str, str]) -> dict[str, Any]:
         if each.kind == "check":
             fields[each.name] = bool(text)
         elif text:
-            fields[each.name] = _number(each.name, text, each.kind)
+            fields[each.name] = _typed(each.name, text, each.kind)
     fields["auto_solve"] = {"model": DEFAULT_MODEL} if fields["auto_solve"] else None
     for part in (_WINDOW, _EVERY):
         values = {name: fields.pop(name) for name in list(fields) if name.startswith(part)}
@@ -153,7 +154,9 @@ def _given(form: Mapping[str, str]) -> dict[str, Any]:
     return fields
 
 
-def _number(name: str, text: str, kind: str) -> Any:
+def _typed(name: str, text: str, kind: str) -> Any:
+    if kind == "lengths":
+        return relation_lengths(text)
     if kind not in {"whole", "number"}:
         return text
     try:

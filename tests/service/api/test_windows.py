@@ -39,6 +39,7 @@ def test_edges_leave_by_their_time(graph: Api) -> None:
         "width": DAY,
         "allowed_ahead": DAY,
         "time_unit": None,
+        "relations": {},
     }
     assert before["window"] == {
         "horizon": "2026-01-05T00:00:00Z",
@@ -115,6 +116,7 @@ def test_the_horizon_moves_by_hand(graph: Api) -> None:
         "wanted": "2026-01-10T00:00:00Z",
         "snapshot": 1,
         "horizon": "2026-01-05T00:00:00Z",
+        "relations": {},
         "n_live": 1,
         "n_expired": 1,
     }
@@ -179,3 +181,60 @@ def test_by_arrival_no_time_is_needed(api: Api) -> None:
     assert found["n_live"] == 1
     watermark = datetime.fromisoformat(found["watermark"]).timestamp()
     assert began - 60 <= watermark <= datetime.now(UTC).timestamp() + 60
+
+
+def test_relations_keep_their_own_time(api: Api) -> None:
+    own = {"length": "5d", "buckets": 5, "relations": {"card": "none", "login": "2d"}}
+    api.create_graph("g", window=own)
+    days = ("2026-01-01", "2026-01-06", "2026-01-08")
+    for relation in ("card", "login", "message"):
+        rows = edges(*((relation, f"{relation}{day}", day) for day in days))
+        path = f"/graphs/g/edges?relation={relation}"
+        api.call("POST", path, 202, content=rows, headers={"Content-Type": ARROW})
+    api.ingest()
+
+    def told() -> dict[str, tuple[Any, ...]]:
+        relations = api.call("GET", "/graphs/g/relations", 200).json()["relations"]
+        return {
+            each["name"]: (
+                *(each["window"], each["horizon"], each["n_edges"], each["left_out"]["too_old"]),
+                each["watermark"],
+            )
+            for each in relations
+        }
+
+    latest = "2026-01-08T12:00:00Z"
+    assert told() == {
+        "card": (None, None, 3, 0, latest),
+        "login": (2 * DAY, "2026-01-06T00:00:00Z", 2, 1, latest),
+        "message": (5 * DAY, "2026-01-03T00:00:00Z", 2, 1, latest),
+    }
+    changed = {"window": {"relations": {"card": "3d", "login": None}}}
+    settings = api.call("PATCH", "/graphs/g", 200, json=changed).json()["settings"]
+    assert settings["window"]["relations"] == {"card": 3 * DAY, "login": None}
+    assert settings["window"]["length"] == 5 * DAY
+    api.push(edges(("a", "b", "2026-01-12")), ARROW)  # of no relation, by which others leave
+    api.ingest()
+    assert told() == {
+        "card": (3 * DAY, "2026-01-09T00:00:00Z", 0, 0, latest),
+        "login": (None, "2026-01-06T00:00:00Z", 2, 1, latest),
+        "message": (5 * DAY, "2026-01-07T00:00:00Z", 1, 1, latest),
+        "": (5 * DAY, "2026-01-07T00:00:00Z", 1, 0, "2026-01-12T12:00:00Z"),
+    }
+    note = api.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"][0]["note"]
+    assert note == f"no edge of card lives: the latest is of {latest}, which its window has passed"
+    api.call("POST", "/graphs/g/horizon", 202, json={"before": "2026-01-12T12:00:00Z"})
+    api.ingest()
+    horizon = api.call("GET", "/graphs/g/horizon", 200).json()
+    assert horizon["horizon"] == "2026-01-12T00:00:00Z"
+    assert horizon["relations"] == {
+        "card": "2026-01-12T00:00:00Z",
+        "login": "2026-01-06T00:00:00Z",
+    }
+    assert [each[2] for each in told().values()] == [0, 2, 0, 1]
+
+
+def test_a_new_window_must_say_how_long(api: Api) -> None:
+    body = {"name": "g", "window": {"relations": {"card": "none"}}}
+    refused = api.problem("POST", "/graphs", 422, json=body)
+    assert "window.length must say how long edges live" in str(refused)

@@ -11,7 +11,12 @@ from tests.service.cli.conftest import Peewit
 def test_a_home_is_backed_up_restored_and_well(
     peewit: Peewit, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert peewit("graph", "create", "g").exit_code == 0
+    own = ("--window", "5d", "--relation-windows", "card=none,login=2d")
+    assert peewit("graph", "create", "g", *own).exit_code == 0
+    cards = tmp_path / "cards.csv"
+    cards.write_text("src,dst,time\nann,bob,2026-01-01\nbob,cay,2026-01-20\n")
+    peewit("ingest", "g", cards, "--relation", "card")
+    relations = peewit("graph", "relations", "g", "--json").json
     done = peewit("backup", tmp_path / "backup", "--json")
     assert done.exit_code == 0
     assert done.json["rows"]["graphs"] == 1
@@ -23,7 +28,9 @@ def test_a_home_is_backed_up_restored_and_well(
     restored = peewit("restore", tmp_path / "backup", "--json")
     assert restored.exit_code == 0, restored.err
     assert restored.json["home"] == str(tmp_path / "other")
-    assert peewit("graph", "show", "g", "--json").exit_code == 0
+    window = peewit("graph", "show", "g", "--json").json["settings"]["window"]
+    assert window["relations"] == {"card": None, "login": 172_800.0}
+    assert peewit("graph", "relations", "g", "--json").json == relations
     well = peewit("doctor", "--json")
     assert (well.exit_code, well.json["healthy"]) == (0, True)
 

@@ -20,6 +20,7 @@ def test_edges_leave_by_hand(peewit: Peewit, tmp_path: Path) -> None:
         "wanted": None,
         "snapshot": 2,
         "horizon": "2026-01-03T00:00:00+00:00",
+        "relations": {},
         "n_live": 1,
         "n_expired": 1,
     }
@@ -80,3 +81,34 @@ def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
         refused = peewit("graph", "create", "g", *options)
         assert refused.exit_code == 2, options
         assert told in refused.err, options
+
+
+def test_relations_have_windows_of_their_own(peewit: Peewit, tmp_path: Path) -> None:
+    own = ("--window", "5d", "--buckets", 5, "--relation-windows", "card=none")
+    peewit("graph", "create", "g", *own)
+    for name in ("card", "login"):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(f"src,dst,time\n{name},bob,2026-01-01\nbob,cay,2026-01-20\n")
+        looked = peewit("ingest", "g", path, "--relation", name, "--dry-run", "--json").json
+        n_late = {"card": 0, "login": 1}[name]
+        assert looked["files"][0]["n_late"] == n_late
+        assert looked["files"][0]["late_relations"] == ({name: n_late} if n_late else {})
+        peewit("ingest", "g", path, "--relation", name)
+    told = peewit("graph", "show", "g").out
+    assert "5 d, card none by their time" in told
+    assert "2 edges, 2 kept, at 3 nodes; window none, all live, 0 expired, 0 too old" in told
+    listed = peewit("graph", "relations", "g").out
+    assert "too old when they came" in listed
+    peewit("graph", "set", "g", "--relation-windows", "login=2d,card=none")
+    left = peewit("expire", "g", "--before", "2026-01-20").out
+    since = "since 2026-01-20T00:00:00Z"
+    assert (
+        left
+        == f"g: edges live since 2026-01-15T00:00:00Z (card all, login {since}): 3; 0 have left\n"
+    )
+    refused = peewit("graph", "set", "g", "--relation-windows", "login=1h")
+    assert "window.relations must be 1 to 4096 buckets" in refused.err
+    peewit("graph", "set", "g", "--relation-windows", "")
+    assert "5 d by their time" in peewit("graph", "show", "g").out
+    needs = peewit("graph", "create", "h", "--relation-windows", "card=none").err
+    assert "--relation-windows needs --window" in needs

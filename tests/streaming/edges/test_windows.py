@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.blocks import BadEdges, EdgeBlock, RawBlock, edges_of
 from peewit.streaming.edges.operations import DELETE, INSERT
 from peewit.streaming.edges.passing import WindowCheck
 from peewit.streaming.edges.time_units import NEVER, SECOND
-from peewit.streaming.edges.windows import Window
+from peewit.streaming.edges.windows import Window, relation_lengths
 
 Row = tuple[int, int, int, int]
 """Ends, time and operation."""
@@ -36,11 +37,45 @@ WINDOW = Window(length=3.0, width=1.0, allowed_ahead=2.0)
         ({"allowed_ahead": -1.0}, "window.allowed_ahead must lie"),
         ({"allowed_ahead": math.nan}, "window.allowed_ahead must lie"),
         ({"by": "size"}, "one of time, arrival, got 'size'"),
+        ({"relations": {"login": 0.5}}, "1 to 4096 buckets: .* got 0.5 for the relation 'login'"),
+        ({"relations": {"a=b": None}}, "window.relations must have 1 to 64 characters"),
+        ({"relations": {f"r{each}": None for each in range(65)}}, "at most 64 relations, got 65"),
     ],
 )
 def test_windows_that_break_a_rule_are_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(WINDOW, **fields)  # type: ignore[arg-type]
+
+
+def test_lengths_of_relations_are_read_as_they_are_written() -> None:
+    assert relation_lengths("login=30d, card=none,=90m") == {
+        "login": 2_592_000.0,
+        "card": None,
+        "": 5_400.0,
+    }
+    assert relation_lengths({"login": 2, "card": None}) == {"login": 2.0, "card": None}
+    assert relation_lengths(" ") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("login", "must read relation=length,relation=length, got 'login'"),
+        ("login=30d,login=none", "must name each relation once, got 'login' twice"),
+        ("login=a month", "90m or 45s, or none, for the relation 'login', got 'a month'"),
+        ("login=", "for the relation 'login', got ''"),
+    ],
+)
+def test_other_texts_are_refused(text: str, message: str) -> None:
+    with pytest.raises(BadArgument, match=message) as refused:
+        relation_lengths(text)
+    assert refused.value.argument == "window.relations"
+
+
+def test_a_relation_leaves_by_its_own_length_and_the_latest_time_of_any() -> None:
+    window = replace(WINDOW, relations={"card": None, "login": 1.0})
+    found = [window.horizon(10 * SECOND, name) for name in ("message", "login", "card")]
+    assert found == [7, 9, NEVER]
 
 
 @pytest.mark.parametrize("length", [1.0, 4096.0])
