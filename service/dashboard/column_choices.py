@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Query
-from pydantic import BeforeValidator, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.proposed_names import proposed_kinds
@@ -25,7 +26,7 @@ from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.service.wire.labels import origin_named
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
-from peewit.streaming.edges.node_kinds import KIND, named_column
+from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
 from peewit.streaming.edges.reading_options import Contradictions, Quote
 from peewit.streaming.edges.relations import KIND_COLUMNS
 
@@ -85,8 +86,9 @@ class EdgeChoice:
             name: named_column(ends[name], each) if name in ends else each
             for name, each in self.named.items()
         }
-        if self.via and self.src:
-            said = {"entity": said.pop("src"), "via": self.via, **said}
+        if self.via:
+            entity = {"entity": said.pop("src")} if self.src else {}
+            said = {**entity, "via": self.via, **said}
         more = {"relation": self.one_relation or None, "quote": self.quote}
         return said | {name: each for name, each in more.items() if each is not None}
 
@@ -104,6 +106,23 @@ class EdgeChoice:
     def given(self) -> dict[str, Any]:
         """The choice as query parameters."""
         return _in_address(self)
+
+    @classmethod
+    def typed(cls, form: Mapping[str, str], graph: GraphRecord) -> "EdgeChoice":
+        """The choice in a form, where columns may be left out that are called as in the graph."""
+        names = {each.name for each in fields(cls)}
+        try:
+            choice = _EDGE_CHOICE.validate_python(
+                {name: value.strip() for name, value in form.items() if name in names and value}
+            )
+        except ValidationError as error:
+            raise RequestValidationError(error.errors()) from error
+        usual: dict[str, Any] = {
+            end: split_column(graph.settings.columns.get(end, end))[1]
+            for end in ("src", "dst")
+            if getattr(choice, f"{end}_kind") and not getattr(choice, end) and not choice.via
+        }
+        return replace(choice, **usual)
 
     @classmethod
     def proposed(
@@ -145,6 +164,9 @@ class EdgeChoice:
         op, time = (_among(names, columns.get(each, "")) for each in ("op", "time"))
         weight = _among(names, columns.get("weight", "weight"))
         return {"src": src, "dst": dst, "weight": weight, "op": op, "time": time}
+
+
+_EDGE_CHOICE: Final = TypeAdapter(EdgeChoice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

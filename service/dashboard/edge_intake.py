@@ -13,7 +13,7 @@ from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, at_their_places
-from peewit.service.dashboard.proposed_names import proposed_relation
+from peewit.service.dashboard.proposed_names import name_of_place, proposed_relation
 from peewit.service.dashboard.uploads import Upload
 from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.graphs.table_notes import columns_before, table_note
@@ -23,6 +23,7 @@ from peewit.service.inbox.edge_reports import FileReport, file_report
 from peewit.service.inbox.file_times import FileTimes
 from peewit.service.inbox.inbox_records import PushRecord
 from peewit.service.inbox.typed_graphs import as_typed, typed_graph
+from peewit.service.live_sources.kinds import FILES
 from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.table_heads import TableHead, table_head
@@ -54,8 +55,8 @@ class Place:
     """Files that a source would read."""
 
     url: str
-    files: Sequence[EdgeFile]  # empty for a remote place, which only ingest reads
-    is_local: bool  # on this machine
+    files: Sequence[EdgeFile]  # empty for what only ingest reads
+    is_local: bool  # files on this machine
 
 
 def upload_file(upload: Upload) -> EdgeFile:
@@ -64,15 +65,15 @@ def upload_file(upload: Upload) -> EdgeFile:
     return EdgeFile(path=str(upload.path), size=status.st_size, version=str(status.st_mtime_ns))
 
 
-def files_at(url: str, home: ServedHome) -> Place:
+def files_at(url: str, home: ServedHome, kind: str = FILES) -> Place:
     """The files of a place that is open to sources added over HTTP.
 
-    Remote places are left to ingest, whose redirects are confined. Raises
+    Remote places and live sources are left to ingest, whose redirects are confined. Raises
     `peewit.service.inbox.confinement.SourceRefused` where it is not open or leads elsewhere, and
     InvalidArgument where it cannot be read.
     """
     within = SourceRules.of(home.settings).place_of(url)
-    if not within.startswith("/"):
+    if kind != FILES or not within.startswith("/"):
         return Place(url=url, files=(), is_local=False)
     with refusing():
         try:
@@ -119,15 +120,25 @@ def proposal(
     if choice.named:
         return head, choice
     is_data = choice.is_data or not head.has_names
-    known = home.snapshots(graph).relation_names()
-    has_names = any(known) or graph.settings.node_ids == "typed"
     return head, EdgeChoice.proposed(
         *(head, graph, home.nodes),
         is_data=is_data,
         quote=choice.quote,
         last=last,
-        relation=proposed_relation(Path(file.path).name, known) if has_names else "",
+        relation=_proposed_relation(Path(file.path).name, graph, home),
     )
+
+
+def proposed_for_place(url: str, graph: GraphRecord, home: ServedHome) -> str:
+    """A kind of edges by the name of a place that the page does not look into."""
+    return _proposed_relation(name_of_place(url), graph, home)
+
+
+def _proposed_relation(name: str, graph: GraphRecord, home: ServedHome) -> str:
+    """A kind of edges by the name of a file, in graphs that have kinds."""
+    known = home.snapshots(graph).relation_names()
+    has_names = any(known) or graph.settings.node_ids == "typed"
+    return proposed_relation(name, known) if has_names else ""
 
 
 def look(

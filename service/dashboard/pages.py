@@ -20,6 +20,7 @@ from peewit.service.api import errors
 from peewit.service.api.refused_keys import KeyMissing
 from peewit.service.dashboard.access import ForeignForm, Viewer
 from peewit.service.dashboard.next_step import next_step
+from peewit.service.inbox.source_columns import relations_said
 from peewit.service.jobs.ingest_steps import length_text
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.node_columns import shown_holding
@@ -208,6 +209,7 @@ def _environment() -> Environment:
         "iso": _iso,
         "length_text": length_text,
         "position": shown_position,
+        "relations_said": relations_said,
         "holding": shown_holding,
         "stamp": _stamp,
         "segment": lambda value: quote(str(value), safe=""),

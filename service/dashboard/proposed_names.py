@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.kinds_here import kinds_here, likely_kind
@@ -48,6 +49,15 @@ def proposed_kinds(
     only = kinds[0] if len(kinds) == 1 else ""
     shared = next(filter(None, of_columns), stems[0] or only)
     return tuple(each or shared for each in of_columns)
+
+
+def name_of_place(url: str) -> str:
+    """What a place is named by: its last part without wildcards, the table or the topic."""
+    scheme, _, _ = url.partition("://")
+    path = urlsplit(url).path if "://" in url else url
+    parts = [part for part in path.split("/") if part and not part.startswith(("*", "?", "["))]
+    name = re.split(r"[*?\[{]", parts[-1])[0].rstrip(" _.-") if parts else ""
+    return name.rpartition(".")[2] if scheme == "iceberg" else name
 
 
 def proposed_relation(file_name: str, known: Sequence[str]) -> str:

@@ -24,3 +24,13 @@ def source_columns(
 def source_kinds(graph: GraphSettings, source: SourceRecord) -> tuple[str, ...]:
     """Kinds of the nodes of each column of them, of a source; '' where they have none."""
     return source_columns(graph, source.holds, source.columns).kinds
+
+
+def relations_said(columns: Mapping[str, str] | None) -> str:
+    """Which relations the edges of a source belong to, in words; '' where nothing says it."""
+    said = columns or {}
+    if "relation_column" in said:
+        return f"by the column {said['relation_column']}"
+    if "via" in said:
+        return f"of {said.get('entity', '')} with {said['via']}"
+    return said.get("relation", "")

@@ -49,6 +49,7 @@ from peewit.service.cli.session import (
 from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
+from peewit.service.inbox.source_columns import relations_said
 from peewit.service.inbox.source_lister import explained
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.kinds import FILES, KINDS, require_holding
@@ -179,6 +180,14 @@ def list_(name: GraphName, json: AsJson = False) -> None:
                 *(each.files[status] for status in _STATUSES),
             )
             for each in answer.sources
+        ),
+    )
+    _print_more(
+        ("source", "relation"),
+        (
+            (each.id, relations)
+            for each in answer.sources
+            if (relations := relations_said(each.columns))
         ),
     )
     _print_more(

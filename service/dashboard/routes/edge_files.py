@@ -23,6 +23,7 @@ from peewit.service.dashboard.edge_intake import (
     missing_rows,
     plain_text,
     proposal,
+    proposed_for_place,
     take,
     upload_file,
 )
@@ -41,11 +42,8 @@ from peewit.service.graphs.directed_relations import directed_relation, mark_dir
 from peewit.service.inbox.confinement import SourceRules
 from peewit.service.live_sources.kinds import FILES, KINDS
 from peewit.service.operations.sources_and_files import add_source
-from peewit.service.problems import InvalidArgument
 from peewit.streaming.edges.bad_table import BadTable
-from peewit.streaming.edges.column_mapping import COLUMN_NAMES
 from peewit.streaming.edges.parts import EdgeFile
-from peewit.streaming.edges.relations import RELATION_NAMES
 from peewit.streaming.edges.table_formats import Format
 
 router = page_router()
@@ -177,19 +175,23 @@ def show_place(
     chosen: EdgesChosen,
     url: Url,
     follow: Follow = False,
+    kind: Annotated[str, Query(max_length=20)] = FILES,
 ) -> Response:
     """The first rows of the first file of a place, and what its columns are."""
-    place = files_at(url, home)
+    place = files_at(url, home, kind)
+    if not (place.is_local or chosen.named or chosen.relation):
+        chosen = replace(chosen, relation=proposed_for_place(url, graph, home))
     first = place.files[0] if place.files else None
     values = _columns_of(first, graph, home, chosen, upload=None, last={})
     address = f"/graphs/{graph.settings.name}/edges/place"
+    fields = {"url": url, "follow": "1" if follow else "", "kind": "" if kind == FILES else kind}
     return page(
         request,
         "edge_columns.html",
         upload=None,
         place=place,
         address=address,
-        **values | {"fields": {"url": url, "follow": "1" if follow else ""}},
+        **values | {"fields": fields},
     )
 
 
@@ -215,14 +217,7 @@ async def add_place(
 ) -> Response:
     """Have ingest read a place, as ``POST /v1/graphs/{g}/sources`` does."""
     form = await form_of(request)
-    columns = {
-        name: form[name] for name in (*COLUMN_NAMES, *RELATION_NAMES, "quote") if form.get(name)
-    }
-    bad_rows = form.get("max_bad_rows", "")
-    if bad_rows and not bad_rows.isdecimal():
-        raise InvalidArgument(
-            f"max_bad_rows must be a whole number, got {bad_rows!r}", argument="max_bad_rows"
-        )
+    choice = EdgeChoice.typed(form, graph)
     add = partial(
         add_source,
         here_of(home, caller),
@@ -230,13 +225,12 @@ async def add_place(
         url=form.get("url", "").strip(),
         kind=form.get("kind", FILES),
         follow=bool(form.get("follow")),
-        columns=columns or None,
-        max_bad_rows=int(bad_rows) if bad_rows else None,
+        columns=choice.reading or None,
+        max_bad_rows=choice.max_bad_rows or None,
         again=True if form.get("again") else None,
     )
     with refusing():
-        relation, is_directed = form.get("relation"), bool(form.get("directed"))
-        directed_one = directed_relation(relation, is_directed=is_directed)
+        directed_one = directed_relation(choice.one_relation, is_directed=choice.directed)
         await run_in_threadpool(add)
     await run_in_threadpool(mark_directed, home.catalog, graph, directed_one)
     return back_to(f"/graphs/{graph.settings.name}/edges")

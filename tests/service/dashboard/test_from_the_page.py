@@ -86,6 +86,7 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
         "parallel": "sum",
         "window.length": "30d",
         "window.by": "arrival",
+        "window.relations": "login=7d, card=none",
         "snapshot_every.edges": "5000",
         "auto_solve": "1",
     }
@@ -96,6 +97,12 @@ def test_a_graph_is_made_by_a_form_that_keeps_what_was_typed(pages: Api) -> None
     assert (settings.keep_raw, settings.deletions) == (False, "exact")
     assert settings.window is not None
     assert settings.window.length == 30 * 86_400
+    assert settings.window.relations == {"login": 7 * 86_400, "card": None}
+    wrong_lengths = {"window.length": "30d", "window.relations": "login"}
+    refused = send(pages, "/new-graph", 422, name="h", **wrong_lengths)
+    assert (
+        "Edges of relations live for (window.relations) must read relation=length" in refused.text
+    )
     assert settings.snapshot_every is not None
     assert settings.snapshot_every.edges == 5000
     assert settings.auto_solve is not None
@@ -582,10 +589,46 @@ def test_a_place_is_looked_at_and_followed_where_the_server_permits(
         assert dict(source.columns or {}) == {"src": "from", "dst": "to"}
         remote = look(api, f"/graphs/g/edges/place?{urlencode({'url': 's3://bucket/edges/'})}")
         assert "Ingest reads this place" in remote
+        assert "Kind of edges" in remote
         elsewhere = urlencode({"url": str(tmp_path)})
         assert "PEEWIT_SOURCE_ROOTS" in look(api, f"/graphs/g/edges/place?{elsewhere}", 422)
         refused = send(api, "/graphs/g/edges/place", 422, url=str(tmp_path / "secret.csv"))
         assert "PEEWIT_SOURCE_ROOTS" in refused.text
+
+
+def test_a_place_elsewhere_is_given_relations_and_kinds(settings: Settings) -> None:
+    open_home = settings.model_copy(
+        update={"source_schemes": ("s3",), "source_hosts": ("broker:9092",)}
+    )
+    with serving(open_home, create=create_app) as api:
+        api.create_graph("g", node_ids="typed", columns={"src": "account:user"})
+        asked = {"follow": "1", "url": "s3://bucket/2026/logins-2026-*.csv"}
+        page = look(api, f"/graphs/g/edges/place?{urlencode(asked)}")
+        assert 'name="relation" value="logins"' in page
+        assert 'placeholder="account:user"' in page
+        kinds = {"src_kind": "account", "dst": "device_id", "dst_kind": "device"}
+        send(api, "/graphs/g/edges/place", **asked, **kinds, relation="login", directed="1")
+        topic = {"follow": "1", "url": "kafka://broker:9092/events", "kind": "kafka"}
+        page = look(api, f"/graphs/g/edges/place?{urlencode(topic)}")
+        assert 'name="kind" value="kafka"' in page
+        assert 'name="relation" value="events"' in page
+        stars = {"src": "account_id", "src_kind": "account", "via": "ip,card:card_hash"}
+        send(api, "/graphs/g/edges/place", **topic, **stars, relation="events")
+        lacking = {**topic, "url": "kafka://broker:9092/others", "via": "ip"}
+        refused = send(api, "/graphs/g/edges/place", 422, **lacking)
+        assert "entity must name the column that is joined with via" in refused.text
+        graph = api.home.catalog.get("g")
+        files, live = sorted(api.home.manifest.sources.list(graph.id), key=lambda each: each.kind)
+        assert dict(files.columns or {}) == {
+            "src": "account:user",
+            "dst": "device:device_id",
+            "relation": "login",
+        }
+        assert dict(live.columns or {}) == {"entity": "account:account_id", "via": stars["via"]}
+        assert (live.kind, graph.settings.directed) == ("kafka", ("login",))
+        page = look(api, "/graphs/g")
+        assert "relation login" in page
+        assert "relation of account:account_id with ip,card:card_hash" in page
 
 
 @pytest.mark.usefixtures("processes")
