@@ -24,10 +24,10 @@ WORDS: Final = {
     "expire": "GRAPH --before= --json",
     "repair": "GRAPH --rebuild --json",
     "graph create": (
-        "NEW --node-ids= --epsilon= --max-edges= --expected-nodes= --max-nodes= --seed= --keep-raw "
-        "--no-keep-raw --deletions= --parallel= --window= --relation-windows= --window-by= "
-        "--buckets= --allowed-ahead= --time-unit= --snapshot-edges= --snapshot-seconds= "
-        "--auto-solve=MODEL --set= --column= --answers= --directed= --json"
+        "NEW --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
+        "--allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
+        "--column= --answers= --directed= --node-ids= --expected-nodes= --max-nodes= --seed= "
+        "--deletions= --window-by= --buckets= --time-unit= --json"
     ),
     "graph set": (
         "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "

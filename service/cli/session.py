@@ -15,6 +15,7 @@ import orjson
 import typer
 from typer.core import TyperCommand
 
+from peewit.service.cli.option_groups import with_groups
 from peewit.service.home import Home
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ class _Commands(typer.Typer):
     """Commands of the class above."""
 
     def command(self, *names: Any, **options: Any) -> Any:
-        """As that of `typer.Typer`."""
-        return super().command(*names, **{"cls": _Command, **options})
+        """As that of `typer.Typer`; a parameter may be a group of options."""
+        add = super().command(*names, **{"cls": _Command, **options})
+        return lambda command: add(with_groups(command))
 
 
 def command_group(title: str | None = None) -> typer.Typer:

@@ -12,27 +12,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.dry_run import dry_run
 from peewit.service.cli.edges.edge_files import listed
-from peewit.service.cli.labels.table_files import (
-    AgainOption,
-    BadRowsOption,
-    DirectedOption,
-    DstKindColumnOption,
-    DstOption,
-    EntityOption,
-    MissingIdsOption,
-    OpOption,
-    QuoteOption,
-    RelationColumnOption,
-    RelationOption,
-    ReplaceOption,
-    SrcKindColumnOption,
-    SrcOption,
-    TimeFormatOption,
-    TimeOption,
-    TimeUnitOption,
-    ViaOption,
-    WeightOption,
-)
+from peewit.service.cli.edges.table_options import EdgeColumns, FileRules
 from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.version_and_health import role_fault
 from peewit.service.cli.option_names import as_options
@@ -51,7 +31,7 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.graphs.directed_relations import directed_relation, mark_directed
+from peewit.service.graphs.directed_relations import mark_directed
 from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
 from peewit.service.graphs.table_notes import (
     LOOKED_AT,
@@ -106,28 +86,12 @@ def ingest(
             "and .zst. None: what waits already.",
         ),
     ] = None,
+    *,
     follow: Annotated[
         bool, typer.Option("--follow", help="Run as daemon over all graphs; takes no NAME.")
     ] = False,
-    src: SrcOption = None,
-    dst: DstOption = None,
-    weight: WeightOption = None,
-    op: OpOption = None,
-    time: TimeOption = None,
-    relation: RelationOption = None,
-    directed: DirectedOption = False,
-    relation_column: RelationColumnOption = None,
-    src_kind_column: SrcKindColumnOption = None,
-    dst_kind_column: DstKindColumnOption = None,
-    entity: EntityOption = None,
-    via: ViaOption = None,
-    time_unit: TimeUnitOption = None,
-    time_format: TimeFormatOption = None,
-    quote: QuoteOption = None,
-    missing_ids: MissingIdsOption = None,
-    skip_bad_rows: BadRowsOption = None,
-    replace: ReplaceOption = None,
-    again: AgainOption = None,
+    edges: EdgeColumns,
+    rules: FileRules,
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Read and check the files, and keep nothing.")
     ] = False,
@@ -182,14 +146,8 @@ def ingest(
     with open_home(settings) as home:
         graph = home.graph(name)
         graph_id = graph.id
-        named = given(src=src, dst=dst, weight=weight, op=op, time=time)
-        named |= given(
-            time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
-        )
-        named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
-        named |= given(src_kind_column=src_kind_column, dst_kind_column=dst_kind_column)
-        of_sources = given(max_bad_rows=skip_bad_rows, replaces=replace, again=again)
-        has_options = named or dry or of_sources or directed
+        named, of_sources = edges.named(), rules.said()
+        has_options = named or dry or of_sources or edges.directed
         if not locations and has_options:
             raise typer.BadParameter(
                 "--src, --dst, --weight, --op, --time, --relation, --directed, --relation-column, "
@@ -198,10 +156,10 @@ def ingest(
                 "--dry-run need a PATH"
             )
         columns = edge_columns(graph.settings.columns_of_edges, named)
-        directed_one = directed_relation(relation, is_directed=directed)
+        directed_one = edges.directed_relation()
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
-            dry_run(home, graph, urls, named, skip_bad_rows or 0, as_json=json)
+            dry_run(home, graph, urls, named, rules.skip_bad_rows or 0, as_json=json)
             return
         n_bad_before = home.manifest.n_bad_rows(graph_id)
         sources_before = home.manifest.sources.list(graph_id)
@@ -226,7 +184,7 @@ def ingest(
                 )
             )
         ]
-        if again and (n_there := home.manifest.n_read_once(graph_id, paths)):
+        if rules.again and (n_there := home.manifest.n_read_once(graph_id, paths)):
             say(
                 f"{n_there:,} of the files came by this very path and are not read again; copy one "
                 "under another name to mean it"

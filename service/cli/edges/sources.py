@@ -8,30 +8,8 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.edge_files import listed
-from peewit.service.cli.labels.table_files import (
-    AgainOption,
-    BadRowsOption,
-    DirectedOption,
-    DstKindColumnOption,
-    DstOption,
-    EntityOption,
-    LabelColumnOption,
-    LabelOption,
-    MissingIdsOption,
-    NodeOption,
-    OpOption,
-    QuoteOption,
-    RelationColumnOption,
-    RelationOption,
-    ReplaceOption,
-    SrcKindColumnOption,
-    SrcOption,
-    TimeFormatOption,
-    TimeOption,
-    TimeUnitOption,
-    ViaOption,
-    WeightOption,
-)
+from peewit.service.cli.edges.table_options import EdgeColumns, FileRules
+from peewit.service.cli.labels.table_files import LabelColumnOption, LabelOption, NodeOption
 from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import (
     AsJson,
@@ -46,7 +24,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.graphs.directed_relations import directed_relation, mark_directed
+from peewit.service.graphs.directed_relations import mark_directed
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_columns import relations_said
@@ -83,6 +61,7 @@ def add(
     url: Annotated[
         str, typer.Argument(help="File, directory, glob or fsspec URL; the place of a live source.")
     ],
+    *,
     kind: Annotated[str, typer.Option(help=f"What is read: {', '.join((FILES, *KINDS))}.")] = FILES,
     holds: Annotated[Holds, typer.Option(help="What the rows of a live source are.")] = "edges",
     start: Annotated[
@@ -97,28 +76,11 @@ def add(
     follow: Annotated[
         bool, typer.Option("--follow", help="Look for new files and changes for ever.")
     ] = False,
-    src: SrcOption = None,
-    dst: DstOption = None,
-    weight: WeightOption = None,
-    op: OpOption = None,
-    time: TimeOption = None,
-    relation: RelationOption = None,
-    directed: DirectedOption = False,
-    relation_column: RelationColumnOption = None,
-    src_kind_column: SrcKindColumnOption = None,
-    dst_kind_column: DstKindColumnOption = None,
-    entity: EntityOption = None,
-    via: ViaOption = None,
-    time_unit: TimeUnitOption = None,
-    time_format: TimeFormatOption = None,
-    quote: QuoteOption = None,
-    missing_ids: MissingIdsOption = None,
+    edges: EdgeColumns,
     node: NodeOption = None,
     label: LabelOption = None,
     label_column: LabelColumnOption = None,
-    skip_bad_rows: BadRowsOption = None,
-    replace_changed: ReplaceOption = None,
-    again: AgainOption = None,
+    rules: FileRules,
     json: AsJson = False,
 ) -> None:
     """Have the daemon read a source: files, or a live one: a Delta table, a topic of Kafka.
@@ -131,13 +93,8 @@ def add(
         _look_at_files(location, follow=follow)
     with open_home() as home:
         graph = home.graph(name)
-        named = given(src=src, dst=dst, weight=weight, op=op, time=time, node=node, label=label)
-        named |= given(
-            time_unit=time_unit, time_format=time_format, quote=quote, missing_ids=missing_ids
-        )
-        named |= given(relation=relation, relation_column=relation_column, entity=entity, via=via)
-        named |= given(src_kind_column=src_kind_column, dst_kind_column=dst_kind_column)
-        directed_one = directed_relation(relation, is_directed=directed)
+        named = edges.named() | given(node=node, label=label)
+        directed_one = edges.directed_relation()
         source = add_source(
             here_of(home),
             graph,
@@ -148,9 +105,7 @@ def add(
             start=start,
             follow=follow,
             columns=named or None,
-            max_bad_rows=skip_bad_rows,
-            replaces=replace_changed,
-            again=again,
+            **rules.said(),
         )
         if holds == "edges":
             keep_columns(home, graph, named)

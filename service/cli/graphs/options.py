@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from peewit.service.cli.labels.table_files import parsed_settings
+from peewit.service.cli.option_groups import OptionGroup
+from peewit.service.cli.session import given
 from peewit.service.graph_settings import (
     AutoSolve,
     GraphSettings,
@@ -13,12 +15,7 @@ from peewit.service.graph_settings import (
     doc_of,
     names_of,
 )
-from peewit.streaming.edges.windows import (
-    DEFAULT_BUCKETS,
-    Window,
-    relation_lengths,
-    seconds_of,
-)
+from peewit.streaming.edges.windows import Window, relation_lengths, seconds_of
 
 
 def of_setting(name: str, *flags: str, also: str = "", metavar: str | None = None) -> Any:
@@ -27,83 +24,55 @@ def of_setting(name: str, *flags: str, also: str = "", metavar: str | None = Non
 
 
 _BACK: Final = "0 takes it back."
-NodeIds = Annotated[str | None, of_setting("node_ids")]
-Epsilon = Annotated[float | None, of_setting("epsilon", also=_BACK)]
-MaxEdges = Annotated[int | None, of_setting("max_edges", also="0 computes it anew.")]
-ExpectedNodes = Annotated[int | None, of_setting("expected_nodes")]
-MaxNodes = Annotated[int | None, of_setting("max_nodes")]
-Seed = Annotated[int | None, of_setting("seed")]
-KeepRaw = Annotated[bool | None, of_setting("keep_raw")]
-DeletionsOf = Annotated[str | None, of_setting("deletions", "--deletions")]
-ParallelEdgesOf = Annotated[str | None, of_setting("parallel", "--parallel")]
-WindowOf = Annotated[
-    str | None, of_setting("window.length", "--window", also="Deletions are exact with it.")
-]
-RelationWindows = Annotated[
-    str | None, of_setting("window.relations", "--relation-windows", also="'' takes it back.")
-]
-WindowByOf = Annotated[str | None, of_setting("window.by", "--window-by")]
-Buckets = Annotated[int | None, of_setting("window.buckets", "--buckets")]
-AllowedAhead = Annotated[str | None, of_setting("window.allowed_ahead", "--allowed-ahead")]
-TimeUnitOf = Annotated[str | None, of_setting("window.time_unit", "--time-unit")]
-SnapshotEdges = Annotated[int | None, of_setting("snapshot_every.edges", also=_BACK)]
-SnapshotSeconds = Annotated[float | None, of_setting("snapshot_every.seconds", also=_BACK)]
-Columns = Annotated[
-    list[str] | None,
-    of_setting("columns", "--column", metavar="NAME=COLUMN", also="NAME= takes it back."),
-]
-AutoModel = Annotated[
-    str | None, of_setting("auto_solve", "--auto-solve", also="'none' takes it back.")
-]
-Answers = Annotated[
-    list[str] | None,
-    of_setting("answers", "--answers", metavar="KIND,...", also="Repeatable; '' for none."),
-]
-Directed = Annotated[
-    list[str] | None,
-    of_setting("directed", "--directed", metavar="RELATION,...", also="Repeatable; '' for none."),
-]
-AutoParameters = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of --auto-solve; repeatable."),
-]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingOptions:
-    """Options that were given; None leaves a setting as it is."""
+@dataclass(frozen=True, kw_only=True)
+class SettingOptions(OptionGroup):
+    """Settings that may change; None leaves one as it is."""
 
-    epsilon: float | None
-    max_edges: int | None
-    keep_raw: bool | None
-    parallel: str | None
-    snapshot_edges: int | None
-    snapshot_seconds: float | None
-    auto_solve: str | None
-    parameters: list[str] | None
-    columns: list[str] | None
-    answers: list[str] | None
-    directed: list[str] | None
-    deletions: str | None = None
-    window: str | None = None
-    relation_windows: str | None = None
-    window_by: str | None = None
-    buckets: int | None = None
-    allowed_ahead: str | None = None
-    time_unit: str | None = None
+    epsilon: Annotated[float | None, of_setting("epsilon", also=_BACK)] = None
+    max_edges: Annotated[int | None, of_setting("max_edges", also="0 computes it anew.")] = None
+    keep_raw: Annotated[bool | None, of_setting("keep_raw")] = None
+    parallel: Annotated[str | None, of_setting("parallel")] = None
+    window: Annotated[
+        str | None, of_setting("window.length", also="Deletions are exact with it.")
+    ] = None
+    relation_windows: Annotated[
+        str | None, of_setting("window.relations", "--relation-windows", also="'' takes it back.")
+    ] = None
+    allowed_ahead: Annotated[str | None, of_setting("window.allowed_ahead")] = None
+    snapshot_edges: Annotated[int | None, of_setting("snapshot_every.edges", also=_BACK)] = None
+    snapshot_seconds: Annotated[float | None, of_setting("snapshot_every.seconds", also=_BACK)] = (
+        None
+    )
+    auto_solve: Annotated[str | None, of_setting("auto_solve", also="'none' takes it back.")] = None
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of --auto-solve; repeatable."),
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        of_setting("columns", "--column", metavar="NAME=COLUMN", also="NAME= takes it back."),
+    ] = None
+    answers: Annotated[
+        list[str] | None,
+        of_setting("answers", metavar="KIND,...", also="Repeatable; '' for none."),
+    ] = None
+    directed: Annotated[
+        list[str] | None,
+        of_setting("directed", metavar="RELATION,...", also="Repeatable; '' for none."),
+    ] = None
 
-    def applied(self, settings: GraphSettings) -> GraphSettings:
-        """The settings with these options; raises ValueError when a rule is broken."""
-        changes: dict[str, Any] = {
+    def applied(self, settings: GraphSettings, **changes: Any) -> GraphSettings:
+        """The settings with these options and changes; raises ValueError when a rule is broken."""
+        changes |= {
             "snapshot_every": self._snapshot_every(settings.snapshot_every),
             "auto_solve": self._auto_solve(settings.auto_solve),
         }
         for name in ("epsilon", "max_edges"):
             if (value := getattr(self, name)) is not None:
                 changes[name] = value or None
-        for name in ("keep_raw", "deletions", "parallel"):
-            if (value := getattr(self, name)) is not None:
-                changes[name] = value
+        changes |= given(keep_raw=self.keep_raw, parallel=self.parallel)
         for name in ("answers", "directed"):
             if (values := getattr(self, name)) is not None:
                 changes[name] = tuple(filter(None, names_of(values)))
@@ -125,13 +94,7 @@ class SettingOptions:
 
     def _window(self, present: Window | None) -> Window | None:
         """The window with these options; None if they say nothing of it."""
-        ahead = self.allowed_ahead
-        said: dict[str, Any] = {
-            "by": self.window_by,
-            "allowed_ahead": None if ahead is None else seconds_of(ahead, "--allowed-ahead"),
-            "time_unit": self.time_unit,
-        }
-        said = {name: value for name, value in said.items() if value is not None}
+        said = self._of_window()
         if self.window is not None:
             said["length"] = seconds_of(self.window, "--window")
         if self.relation_windows is not None:
@@ -139,15 +102,18 @@ class SettingOptions:
         if present is not None:
             return replace(present, **said) if said else None
         if "length" in said:
-            return Window.of(
-                **said, buckets=DEFAULT_BUCKETS if self.buckets is None else self.buckets
-            )
-        if said or self.buckets is not None:
-            other = next(iter(said), "buckets").replace("_", "-")
+            return Window.of(**said)
+        if said:
+            first = next(iter(said)).replace("_", "-")
             options = {"by": "--window-by", "relations": "--relation-windows"}
-            option = options.get(other, f"--{other}")
+            option = options.get(first, f"--{first}")
             raise ValueError(f"{option} needs --window, which says how long edges live")
         return None
+
+    def _of_window(self) -> dict[str, Any]:
+        """What was said of the window beside its length."""
+        ahead = self.allowed_ahead
+        return {} if ahead is None else {"allowed_ahead": seconds_of(ahead, "--allowed-ahead")}
 
     def _snapshot_every(self, present: SnapshotEvery | None) -> SnapshotEvery | None:
         edges = present.edges if present else None
@@ -175,3 +141,31 @@ class SettingOptions:
 
         validate_solve(model, parameters)
         return AutoSolve(model=model, parameters=parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewGraphOptions(SettingOptions):
+    """Settings of a new graph: those that are fixed later, too."""
+
+    node_ids: Annotated[str | None, of_setting("node_ids")] = None
+    expected_nodes: Annotated[int | None, of_setting("expected_nodes")] = None
+    max_nodes: Annotated[int | None, of_setting("max_nodes")] = None
+    seed: Annotated[int | None, of_setting("seed")] = None
+    deletions: Annotated[str | None, of_setting("deletions")] = None
+    window_by: Annotated[str | None, of_setting("window.by")] = None
+    buckets: Annotated[int | None, of_setting("window.buckets")] = None
+    time_unit: Annotated[str | None, of_setting("window.time_unit")] = None
+
+    def new(self, name: str) -> GraphSettings:
+        """The settings of a graph of this name; raises ValueError when a rule is broken."""
+        fixed = given(
+            node_ids=self.node_ids,
+            expected_nodes=self.expected_nodes,
+            max_nodes=self.max_nodes,
+            seed=self.seed,
+        )
+        return self.applied(GraphSettings(name=name, **fixed), **given(deletions=self.deletions))
+
+    def _of_window(self) -> dict[str, Any]:
+        own = given(by=self.window_by, buckets=self.buckets, time_unit=self.time_unit)
+        return own | SettingOptions._of_window(self)

@@ -6,38 +6,13 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.graphs.options import (
-    AllowedAhead,
-    Answers,
-    AutoModel,
-    AutoParameters,
-    Buckets,
-    Columns,
-    DeletionsOf,
-    Directed,
-    Epsilon,
-    ExpectedNodes,
-    KeepRaw,
-    MaxEdges,
-    MaxNodes,
-    NodeIds,
-    ParallelEdgesOf,
-    RelationWindows,
-    Seed,
-    SettingOptions,
-    SnapshotEdges,
-    SnapshotSeconds,
-    TimeUnitOf,
-    WindowByOf,
-    WindowOf,
-)
+from peewit.service.cli.graphs.options import NewGraphOptions, SettingOptions
 from peewit.service.cli.operation_commands import here_of
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
     as_text,
     command_group,
-    given,
     open_home,
     print_fields,
     print_json,
@@ -64,56 +39,10 @@ app = command_group()
 
 
 @app.command()
-def create(
-    name: GraphName,
-    node_ids: NodeIds = None,
-    epsilon: Epsilon = None,
-    max_edges: MaxEdges = None,
-    expected_nodes: ExpectedNodes = None,
-    max_nodes: MaxNodes = None,
-    seed: Seed = None,
-    keep_raw: KeepRaw = None,
-    deletions: DeletionsOf = None,
-    parallel: ParallelEdgesOf = None,
-    window: WindowOf = None,
-    relation_windows: RelationWindows = None,
-    window_by: WindowByOf = None,
-    buckets: Buckets = None,
-    allowed_ahead: AllowedAhead = None,
-    time_unit: TimeUnitOf = None,
-    snapshot_edges: SnapshotEdges = None,
-    snapshot_seconds: SnapshotSeconds = None,
-    auto_solve: AutoModel = None,
-    parameters: AutoParameters = None,
-    columns: Columns = None,
-    answers: Answers = None,
-    directed: Directed = None,
-    json: AsJson = False,
-) -> None:
+def create(name: GraphName, options: NewGraphOptions, json: AsJson = False) -> None:
     """Create an empty graph."""
-    fixed = given(node_ids=node_ids, expected_nodes=expected_nodes, max_nodes=max_nodes, seed=seed)
     try:
-        options = SettingOptions(
-            epsilon=epsilon,
-            max_edges=max_edges,
-            keep_raw=keep_raw,
-            deletions=deletions,
-            parallel=parallel,
-            window=window,
-            relation_windows=relation_windows,
-            window_by=window_by,
-            buckets=buckets,
-            allowed_ahead=allowed_ahead,
-            time_unit=time_unit,
-            snapshot_edges=snapshot_edges,
-            snapshot_seconds=snapshot_seconds,
-            auto_solve=auto_solve,
-            parameters=parameters,
-            columns=columns,
-            answers=answers,
-            directed=directed,
-        )
-        settings = options.applied(GraphSettings(name=name, **fixed))
+        settings = options.new(name)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     with open_home() as home:
@@ -124,20 +53,7 @@ def create(
 @app.command("set")
 def set_settings(
     name: GraphName,
-    epsilon: Epsilon = None,
-    max_edges: MaxEdges = None,
-    keep_raw: KeepRaw = None,
-    parallel: ParallelEdgesOf = None,
-    window: WindowOf = None,
-    relation_windows: RelationWindows = None,
-    allowed_ahead: AllowedAhead = None,
-    snapshot_edges: SnapshotEdges = None,
-    snapshot_seconds: SnapshotSeconds = None,
-    auto_solve: AutoModel = None,
-    parameters: AutoParameters = None,
-    columns: Columns = None,
-    answers: Answers = None,
-    directed: Directed = None,
+    options: SettingOptions,
     rename: Annotated[str | None, typer.Option(help="New name.")] = None,
     clock_right: Annotated[
         bool,
@@ -150,22 +66,6 @@ def set_settings(
     json: AsJson = False,
 ) -> None:
     """Change settings of a graph; they hold from the next block on."""
-    options = SettingOptions(
-        epsilon=epsilon,
-        max_edges=max_edges,
-        keep_raw=keep_raw,
-        parallel=parallel,
-        window=window,
-        relation_windows=relation_windows,
-        allowed_ahead=allowed_ahead,
-        snapshot_edges=snapshot_edges,
-        snapshot_seconds=snapshot_seconds,
-        auto_solve=auto_solve,
-        parameters=parameters,
-        columns=columns,
-        answers=answers,
-        directed=directed,
-    )
 
     def change(settings: GraphSettings) -> GraphSettings:
         try:
@@ -187,7 +87,7 @@ def set_settings(
             home.manifest.wishes.confirm_clock(record.id)
         is_read_again = home.manifest.wishes.of(record.id).repair_wanted == "all"
         answer = get_graph(here_of(home), record)
-        note = "" if answers is None else answers_note(record, home.nodes)
+        note = "" if options.answers is None else answers_note(record, home.nodes)
     if json:
         print_json(answer)
     else:

@@ -29,9 +29,8 @@ from peewit.service.tables.uploads import (
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.parts import content_faults
-from peewit.streaming.edges.reading_options import Contradictions, MissingIds, Quote
+from peewit.streaming.edges.reading_options import Contradictions, Quote
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
-from peewit.streaming.edges.time_units import TimeUnit
 
 SrcOption = Annotated[
     str | None,
@@ -48,57 +47,12 @@ DstOption = Annotated[
         "--dst", metavar="COLUMN", help="Column of the other end, or KIND:COLUMN, as device:id."
     ),
 ]
-SrcKindColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--src-kind-column",
-        metavar="COLUMN",
-        help="Column of the kind of the node at one end of each row.",
-    ),
-]
-DstKindColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dst-kind-column", metavar="COLUMN", help="Column of the kind of that at the other end."
-    ),
-]
-OpOption = Annotated[
-    str | None,
-    typer.Option("--op", metavar="COLUMN", help="Column that says insert, delete or set."),
-]
-TimeOption = Annotated[
-    str | None,
-    typer.Option("--time", metavar="COLUMN", help="Column of the time, in graphs with a window."),
-]
-TimeUnitOption = Annotated[
-    TimeUnit | None,
-    typer.Option(
-        "--time-unit",
-        help="What times that are numbers count: s, ms, us or ns; by default seconds, which must "
-        "lie between 1990 and the end of next year.",
-    ),
-]
-TimeFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--time-format",
-        metavar="FORMAT",
-        help="How times are written, as strptime has it: %Y%m%d for 20260301.",
-    ),
-]
 QuoteOption = Annotated[
     Quote | None,
     typer.Option(
         "--quote",
         help="Whether a double quote before a field of text quotes it; by default it does, and "
         "text where it seems not to is refused.",
-    ),
-]
-MissingIdsOption = Annotated[
-    MissingIds | None,
-    typer.Option(
-        "--missing-ids",
-        help="Ids that are words for nothing, as NULL and NA: refuse the file, or keep them.",
     ),
 ]
 NoLabelOption = Annotated[
@@ -121,41 +75,6 @@ KeepWordOption = Annotated[
     list[str] | None,
     typer.Option("--keep-word", metavar="WORD", help="Take such a word for a label."),
 ]
-RelationOption = Annotated[
-    str | None,
-    typer.Option("--relation", metavar="NAME", help="Kind of edges that all rows are of."),
-]
-DirectedOption = Annotated[
-    bool,
-    typer.Option(
-        "--directed",
-        help="The edges of --relation go from src to dst: see `graph set --directed`.",
-    ),
-]
-RelationColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--relation-column", metavar="COLUMN", help="Column of the kind of edges of each row."
-    ),
-]
-EntityOption = Annotated[
-    str | None,
-    typer.Option(
-        "--entity", metavar="COLUMN", help="Column that --via joins with others, as KIND:COLUMN."
-    ),
-]
-ViaOption = Annotated[
-    str | None,
-    typer.Option(
-        "--via",
-        metavar="COLUMN,...",
-        help="Columns of events, instead of --src and --dst: --entity is joined with each by a "
-        "kind of edges of its name.",
-    ),
-]
-WeightOption = Annotated[
-    str | None, typer.Option("--weight", metavar="COLUMN", help="Column of the weight.")
-]
 NodeOption = Annotated[
     str | None, typer.Option("--node", metavar="COLUMN", help="Column of the node.")
 ]
@@ -168,33 +87,6 @@ LabelColumnOption = Annotated[
         "--label-column",
         metavar="NAME",
         help="A named column of labels; the one without a name by default.",
-    ),
-]
-ReplaceOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--replace/--no-replace",
-        help="Whether a file that changed takes the place of its earlier version; kept with the "
-        "source.",
-        show_default=False,
-    ),
-]
-AgainOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--again/--once",
-        help="Whether a file counts though its content came before by another path or door; kept "
-        "with the source.",
-        show_default=False,
-    ),
-]
-BadRowsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--skip-bad-rows",
-        metavar="N",
-        min=0,
-        help="Leave out up to N bad rows of each file, and report them; 0 takes it back.",
     ),
 ]
 OutputFile = Annotated[
