@@ -63,22 +63,6 @@ class GraphNotFound(NotFound):
         super().__init__(f"no graph {graph!r}; `peewit graph list` shows those there are")
 
 
-class GraphOutdated(Conflict, ValueError):
-    """A graph of an earlier version uses what no longer exists; it can only be deleted."""
-
-    title = "Graph of an earlier version"
-
-    def __init__(self, graph_id: str, name: str, *, reason: str, settings: str) -> None:
-        super().__init__(
-            f"graph {name!r} is of an earlier version: {reason}. Create another (`peewit graph "
-            f"create NAME {settings}`) and ingest again: files of sources are where they were, "
-            f"pushed ones that were kept in graphs/{graph_id}/pushes of the home. `peewit graph "
-            f"delete {name}` deletes this one, with what was pushed"
-        )
-        self.graph_id = graph_id
-        self.name = name
-
-
 class GraphExists(Conflict, BadArgument):
     """Another graph has the name."""
 
@@ -154,42 +138,27 @@ class Catalog:
             return record_of(connection.execute(statement).one())
 
     def get(self, name: str) -> GraphRecord:
-        """The graph of a name; raises `GraphNotFound` or `GraphOutdated`."""
-        return record_of(self._row(name))
+        """The graph of a name; raises `GraphNotFound`."""
+        with self._database.read() as connection:
+            row = connection.execute(_ACTIVE.where(graphs.c.name == name)).one_or_none()
+        if row is None:
+            raise GraphNotFound(name)
+        return record_of(row)
 
     def get_by_id(self, graph_id: str) -> GraphRecord:
-        """The graph of an id; raises `GraphNotFound` or `GraphOutdated`."""
+        """The graph of an id; raises `GraphNotFound`."""
         with self._database.read() as connection:
             return record_of(find_graph(connection, graph_id))
 
-    def id_of(self, name: str) -> str:
-        """The id of a graph, outdated or not; raises `GraphNotFound`."""
-        graph_id: str = self._row(name).id
-        return graph_id
-
     def list(self) -> Sequence[GraphRecord]:
-        """All graphs that are not outdated, by name."""
-        return [record_of(row) for row in self._rows() if _fault_of(row) is None]
-
-    def outdated(self) -> Sequence[GraphOutdated]:
-        """The outdated graphs, by name; each error says what to do."""
-        return [fault for row in self._rows() if (fault := _fault_of(row)) is not None]
+        """All graphs, by name."""
+        with self._database.read() as connection:
+            return [record_of(row) for row in connection.execute(_BY_NAME)]
 
     def stamp(self) -> tuple[Any, ...]:
         """A value that changes when graphs are added, or edges or labels come to one."""
         with self._database.read() as connection:
             return tuple(connection.execute(_STAMP).one())
-
-    def _row(self, name: str) -> Row[Any]:
-        with self._database.read() as connection:
-            row = connection.execute(_ACTIVE.where(graphs.c.name == name)).one_or_none()
-        if row is None:
-            raise GraphNotFound(name)
-        return row
-
-    def _rows(self) -> Sequence[Row[Any]]:
-        with self._database.read() as connection:
-            return connection.execute(_BY_NAME).all()
 
     def update(
         self,
@@ -212,7 +181,7 @@ class Catalog:
         ``require_edges`` is called with the graph and the name of the setting before all edges are
         read again; it raises where they are kept nowhere.
 
-        Raises `GraphNotFound` or `GraphOutdated`, `GraphConflict` for a change of a fixed setting,
+        Raises `GraphNotFound`, `GraphConflict` for a change of a fixed setting,
         `GraphExists` for a name that another graph has, and a ValueError for a setting that breaks
         its rule.
         """
@@ -396,21 +365,8 @@ def _one(connection: Connection, graph_id: str, statement: Select[Any]) -> Row[A
     return row
 
 
-def _fault_of(row: Row[Any]) -> GraphOutdated | None:
-    if row.deletions == "approximate":
-        reason = "its deletions are approximate, and they are off or exact now"
-        return GraphOutdated(row.id, row.name, reason=reason, settings="--deletions exact")
-    if row.window is not None and row.deletions == "off":
-        reason = "its window keeps no log of edges, and edges leave a window by that now"
-        settings = f"--window {row.window['length']:.15g}s --window-by {row.window['by']}"
-        return GraphOutdated(row.id, row.name, reason=reason, settings=settings)
-    return None
-
-
 def record_of(row: Row[Any]) -> GraphRecord:
     """A row of the catalog as a record."""
-    if (fault := _fault_of(row)) is not None:
-        raise fault
     values = row._asdict()
     chosen = {each.name: values[each.name] for each in fields(GraphSettings)}
     chosen["columns"] = chosen["columns"] or {}

@@ -140,7 +140,6 @@ class IngestDaemon:
         self._rests_until: dict[str, float] = {}
         self._repairs_rest_until: dict[str, float] = {}
         self._failures: dict[str, _Failure] = {}
-        self._outdated: set[str] = set()
         self._clean_at = 0.0
         self._is_woken = threading.Event()
 
@@ -211,14 +210,6 @@ class IngestDaemon:
             self._clean_at = self._clock() + CLEAN_SECONDS
         busy = self._manifest.busy_graphs()  # what comes later leads to another round
         return sum(self._serve(record, busy, should_stop) for record in records)
-
-    def _tell_outdated(self) -> None:
-        """Log once each graph that an earlier version made and that is skipped."""
-        outdated = {each.graph_id: each for each in self._catalog.outdated()}
-        for graph_id in outdated.keys() - self._outdated:
-            fault = outdated[graph_id]
-            _log.warning("graph not ingested", graph=fault.name, reason=str(fault))
-        self._outdated = set(outdated)
 
     def close(self) -> None:
         """Close every graph."""
@@ -365,7 +356,6 @@ class IngestDaemon:
     def _clean(self, records: list[GraphRecord]) -> None:
         """Remove what deleted graphs, killed pushes and replaced files leave behind."""
         self._steps.begin("cleaning up")
-        self._tell_outdated()
         try:
             self._catalog.purge_deleted(PURGE_GRACE_SECONDS, self._settings.graphs_directory)
             for record in records:

@@ -2,11 +2,11 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from peewit.service.catalog import GraphNotFound, GraphRecord
+from peewit.service.catalog import GraphRecord
 from peewit.service.operations.answers import answer_of
-from peewit.service.operations.declaration import Path, operation
+from peewit.service.operations.declaration import operation
 from peewit.service.operations.here import Here
 from peewit.service.wire.graphs import (
     Backlog,
@@ -17,7 +17,6 @@ from peewit.service.wire.graphs import (
     GraphDetails,
     GraphList,
     LastRepair,
-    OutdatedGraph,
     Relation,
     RelationList,
     Settings,
@@ -40,12 +39,7 @@ snapshot_store: Final = LateModule("peewit.streaming.snapshots.store")
 @operation("GET /graphs", "read", client="graphs", items="graphs")
 def list_graphs(here: Here) -> GraphList:
     """All graphs, by name."""
-    catalog = here.home.catalog
-    outdated = [
-        OutdatedGraph(name=each.name, id=each.graph_id, reason=str(each))
-        for each in catalog.outdated()
-    ]
-    return GraphList(graphs=[_listed(here, each) for each in catalog.list()], outdated=outdated)
+    return GraphList(graphs=[_listed(here, each) for each in here.home.catalog.list()])
 
 
 @operation("GET", "read", client="graph")
@@ -78,13 +72,11 @@ def n_merged(graph: GraphRecord, newest: "SnapshotMeta | None") -> int | None:
     return newest.n_merged
 
 
-@operation("DELETE /graphs/{graph}", "admin", raises=(GraphNotFound,))
-def delete_graph(
-    here: Here, name: Annotated[str, Path("Name of the graph.", name="graph", flag="NAME")]
-) -> None:
+@operation("DELETE", "admin")
+def delete_graph(here: Here, graph: GraphRecord) -> None:
     """Delete a graph: its jobs are cancelled, its name is free at once, its files go later."""
     home = here.home
-    home.catalog.delete(home.catalog.id_of(name), cancel_jobs=home.jobs.cancel_graph)
+    home.catalog.delete(graph.id, cancel_jobs=home.jobs.cancel_graph)
 
 
 @operation("GET /snapshots", "read", client="snapshots", items="snapshots")

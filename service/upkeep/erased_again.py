@@ -15,15 +15,10 @@ from peewit.service.settings import Settings
 from peewit.service.tables.uploads import node_id
 
 
-class NotErasedAgain(ValueError):
-    """The ledger names nodes of graphs that can only be deleted; the other graphs are done."""
-
-
 def erase_again(database: Database, settings: Settings) -> int:
     """Number of nodes hidden again, which the home's ledger names and the backup still had.
 
     A backup that does not know an erasure is older than it, and so is all it holds of the node.
-    Raises `NotErasedAgain` at the end.
     """
     path = settings.home / LEDGER
     if not path.exists():
@@ -43,8 +38,7 @@ def erase_again(database: Database, settings: Settings) -> int:
         within_seconds=settings.erase_within,
     )
     n_erased = 0
-    catalog = Catalog(database)
-    for graph in catalog.list():
+    for graph in Catalog(database).list():
         if graph.id not in wanted:
             continue
         by_hash = ledger.nodes_by_hash(_ids(database, graph, nodes), wanted[graph.id])
@@ -53,12 +47,6 @@ def erase_again(database: Database, settings: Settings) -> int:
                 named = [by_hash[each] for each in entry.nodes if each in by_hash]
                 ids = [node_id(each, graph.settings.node_ids) for each in named]
                 n_erased += forgetting.erase(graph, ids, erasure_id=entry.erasure).n_nodes
-    if outdated := [each for each in catalog.outdated() if each.graph_id in wanted]:
-        names = ", ".join(each.name for each in outdated)
-        raise NotErasedAgain(
-            f"everything is restored, but erased nodes are in files of {names} again; delete "
-            "these graphs, then run `peewit restore` again: " + "; ".join(map(str, outdated))
-        )
     return n_erased
 
 

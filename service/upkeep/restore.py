@@ -101,9 +101,6 @@ def restore(
         ``directory`` holds no backup, or one of a newer format.
     peewit.service.inbox.leaving.erasure_ledger.BadLedger
         The ledger is none; nothing is restored.
-    peewit.service.upkeep.erased_again.NotErasedAgain
-        The ledger names nodes of outdated graphs; everything is restored, and the other graphs hide
-        their nodes.
     DamagedBackup
         A file is missing, or is not what was written.
     peewit.service.database.migrations.DatabaseVersionError

@@ -306,22 +306,10 @@ class GraphDetails(Graph):
 
 
 @record
-class OutdatedGraph:
-    """A graph of an earlier version, which can only be deleted."""
-
-    name: str
-    id: str
-    reason: str = described("Why, and what to do.")
-
-
-@record
 class GraphList:
     """All graphs, by name."""
 
     graphs: list[Graph]
-    outdated: list[OutdatedGraph] = described(
-        "Those of an earlier version, which can only be deleted.", default_factory=list
-    )
 
 
 @record

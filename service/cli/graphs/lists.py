@@ -23,9 +23,7 @@ app = command_group()
 
 
 def show_graphs(answer: GraphList, **_: object) -> None:
-    """A line for each; those that can only be deleted on stderr."""
-    for each in answer.outdated:
-        say(f"note: {each.reason}")
+    """A line for each."""
     print_rows(
         (
             "name",
@@ -90,15 +88,15 @@ def delete(
 ) -> None:
     """Delete a graph with its labels and predictions; its files go after a time of grace."""
     with open_home() as home:
-        graph_id = home.catalog.id_of(name)
+        graph = home.graph(name)
         if not yes:
             if not sys.stdin.isatty():
                 raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")
             if not _confirm(f"Delete {name} with its labels and predictions?"):
                 say(f"{name} stays; --yes deletes without a question")
                 raise typer.Exit(1)
-        delete_graph(here_of(home), name=name)
-    tell(f"deleted {name}", {"deleted": graph_id}, as_json=json)
+        delete_graph(here_of(home), graph)
+    tell(f"deleted {name}", {"deleted": graph.id}, as_json=json)
 
 
 def _confirm(question: str) -> bool:

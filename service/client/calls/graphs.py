@@ -25,20 +25,9 @@ def graph(graph: str) -> Call[GraphDetails]:
     return (yield from read(GraphDetails, get("graphs", graph)))
 
 
-def delete_graph(name: str) -> Call[None]:
-    """Delete a graph: its jobs are cancelled, its name is free at once, its files go later.
-
-    Parameters
-    ----------
-    name : str
-        Name of the graph.
-
-    Raises
-    ------
-    GraphNotFound
-        There is no graph of this name or id, or it was deleted.
-    """
-    yield from answered(Request(method="DELETE", path=path("graphs", name)))
+def delete_graph(graph: str) -> Call[None]:
+    """Delete a graph: its jobs are cancelled, its name is free at once, its files go later."""
+    yield from answered(Request(method="DELETE", path=path("graphs", graph)))
 
 
 def snapshots(graph: str) -> Call[list[Snapshot]]:

@@ -36,14 +36,11 @@ _SNAPSHOTS_SHOWN = 10
 @router.get("/", dependencies=[viewing("read")])
 def show_graphs(request: Request, home: HomeHere, seen: Seen = "") -> Response:
     """The catalog."""
-    values: dict[str, Any] = {
-        "rows": [_row(graph, home) for graph in home.catalog.list()],
-        "outdated": home.catalog.outdated(),
-    }
+    rows = [_row(graph, home) for graph in home.catalog.list()]
     if is_piece(request):
-        return piece(request, "graphs_table.html", seen=seen, **values)
+        return piece(request, "graphs_table.html", seen=seen, rows=rows)
     request.app.state.rounds.prepare()
-    return page(request, "graphs.html", seen="", **values)
+    return page(request, "graphs.html", seen="", rows=rows)
 
 
 @router.get("/graphs/{graph}", dependencies=[viewing("read")])

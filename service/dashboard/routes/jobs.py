@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
-from peewit.service.catalog import GraphOutdated, GraphRecord
+from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen
@@ -120,11 +120,9 @@ async def submit(
 def show_job(request: Request, job_id: str, home: HomeHere, seen: Seen = "") -> Response:
     """One job and what has happened to it."""
     job = home.jobs.get(job_id)
-    graph, outdated = _graph_of(job, home)
     values: dict[str, Any] = {
         "job": job,
-        "graph": graph,
-        "outdated": outdated,
+        "graph": home.catalog.get_by_id(job.graph_id),
         "run": Run.of(job),
         "events": home.jobs.events(job_id, limit=_EVENTS_SHOWN),
     }
@@ -138,19 +136,11 @@ async def cancel(request: Request, job_id: str, home: HomeHere, caller: CallerHe
     """Cancel a job."""
     form = await form_of(request)
     job = await run_in_threadpool(partial(home.jobs.get, job_id, owner=caller.only))
-    graph, _ = await run_in_threadpool(_graph_of, job, home)
+    graph = await run_in_threadpool(home.catalog.get_by_id, job.graph_id)
     await run_in_threadpool(home.jobs.cancel, job_id)
-    if graph is not None and form.get("back") == "graph":
+    if form.get("back") == "graph":
         return back_to(f"/graphs/{graph.settings.name}/jobs")
     return back_to(f"/jobs/{job_id}")
-
-
-def _graph_of(job: Job, home: ServedHome) -> tuple[GraphRecord | None, GraphOutdated | None]:
-    """The graph of a job, or why it cannot be used any more."""
-    try:
-        return home.catalog.get_by_id(job.graph_id), None
-    except GraphOutdated as outdated:
-        return None, outdated
 
 
 def _listed(
@@ -161,7 +151,6 @@ def _listed(
     listed = home.jobs.list(graph_id=graph_id, status=status, limit=PAGE_ROWS, page=page_id)
     if graph is None:
         names = {each.id: each.settings.name for each in home.catalog.list()}
-        names |= {each.graph_id: each.name for each in home.catalog.outdated()}
     else:
         names = {graph.id: graph.settings.name}
     return {

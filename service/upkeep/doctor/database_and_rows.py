@@ -7,7 +7,6 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DatabaseError
 
-from peewit.service.catalog import Catalog
 from peewit.service.database.lease_holders import is_dead
 from peewit.service.database.migrations import DatabaseVersionError, require_present
 from peewit.service.database.tables import files, graphs, jobs, leases, sources
@@ -86,9 +85,7 @@ def check_erasures(patient: Patient) -> Iterator[Finding]:
 
 
 def check_graphs(patient: Patient) -> Iterator[Finding]:
-    """Graphs of an earlier version, which can only be deleted, and graphs whose ingest fails."""
-    for graph in Catalog(patient.database).outdated():
-        yield fault(str(graph))
+    """Graphs whose ingest fails."""
     for failing in IngestSteps(patient.database).failing_graphs():
         yield information(str(failing))
 

@@ -28,7 +28,7 @@ def test_a_graph_is_created_shown_changed_and_deleted(api: Api) -> None:
 
     api.call("DELETE", "/graphs/articles", 204)
     api.problem("GET", "/graphs/articles", 404)
-    assert api.call("GET", "/graphs", 200).json() == {"graphs": [], "outdated": []}
+    assert api.call("GET", "/graphs", 200).json() == {"graphs": []}
 
 
 def test_snapshot_every_is_kept(api: Api) -> None:
