@@ -83,21 +83,3 @@ def test_edges_that_were_not_kept_fail_with_their_names(api: Api) -> None:
 def test_graph_without_a_snapshot_has_nothing_to_certify(api: Api) -> None:
     api.create_graph("g")
     assert certified(api)["error"] == "graph g has no snapshot yet; ingest edges first"
-
-
-@pytest.mark.parametrize(
-    ("body", "argument"),
-    [
-        ({"passes": 1}, "passes"),
-        ({"snapshot": 0}, "snapshot"),
-        ({"gap": 2}, "gap"),
-        ({"probability": "much"}, "parameters.probability"),
-        ({"tempo": 3}, "parameters.tempo"),
-    ],
-)
-def test_wrong_parameters_are_refused(refusing: Api, body: Any, argument: str) -> None:
-    asked = {"kind": "certify", "parameters": body}
-    problem = refusing.problem("POST", "/graphs/g/jobs", 422, json=asked)
-    assert problem["argument"] == argument
-    model = {"kind": "certify", "model": "hfs"}
-    assert refusing.problem("POST", "/graphs/g/jobs", 422, json=model)["argument"] == "model"

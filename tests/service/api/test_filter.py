@@ -131,9 +131,3 @@ def test_a_graph_without_edges_or_features_refuses_at_once(api: Api) -> None:
     api.ingest()
     assert "no features yet" in api.problem("POST", "/graphs/g/jobs", 409, json=body)["detail"]
     assert api.call("GET", "/jobs", 200).json()["jobs"] == []
-
-
-@pytest.mark.parametrize("teleport", [0, 1.5])
-def test_teleport_that_breaks_its_rule_is_refused(refusing: Api, teleport: Any) -> None:
-    body = {"kind": "filter", "parameters": {"teleport": teleport}}
-    assert refusing.problem("POST", "/graphs/g/jobs", 422, json=body)["argument"] == "teleport"

@@ -1,7 +1,5 @@
 """knn jobs over HTTP."""
 
-from typing import Any
-
 import pytest
 
 from tests.service.api.conftest import PARQUET, Api, as_parquet
@@ -54,23 +52,3 @@ def test_a_graph_without_features_or_with_such_edges_refuses_at_once(api: Api) -
     problem = api.problem("POST", "/graphs/g/jobs", 409, json=body)
     assert "its deletions are off; make another graph" in problem["detail"]
     assert len(api.call("GET", "/jobs", 200).json()["jobs"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "argument"),
-    [
-        ({"k": 0}, "k"),
-        ({"k": 2**31}, "k"),
-        ({"n_probes": 2**31}, "n_probes"),
-        ({"k": "many"}, "parameters.k"),
-        ({"weights": "gauss"}, "parameters.weights"),
-        ({"width": 1.0}, "width"),
-        ({"weights": "heat", "width": -1.0}, "width"),
-        ({"method": "fast"}, "parameters.method"),
-        ({"neighbors": 3}, "parameters.neighbors"),
-    ],
-)
-def test_wrong_parameters_are_refused(refusing: Api, body: Any, argument: str) -> None:
-    asked = {"kind": "knn", "parameters": body}
-    problem = refusing.problem("POST", "/graphs/g/jobs", 422, json=asked)
-    assert problem["argument"] == argument

@@ -1,7 +1,5 @@
 """tune jobs over HTTP."""
 
-from typing import Any
-
 import pytest
 
 from tests.service.api.conftest import ARROW, Api, community_edges
@@ -29,17 +27,3 @@ def test_a_search_runs_and_names_the_best(api: Api) -> None:
     again = api.call("POST", "/graphs/g/jobs", 202, json=solve).json()
     api.run_job(again["id"])
     assert api.call("GET", f"/jobs/{again['id']}", 200).json()["status"] == "succeeded"
-
-
-@pytest.mark.parametrize(
-    ("body", "argument"),
-    [
-        ({"model": "lapsvm", "parameters": {"folds": 0}}, "folds"),
-        ({"model": "lapsvm", "parameters": {"grid": {"width": [-1]}}}, "width"),
-        ({"model": "nobody"}, "model"),
-        ({}, "model"),
-    ],
-)
-def test_wrong_parameters_are_refused(refusing: Api, body: Any, argument: str) -> None:
-    problem = refusing.problem("POST", "/graphs/g/jobs", 422, json={"kind": "tune", **body})
-    assert problem["argument"] == argument

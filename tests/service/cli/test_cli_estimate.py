@@ -69,9 +69,3 @@ def test_what_cannot_fit_fails_before_it_runs(
         assert refused.exit_code == 1
         assert "gram 'dense' in float32 needs" in refused.err
         assert "job" not in refused.err
-
-
-def test_a_wrong_parameter_is_wrong_usage(ingested: Peewit) -> None:
-    told = ingested("estimate", "g", "--model", "lapsvm", "--set", "width=-1")
-    assert told.exit_code == 2
-    assert "width must be" in told.err

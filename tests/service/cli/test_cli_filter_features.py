@@ -68,9 +68,6 @@ def test_what_cannot_be_done_is_told(peewit: Peewit, tmp_path: Path) -> None:
     assert "graph g has no features yet; put them" in peewit(*command, "-o", out).err
     pq.write_table(feature_table(clusters()), tmp_path / "features.parquet")
     peewit("features", "g", tmp_path / "features.parquet")
-    failed = peewit(*command, "-o", out, "--teleport", 0)
-    assert failed.exit_code == 2
-    assert "teleport must lie in (0, 1], got 0" in failed.err
     assert peewit(*command, "-o", tmp_path / "out.npy").exit_code == 2
     assert "no directory" in peewit(*command, "-o", tmp_path / "no" / "out.parquet").err
     assert not out.exists()

@@ -57,10 +57,7 @@ def test_outcome_is_told(peewit: Peewit, graph: str, tmp_path: Path) -> None:
     assert "weights are the least there is; raise width" in told.err
 
 
-def test_wrong_usage_is_told(peewit: Peewit, graph: str) -> None:
-    assert peewit("graph", "knn", graph, "--k", 0).exit_code == 2
-    assert peewit("graph", "knn", graph, "--weights", "gauss").exit_code == 2
-    assert peewit("graph", "knn", "nobody").exit_code == 1
+def test_what_features_do_not_allow_is_told(peewit: Peewit, graph: str) -> None:
     failed = peewit("graph", "knn", graph, "--k", 60)
     assert failed.exit_code == 1
     assert "k must be below the number of nodes with features" in failed.err

@@ -51,17 +51,3 @@ def test_json_has_every_trial(peewit: Peewit, graph: str) -> None:
     assert job["status"] == "succeeded"
     assert len(job["result"]["trials"]) == 16
     assert job["result"]["n_folds"] == 3
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--folds", 1),
-        ("--grid", "norm_penalty"),
-        ("--grid", "norm_penalty=-1"),
-        ("--model", "nobody"),
-        ("--model", "poisson"),
-    ],
-)
-def test_wrong_usage_is_told(peewit: Peewit, graph: str, options: tuple) -> None:
-    assert peewit("tune", graph, *options).exit_code == 2
