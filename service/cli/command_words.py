@@ -25,9 +25,9 @@ WORDS: Final = {
     "repair": "GRAPH --rebuild --json",
     "graph create": (
         "NEW --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
-        "--allowed-ahead= --snapshot-edges= --snapshot-seconds= --auto-solve=MODEL --set= "
-        "--column= --answers= --directed= --node-ids= --expected-nodes= --max-nodes= --seed= "
-        "--deletions= --window-by= --buckets= --time-unit= --json"
+        "--relation-windows= --allowed-ahead= --snapshot-edges= --snapshot-seconds= "
+        "--auto-solve=MODEL --set= --column= --answers= --directed= --node-ids= --expected-nodes= "
+        "--max-nodes= --seed= --deletions= --window-by= --buckets= --time-unit= --json"
     ),
     "graph set": (
         "GRAPH --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
