@@ -1,6 +1,7 @@
 """Values of messages as rows: JSON, CSV or Arrow, and tombstones."""
 
 import csv
+import re
 from collections.abc import Sequence
 from io import BytesIO, StringIO
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,7 @@ from peewit.service.tables.arrow_survey import survey_arrow
 from peewit.service.tables.uploads.labels import parse_labels
 from peewit.streaming.edges.bad_table import BadTable, BadUpload
 from peewit.streaming.edges.blocks import excerpt
-from peewit.streaming.edges.column_mapping import EdgeColumns, obvious_ends
+from peewit.streaming.edges.column_mapping import EdgeColumns, obvious_ends, seen_name
 from peewit.streaming.edges.columns import string_lengths
 from peewit.streaming.edges.json_tables import AlikeRows, json_value
 from peewit.streaming.edges.node_ids import INTEGER
@@ -31,6 +32,9 @@ _CONTENT_TYPES: Final = {
     "application/vnd.apache.arrow.stream": "arrow",
 }
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_OF_JSON: Final = re.compile(r'[{\[]\s*"')
+"""How an object or array begins, behind whatever mark."""
+
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 """Start of an Arrow IPC stream, which no text has."""
 
@@ -183,7 +187,8 @@ def _csv_rows(value: bytes, access: Access, *, is_said: bool) -> list[dict[str, 
     lines = _fields(text)
     names = list(columns)
     by_place = names[0].startswith("#")
-    has_header = set(names[:2]) <= set(lines[0])
+    header = [seen_name(name) for name in lines[0]]
+    has_header = set(names[:2]) <= set(header)
     if not (is_said or has_header or _is_plain(text, lines, by_place=by_place)):
         raise BadUpload(
             "the value must be JSON, plain CSV or an Arrow stream; name the columns in a first "
@@ -192,10 +197,16 @@ def _csv_rows(value: bytes, access: Access, *, is_said: bool) -> list[dict[str, 
         )
     if by_place and lines:
         names = [f"#{number}" for number in range(1, 1 + len(lines[0]))]
-    elif lines and set(names[:2]) <= set(lines[0]):
-        names, lines = lines[0], lines[1:]
+    elif has_header:
+        names, lines = header, lines[1:]
+        _require_once(names, columns)
     rows = []
     for fields in lines:
+        if has_header and [seen_name(field) for field in fields] == header:
+            raise BadUpload(
+                "a row must not name the columns again, as in files that were joined",
+                value=excerpt(",".join(fields)),
+            )
         if not 2 <= len(fields) <= len(names):
             raise BadUpload(
                 f"a line of CSV must have the fields {','.join(names)}, two at least",
@@ -215,12 +226,20 @@ def _csv_rows(value: bytes, access: Access, *, is_said: bool) -> list[dict[str, 
     return rows
 
 
+def _require_once(header: Sequence[str], columns: EdgeColumns | NodeColumns) -> None:
+    """Refuse a header that names a column twice that is read."""
+    for name in columns:
+        if (count := header.count(name)) > 1:
+            raise BadUpload(f"column {name!r} must stand once, the value has it {count} times")
+
+
 def _is_plain(text: str, lines: Sequence[Sequence[str]], *, by_place: bool) -> bool:
     """Whether text without a header is CSV for sure: no log line, other separator, other header.
 
     Columns that are read ``by_place`` need no header.
     """
     is_cut_else = '"' not in text and any(mark in text for mark in " \t;|{}=<>")
+    is_cut_else |= _OF_JSON.search(text) is not None
     are_numbers = [any(map(INTEGER.fullmatch, line)) for line in lines]
     is_headed = len(lines) > 1 and not are_numbers[0] and all(are_numbers[1:])
     return not (is_cut_else or is_headed) and (by_place or obvious_ends(lines[0]) is None)
@@ -290,10 +309,10 @@ def _require_decodable(n_bytes: int) -> None:
         raise BadUpload(rule, value=n_bytes)
 
 
-def _number(text: str, name: str) -> float:
-    """A weight of CSV; 1 where the field is empty."""
+def _number(text: str, name: str) -> float | None:
+    """A weight of CSV; None where the field is empty, as only deletes may have it."""
     try:
-        return float(text) if text.strip() else 1.0
+        return float(text) if text.strip() else None
     except ValueError:
         raise BadUpload(f"column {name!r} must hold numbers", value=excerpt(text)) from None
 
