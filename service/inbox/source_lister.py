@@ -15,6 +15,7 @@ a source is stored with the source, for people to see, and never held against it
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -129,6 +130,8 @@ class SourceLister:
         self._changed = threading.Condition()
         self._choosing = threading.Lock()
         self._resting: frozenset[str] = frozenset()
+        self._due: deque[_Watch] = deque()
+        self._under_way: list[_Watch] = []
         self._n_listing = 0
         self._listed: set[str] = set()
         self._listed_noted_at = -math.inf
@@ -161,6 +164,7 @@ class SourceLister:
         if self._listed:
             self._note_listed()
         self._resting = frozenset(resting)
+        self._choose()
         while (due := self._take_due()) is not None:
             threading.Thread(target=self._list_all, args=(due,), name="list", daemon=True).start()
 
@@ -239,24 +243,32 @@ class SourceLister:
             if watch.graph_id == graph_id:
                 watch.registered = {}
 
+    def _choose(self) -> None:
+        """Put those in a row that are due now: first with news, then who waits for longest."""
+        now = self._polled_at
+        waiting = [
+            watch
+            for watch in self._watches.values()
+            if watch.listing_since is None and min(watch.list_at, watch.read_on_at) <= now
+        ]
+        waiting.sort(key=lambda watch: (not watch.has_news, watch.list_at))
+        with self._choosing:
+            self._due = deque(waiting)
+
     def _take_due(self) -> _Watch | None:
         """The source to list next of those due at the last `poll`, marked as under way.
 
         None where there is no room.
         """
         with self._choosing:
-            n_listing = sum(map(self._is_listed, self._watches.values()))
-            if self._is_closed or n_listing >= _AT_ONCE:
-                return None
-            now = self._polled_at
-            waiting = [
-                watch
-                for watch in self._watches.values()
-                if watch.listing_since is None and min(watch.list_at, watch.read_on_at) <= now
-            ]
-            waiting.sort(key=lambda watch: (not watch.has_news, watch.list_at))
-            for watch in waiting:
-                if self._is_due(watch, self._resting) and self._begin(watch):
+            while self._due and not self._is_closed:
+                listing = [watch for watch in self._under_way if self._is_listed(watch)]
+                if len(listing) >= _AT_ONCE:
+                    return None
+                watch = self._due.popleft()
+                is_left = watch.listing_since is None and self._is_due(watch, self._resting)
+                if is_left and self._begin(watch):
+                    self._under_way = [*listing, watch]
                     return watch
         return None
 
