@@ -464,6 +464,7 @@ class SourceLister:
                 if not watch.n_list_failures and watch.directory in directories:
                     watch.is_told = True
                     watch.list_at = min(watch.list_at, soon)
+                    self._due.appendleft(watch)  # passed over unless it is due already
         self._on_change()
 
 
