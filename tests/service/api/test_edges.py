@@ -181,7 +181,6 @@ def test_what_only_ingest_can_see_is_quarantined_with_the_reason(api: Api) -> No
         (CSV, b"src,dst,weight\na,b,1\nb,c,inf\n", 1, "inf", "weight"),
         (CSV, b"src,dst,weight\na,b,1\nb,c,heavy\n", 1, "heavy", "weight"),
         (CSV, b"from,to\na,b\n", None, None, "src"),
-        (CSV, b"src,dst\n", None, None, None),
         (NDJSON, b'{"src":"a","dst":null}\n', 0, "null", "dst"),
         (NDJSON, b'{"src":"a","dst":7}\n', 0, "7", "dst"),
         (PARQUET, CONTENT[PARQUET][:-20], None, None, None),
