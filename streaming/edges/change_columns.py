@@ -55,6 +55,9 @@ _DELETES: Final = {word for word, number in OPERATION_NUMBERS.items() if number 
 _CLEAR: Final = {"delete", "tombstone", "update_preimage", "update_before"}
 """Deletes whatever stands beside them; ``deleted`` and ``removed`` may be states."""
 
+_REQUESTS: Final = {"get", "post", "put", "patch", "head", "execute", "view", "keep"}
+"""Words beside which ``delete`` is a request, a right or a vote."""
+
 _CHANGES: Final = {
     *("insert", "inserted", "ins", "update", "updated", "upd", "upsert"),
     *("update_postimage", "update_after", "+i", "+u"),
@@ -244,7 +247,7 @@ def _meant(different: set[str]) -> set[str]:
     """Those of the values of a column of any name that mean a delete.
 
     Where all are operations, words of more letters do, and single ones beside I or U. Where most
-    are and some insert or update, words do; elsewhere those that mean nothing else.
+    are and some insert or update, words do; elsewhere those that mean nothing else there.
     """
     if not _are_words(different, _MOST_OF_ALL):
         return set()
@@ -254,7 +257,7 @@ def _meant(different: set[str]) -> set[str]:
         return deletes if has_letters else {word for word in deletes if len(word) > 1}
     if _CHANGES & different and 2 * len(operations) > len(different):
         return {word for word in deletes if len(word) > 1}
-    return deletes & _CLEAR
+    return deletes & _CLEAR - ({"delete"} if _REQUESTS & different else set())
 
 
 def rows_ended(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, int]:

@@ -501,6 +501,8 @@ def test_columns_of_any_name_whose_values_are_deletes_are_refused(
         ("country", ["DE", "IE", "US"]),
         ("arrow", ["U", "D", "L", "R"]),
         ("post_state", ["deleted", "draft"]),
+        ("method", ["GET", "POST", "DELETE"]),
+        ("vote", ["keep", "delete"]),
         ("n_deleted", [1, 5]),
         ("sign", [1, 0, -1]),
         ("deleted_at", [None, "null"]),
