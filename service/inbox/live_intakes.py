@@ -7,6 +7,7 @@ passes other intakes to the reader takes labels and features.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar, Protocol
 from uuid import uuid4
@@ -30,10 +31,11 @@ from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import id_type
 from peewit.streaming.durable_files import make_durable_directory, publish_file
 from peewit.streaming.edges.column_mapping import EdgeColumns
-from peewit.streaming.edges.columns import empty_cells
+from peewit.streaming.edges.columns import are_kinds, empty_cells
 from peewit.streaming.edges.node_ids import in_kind
 from peewit.streaming.edges.parts import columns_of_copy
 from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.relations import KIND_COLUMNS
 from peewit.streaming.graph_paths import GraphPaths
 
 
@@ -113,30 +115,41 @@ class EdgeIntake:
 def _edges(table: pa.Table, kind: pa.DataType, columns: EdgeColumns) -> pa.Table:
     """The edges of a chunk, of events one for each cell, null where that is empty."""
     relations = relations_of(columns)
+    of_kinds = [
+        _kinds(table.column(place)) if place in table.column_names else of_kind
+        for of_kind, place in zip_longest(columns.kinds, KIND_COLUMNS)
+    ]
+    table = table.drop_columns([each for each in KIND_COLUMNS if each in table.column_names])
     if not columns.via:
         if relations and columns.relation_column is None:
             table = table.append_column("relation", pa.repeat(relations[0], table.num_rows))
         if columns.relation_column is not None:
             place = table.schema.get_field_index("relation_column")
             table = table.set_column(place, "relation", as_text(table.column(place)))
-        return _with_ids(table, kind, columns.kinds)
+        return _with_ids(table, kind, of_kinds)
     places = columns_of_copy(columns)[1:]
     edges = []
-    for place, relation, of_kind in zip(places, relations, columns.kinds[1:], strict=True):
+    for place, relation, of_kind in zip(places, relations, of_kinds[1:], strict=True):
         cells = plain_column(table.column(place)).combine_chunks()
         is_empty = pa.array(empty_cells(cells, keeps_missing=columns.missing_ids == "keep"))
         cells = pc.if_else(is_empty, pa.scalar(None, cells.type), cells)
         arm = table.drop_columns(places).append_column("dst", cells)
         arm = arm.append_column("relation", pa.repeat(relation, arm.num_rows))
-        edges.append(_with_ids(arm, kind, (columns.kinds[0], of_kind)))
+        edges.append(_with_ids(arm, kind, (of_kinds[0], of_kind)))
     return pa.concat_tables(edges, promote_options="permissive")
 
 
-def _with_ids(table: pa.Table, kind: pa.DataType, of_kinds: Sequence[str]) -> pa.Table:
+def _kinds(column: pa.ChunkedArray) -> pa.Array:
+    """The kind of each row's node; empty where it is none, for ingest to refuse."""
+    kinds = as_text(column).combine_chunks()
+    return pc.if_else(pa.array(are_kinds(kinds)), kinds, pa.scalar("", kinds.type))
+
+
+def _with_ids(table: pa.Table, kind: pa.DataType, of_kinds: Sequence[str | pa.Array]) -> pa.Table:
     """The edges with ids of the graph's type; other ids become text, for ingest to refuse."""
     for name, of_kind in zip(("src", "dst"), of_kinds, strict=True):
         ids = as_ids(table.column(name), kind)
-        if of_kind and pa.types.is_large_string(ids.type):
+        if pa.types.is_large_string(ids.type):
             ids = in_kind(ids, of_kind)
         table = table.set_column(table.schema.get_field_index(name), name, ids)
     return table

@@ -27,7 +27,6 @@ from peewit.service.live_sources.contract import Position
 from peewit.service.live_sources.kinds import FILES, require_holding, require_kind
 from peewit.service.live_sources.node_columns import Holds
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.relations import KIND_COLUMNS
 
 MAX_BAD_ROWS: Final = 1_000_000
 """Most of one file, as they are in memory until they are reported."""
@@ -105,12 +104,6 @@ class SourceStore:
         for name, is_on in {"replaces": replaces, "again": again}.items():
             if is_on and kind != FILES:
                 raise BadArgument(name, f"must be off for a source of kind {kind!r}, got on")
-        for name in KIND_COLUMNS if kind != FILES else ():
-            if name in (columns or {}):
-                raise BadArgument(
-                    f"columns.{name}",
-                    f"must be left out for a source of kind {kind!r}, whose rows may hold KIND:ID",
-                )
         what = {"kind": kind, "holds": holds, "label_column": label_column}
         with self._database.write() as connection:
             lock_graph(connection, graph_id)

@@ -6,7 +6,7 @@ Rows count while they are fresh: a missing heartbeat tells that a process has en
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Final, Self
 
 from sqlalchemy import Row, and_, delete, insert, or_, select, true
 
@@ -15,8 +15,10 @@ from peewit.service.database.tables import graphs, ingest_steps, sources
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.worker_registry import SILENT_AFTER_SECONDS
 from peewit.service.redaction import redacted, shown_url
+from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.windows import FOR_EVER
-from peewit.streaming.snapshots.provenance import failed_thinnings_text
+
+provenance: Final = LateModule("peewit.streaming.snapshots.provenance")
 
 _FORGOTTEN_AFTER_SECONDS = 3600.0
 
@@ -158,7 +160,7 @@ class IngestSteps:
             causes = {
                 "reading edges again": row.repair_fault,
                 "taking edges by their arrival": row.arrivals_fault,
-                "thinning": failed_thinnings_text(row.n_failed_embeddings),
+                "thinning": provenance.failed_thinnings_text(row.n_failed_embeddings),
             }
             ids += [
                 IngestFault(

@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Sequence
 from io import BytesIO, StringIO
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -62,12 +63,15 @@ def ids_of(message: Message, access: Access) -> set[str]:
         rows = rows_of(message, access, looks_only=True)
     except BadTable:
         return set()
-    named = list(zip(access.columns.nodes, access.columns.kinds, strict=True))
+    columns = access.columns
+    of_rows = columns.kind_columns if isinstance(columns, EdgeColumns) else ()
+    named = list(zip_longest(columns.nodes, columns.kinds, of_rows))
     return {
         f"{kind}:{row[name]}" if kind else str(row[name])
         for row in rows
-        for name, kind in named
+        for name, of_kind, column in named
         if name in row
+        for kind in [row.get(column) if column else of_kind]
     }
 
 
@@ -128,6 +132,8 @@ def _tombstone(key: bytes | None, access: Access, *, looks_only: bool) -> dict[s
             "by `peewit graph create NAME --deletions exact`"
         )
     names = columns.nodes
+    if isinstance(columns, EdgeColumns):
+        names = *names, *filter(None, columns.kind_columns)
     text = _text(bytes(key or b"").removeprefix(_BYTE_ORDER_MARK), "the key")
     if _format(text.encode()) == "json":
         values = _json_key(text, names)

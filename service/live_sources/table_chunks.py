@@ -6,6 +6,7 @@ is the number of the piece in its order and the row of that file.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.change_columns import require_no_deletes
+from peewit.streaming.edges.node_ids import in_kind
 
 Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
 """What the rows of a file do; for a file of a change data feed, which of its rows count."""
@@ -251,12 +253,17 @@ def holds_any(
     ids: pa.Array,
 ) -> bool:
     """Whether any of some nodes is in the pieces of a version."""
-    nodes = access.columns.nodes
+    named = access.columns
+    of_rows = () if isinstance(named, NodeColumns) else named.kind_columns
+    nodes = list(zip_longest(named.nodes, named.kinds, of_rows))
+    columns = [*named.nodes, *filter(None, of_rows)]
     texts = ids.cast(pa.large_string())
     for piece in pieces:
-        for _, table in reader.batches(piece, version, nodes, first_row=0):
-            for name in nodes:
-                if pc.any(pc.is_in(_texts(table, name), value_set=texts)).as_py():
+        for _, table in reader.batches(piece, version, columns, first_row=0):
+            for name, of_kind, column in nodes:
+                kind = _texts(table, column) if column else of_kind
+                found = in_kind(_texts(table, name), kind)
+                if pc.any(pc.is_in(found, value_set=texts)).as_py():
                     return True
     return False
 

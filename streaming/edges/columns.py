@@ -182,8 +182,7 @@ def _kinds(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> pa.
     kinds = _contiguous(plain_column(column))
     if kinds.type not in _STRINGS:
         kinds = kinds.cast(pa.string())  # which then is no kind
-    is_kind = np.array(pc.fill_null(pc.match_substring_regex(kinds, _WHOLE_KIND), False))
-    is_kind &= ~_are_words(kinds)
+    is_kind = are_kinds(kinds)
     if not is_kind.all():
         row = int(np.argmin(is_kind))
         raise BadEdges(
@@ -194,6 +193,12 @@ def _kinds(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> pa.
             value="null" if kinds[row].as_py() is None else repr(excerpt(kinds[row].as_py())),
         )
     return kinds
+
+
+def are_kinds(texts: pa.Array) -> BoolArray:
+    """(n_texts,) which texts may be kinds of nodes; words for a missing value are none."""
+    is_kind = np.array(pc.fill_null(pc.match_substring_regex(texts, _WHOLE_KIND), False))
+    return is_kind & ~_are_words(texts)
 
 
 def _require_no_periods(field: pa.Field) -> None:

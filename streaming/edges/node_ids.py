@@ -78,9 +78,18 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and -LIMIT <= value < LIMIT
 
 
-def in_kind(ids: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
-    """Ids of a kind as nodes of a typed graph; null where there is none."""
+def in_kind(
+    ids: pa.Array | pa.ChunkedArray, kind: str | pa.Array | pa.ChunkedArray
+) -> pa.Array | pa.ChunkedArray:
+    """Ids of a kind as nodes of a typed graph; null where there is none.
+
+    An array has the kind of each; ids of the kind '' stay as they are.
+    """
     text = ids if pa.types.is_large_string(ids.type) else ids.cast(pa.string())
+    if not isinstance(kind, str):
+        return pc.binary_join_element_wise(kind.cast(text.type), text, pa.scalar(":", text.type))
+    if not kind:
+        return text
     prefix, between = (pa.scalar(each, text.type) for each in (f"{kind}:", ""))
     return pc.binary_join_element_wise(prefix, text, between)
 
@@ -94,7 +103,7 @@ def named_ids(ids: pa.Array, kind: str | pa.Array, name: str, first_row: int) ->
     """
     text = ids if ids.type in {pa.string(), pa.large_string()} else ids.cast(pa.string())
     if not isinstance(kind, str):
-        return pc.binary_join_element_wise(kind.cast(text.type), text, pa.scalar(":", text.type))
+        return in_kind(text, kind)
     if kind:
         has_kind = pc.starts_with(text, f"{kind}:", ignore_case=True)
         row = pc.index(has_kind, value=True).as_py()

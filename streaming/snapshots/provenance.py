@@ -3,13 +3,15 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
+from peewit.solvers.late_modules import LateModule
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.time_units import SECOND
-from peewit.streaming.edges.times import moment
 from peewit.streaming.left_out import LeftOut
 from peewit.streaming.sparsifier.degrees import Damage
+
+times: Final = LateModule("peewit.streaming.edges.times")
 
 _LEAST_SHARE = 0.8
 """A budget that binds leaves at least this share of itself; coins make it uneven."""
@@ -229,7 +231,7 @@ class SnapshotMeta:
             notes.append(failed)
         for each in self.relations:
             if each.n_live == 0 and each.n_expired and each.watermark is not None:
-                latest = moment(round(each.watermark * SECOND))
+                latest = times.moment(round(each.watermark * SECOND))
                 notes.append(
                     f"no edge of {each.name or 'the relation without a name'} lives: the latest is "
                     f"of {latest}, which its window has passed"

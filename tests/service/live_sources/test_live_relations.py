@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from peewit.service.database.engine import Database
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.home import Home
 from peewit.service.inbox.block_rows import RELATED
+from peewit.service.inbox.live_reader import access_to
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.live_reading import live_reader
 from peewit.service.live_sources.contract import Access
 from peewit.service.live_sources.kafka_gatherer import Gatherer
-from peewit.service.live_sources.kafka_values import Message
+from peewit.service.live_sources.kafka_values import Message, ids_of
+from peewit.service.live_sources.kinds import live_source
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
-from peewit.solvers.arguments import BadArgument
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from tests.service.live_sources.feeding import graph_edges
@@ -83,6 +85,9 @@ def test_a_delta_table_has_relations(
     live_reader(Home(database, settings)).read(source)
     Ingestor(database, settings).ingest_graph(graph.id)
     assert related(settings, graph) == expected
+    access = access_to(source, catalog.get("k"), home=settings.home)
+    with closing(live_source("delta").open(access)) as live:
+        assert [live.holds(pa.array([each])) for each in ("account:2", "2")] == [True, False]
 
 
 @pytest.mark.parametrize(("columns", "expected"), EXPECTED)
@@ -133,7 +138,68 @@ def test_events_of_a_live_source_may_be_deleted(
     assert graph_edges(settings, graph) == {("7", "b"): 1.0}
 
 
-def test_live_sources_have_no_columns_of_kinds(manifest: Manifest, graph: GraphRecord) -> None:
-    kinds = {"src": "who", "dst": "ip:ip", "src_kind_column": "kind"}
-    with pytest.raises(BadArgument, match=r"columns\.src_kind_column must be left out for a"):
-        manifest.sources.add(graph.id, "/tables/logins", kind="delta", columns=kinds)
+KINDS = {"src_kind_column": "of", "dst_kind_column": "with"}
+KIND_ROWS: list[dict[str, Any]] = [
+    {"src": 1, "of": "account", "dst": 1, "with": "device"},
+    {"src": 2, "of": "account", "dst": 1, "with": "card"},
+]
+KIND_EDGES = {("account:1", "device:1"): 1.0, ("account:2", "card:1"): 1.0}
+
+
+def test_rows_of_tables_name_the_kinds_of_their_nodes(
+    tmp_path: Path,
+    settings: Settings,
+    database: Database,
+    catalog: Catalog,
+    manifest: Manifest,
+) -> None:
+    asked = GraphSettings(name="k", expected_nodes=40, seed=1, deletions="exact")
+    graph = catalog.create(asked)
+    bad = [{**KIND_ROWS[0], "src": 3, "of": each} for each in ("a b", "null", None, "x:y")]
+    url = str(tmp_path / "t")
+    write_deltalake(url, pa.Table.from_pylist([*KIND_ROWS, *bad]))
+    manifest.sources.add(
+        graph.id, url, kind="delta", columns=KINDS, follow=True, max_bad_rows=len(bad)
+    )
+    (source,) = manifest.sources.list(graph.id)
+    live_reader(Home(database, settings)).read(source)
+    Ingestor(database, settings).ingest_graph(graph.id)
+    assert graph_edges(settings, graph) == KIND_EDGES
+    assert catalog.get("k").settings.node_ids == "typed"
+    (file,) = manifest.list_files(graph.id)
+    assert file.n_bad_rows == len(bad)
+    access = access_to(source, catalog.get("k"), home=settings.home)
+    with closing(live_source("delta").open(access)) as live:
+        held = [live.holds(pa.array([each])) for each in ("card:1", "account:1", "account:7", "1")]
+    assert held == [True, True, False, False]
+
+
+def test_messages_name_the_kinds_of_their_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings,
+    database: Database,
+    catalog: Catalog,
+    manifest: Manifest,
+) -> None:
+    asked = GraphSettings(name="k", expected_nodes=40, seed=1, deletions="exact")
+    graph = catalog.create(asked)
+    columns = edge_columns(asked.columns_of_edges, KINDS)
+    access = Access(url="", columns=columns, takes_changes=False, node_kind="typed")
+    gathered = Gatherer(access)
+    gone = {"src": 2, "of": "account", "dst": 1, "with": "card"}
+    values = [*KIND_ROWS, {**KIND_ROWS[0], "of": "a b"}, {"src": 4, "dst": 5}]
+    for number, row in enumerate(values):
+        gathered.add(Message("t", 0, number, None, json.dumps(row).encode(), None, 0))
+    for key in (json.dumps(gone), "2,1"):
+        gathered.add(Message("t", 0, len(values), key.encode(), None, None, 0))
+    table, refused = gathered.take()
+    assert table is not None
+    assert [each.place.rpartition(" ")[2] for each in refused] == ["2", "3", "4"]
+    assert "the key must name the pair that is deleted, as src,dst,of,with" in refused[2].reason
+    message = Message("t", 0, 0, None, json.dumps(KIND_ROWS[0]).encode(), None, 0)
+    assert ids_of(message, access) == {"account:1", "device:1"}
+    url, _ = script(monkeypatch, [table])
+    source = manifest.sources.add(graph.id, url, kind="scripted", columns=KINDS, follow=True)
+    live_reader(Home(database, settings)).read(source)
+    Ingestor(database, settings).ingest_graph(graph.id)
+    assert graph_edges(settings, graph) == {("account:1", "device:1"): 1.0}
