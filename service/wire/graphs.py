@@ -373,7 +373,9 @@ class Relation:
         "edge those of all relations leave.",
         default=None,
     )
-    n_expired: int = described("Edges that have left its window.", default=0)
+    n_left: int = described(
+        "Edges that have left its window; those too old when they came are left out.", default=0
+    )
     left_out: LeftOut | None = described(
         "Of its rows, those that made no edge, by reason.", default=None
     )

@@ -59,6 +59,11 @@ class RelationMeta:
     horizon: float | None = None  # None while it keeps all
 
     @property
+    def n_left(self) -> int:
+        """Edges that were in the graph and left the window: none that was too old as it came."""
+        return self.n_expired + self.n_late - self.left_out.too_old
+
+    @property
     def n_edges(self) -> int:
         """Edges that live, where a log tells, or else that came; parallel ones count each."""
         return self.edges_seen - self.left_out.total if self.n_live is None else self.n_live

@@ -70,10 +70,10 @@ def show_relations(answer: RelationList, **_: object) -> None:
         for each in answer.relations
     ]
     if any(each.watermark for each in answer.relations):  # in a graph with a window
-        headings += ["window", "live since", "latest", "expired", "too old when they came"]
+        headings += ["window", "live since", "latest", "left", "too old when they came"]
         for each, row in zip(answer.relations, rows, strict=True):
             row += [length_text(each.window), each.horizon or "all", each.watermark or "-"]
-            row += [each.n_expired, 0 if each.left_out is None else each.left_out.too_old]
+            row += [each.n_left, 0 if each.left_out is None else each.left_out.too_old]
     print_rows(headings, rows)
 
 

@@ -165,7 +165,7 @@ def _own_window_text(window: Window | None, relation: RelationMeta) -> str:
     too_old = relation.left_out.too_old
     return (
         f"; window {length_text(window.length_of(relation.name))}, {since}, "
-        f"{relation.n_expired:,} expired, {too_old:,} too old when they came"
+        f"{relation.n_left:,} left, {too_old:,} too old when they came"
     )
 
 

@@ -198,16 +198,16 @@ def test_relations_keep_their_own_time(api: Api) -> None:
         return {
             each["name"]: (
                 *(each["window"], each["horizon"], each["n_edges"], each["left_out"]["too_old"]),
-                each["watermark"],
+                *(each["n_left"], each["watermark"]),
             )
             for each in relations
         }
 
     latest = "2026-01-08T12:00:00Z"
     assert told() == {
-        "card": (None, None, 3, 0, latest),
-        "login": (2 * DAY, "2026-01-06T00:00:00Z", 2, 1, latest),
-        "message": (5 * DAY, "2026-01-03T00:00:00Z", 2, 1, latest),
+        "card": (None, None, 3, 0, 0, latest),
+        "login": (2 * DAY, "2026-01-06T00:00:00Z", 2, 1, 0, latest),
+        "message": (5 * DAY, "2026-01-03T00:00:00Z", 2, 1, 0, latest),
     }
     changed = {"window": {"relations": {"card": "3d", "login": None}}}
     settings = api.call("PATCH", "/graphs/g", 200, json=changed).json()["settings"]
@@ -216,10 +216,10 @@ def test_relations_keep_their_own_time(api: Api) -> None:
     api.push(edges(("a", "b", "2026-01-12")), ARROW)  # of no relation, by which others leave
     api.ingest()
     assert told() == {
-        "card": (3 * DAY, "2026-01-09T00:00:00Z", 0, 0, latest),
-        "login": (None, "2026-01-06T00:00:00Z", 2, 1, latest),
-        "message": (5 * DAY, "2026-01-07T00:00:00Z", 1, 1, latest),
-        "": (5 * DAY, "2026-01-07T00:00:00Z", 1, 0, "2026-01-12T12:00:00Z"),
+        "card": (3 * DAY, "2026-01-09T00:00:00Z", 0, 0, 3, latest),
+        "login": (None, "2026-01-06T00:00:00Z", 2, 1, 0, latest),
+        "message": (5 * DAY, "2026-01-07T00:00:00Z", 1, 1, 1, latest),
+        "": (5 * DAY, "2026-01-07T00:00:00Z", 1, 0, 0, "2026-01-12T12:00:00Z"),
     }
     note = api.call("GET", "/graphs/g/snapshots", 200).json()["snapshots"][0]["note"]
     assert note == f"no edge of card lives: the latest is of {latest}, which its window has passed"

@@ -96,7 +96,7 @@ def test_relations_have_windows_of_their_own(peewit: Peewit, tmp_path: Path) -> 
         peewit("ingest", "g", path, "--relation", name)
     told = peewit("graph", "show", "g").out
     assert "5 d, card none by their time" in told
-    assert "2 edges, 2 kept, at 3 nodes; window none, all live, 0 expired, 0 too old" in told
+    assert "2 edges, 2 kept, at 3 nodes; window none, all live, 0 left, 0 too old" in told
     listed = peewit("graph", "relations", "g").out
     assert "too old when they came" in listed
     peewit("graph", "set", "g", "--relation-windows", "login=2d,card=none")
