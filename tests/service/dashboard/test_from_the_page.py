@@ -596,6 +596,23 @@ def test_a_place_is_looked_at_and_followed_where_the_server_permits(
         assert "PEEWIT_SOURCE_ROOTS" in refused.text
 
 
+def test_relations_tell_their_windows(pages: Api) -> None:
+    own = {"length": "5d", "buckets": 5, "relations": {"card": "none"}}
+    pages.create_graph("g", window=own)
+    for name in ("card", "login"):
+        rows = f"src,dst,time\n{name},b,2026-01-01\nb,c,2026-01-20\n"
+        path = f"/graphs/g/edges?relation={name}"
+        pages.call("POST", path, 202, content=rows.encode(), headers=AS_CSV)
+    pages.ingest()
+    shown = " ".join(re.sub(r"<[^>]*>", " ", look(pages, "/graphs/g")).split())
+    latest = "2026-01-20 00:00:00 UTC"
+    found = re.findall(rf"(card|login) [\d ]+ (none|5 d) (.*?) {latest} (\d+) (\d+)", shown)
+    assert found == [
+        ("card", "none", "all", "0", "0"),
+        ("login", "5 d", "2026-01-15 00:00:00 UTC", "0", "1"),
+    ]
+
+
 def test_a_place_elsewhere_is_given_relations_and_kinds(settings: Settings) -> None:
     open_home = settings.model_copy(
         update={"source_schemes": ("s3",), "source_hosts": ("broker:9092",)}
