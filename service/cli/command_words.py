@@ -12,10 +12,10 @@ WORDS: Final = {
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
     "ingest": (
-        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --relation= --directed "
+        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --relation= "
         "--relation-column= --src-kind-column= --dst-kind-column= --entity= --via= "
         "--time-unit=s,ms,us,ns --time-format= --quote=double,none --missing-ids=refuse,keep "
-        "--skip-bad-rows= --replace --no-replace --again --once --dry-run --threads= "
+        "--directed --skip-bad-rows= --replace --no-replace --again --once --dry-run --threads= "
         "--memory-limit= --metrics-port= --scheduler= --json"
     ),
     "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --relation= --json",
@@ -41,14 +41,15 @@ WORDS: Final = {
     "graph export": "GRAPH -o= --output= --snapshot= --json",
     "graph filter-features": "GRAPH -o= --output= --teleport= --json",
     "graph knn": (
-        "GRAPH --k= --weights= --symmetrize= --metric= --width= --method= --n-probes= --json"
+        "GRAPH --k= --weights=self-tuned,heat,binary --symmetrize=mean,max "
+        "--metric=euclidean,cosine --width= --method=auto,exact,approximate --n-probes= --json"
     ),
     "source add": (
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
-        "--op= --time= --relation= --directed --relation-column= --src-kind-column= "
-        "--dst-kind-column= --entity= --via= --time-unit=s,ms,us,ns --time-format= "
-        "--quote=double,none --missing-ids=refuse,keep --node= --label= --label-column= "
-        "--skip-bad-rows= --replace --no-replace --again --once --json"
+        "--op= --time= --relation= --relation-column= --src-kind-column= --dst-kind-column= "
+        "--entity= --via= --time-unit=s,ms,us,ns --time-format= --quote=double,none "
+        "--missing-ids=refuse,keep --directed --node= --label= --label-column= --skip-bad-rows= "
+        "--replace --no-replace --again --once --json"
     ),
     "source list": "GRAPH --json",
     "source remove": "GRAPH SOURCE --json",
@@ -81,7 +82,7 @@ WORDS: Final = {
     "certify": "GRAPH --snapshot= --passes= --set= --json",
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
     "predictions": (
-        "GRAPH -o= --output= --model=MODEL --label-column= --job=JOB --sort= --top= --reverse "
+        "GRAPH -o= --output= --model=MODEL --job=JOB --label-column= --sort= --reverse --top= "
         "--unlabeled --positive= --threshold= --coverage= --safe-csv --json"
     ),
     "predict": (

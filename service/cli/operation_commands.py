@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -36,7 +36,9 @@ ingest_until: Final = LateModule("peewit.service.cli.edges.ingest_until")
 table_files: Final = LateModule("peewit.service.cli.labels.table_files")
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
-_READ_BY_TYPER: Final = {int, float, bool, str, int | None, float | None, str | None}
+_READ_BY_TYPER: Final = {
+    *(int, float, bool, str, int | None, float | None, str | None, list[str] | None)
+}
 """Other types are made of text by pydantic, as they are for the API."""
 
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done; ingest here for it.")]
@@ -123,7 +125,7 @@ def add_command(
     if operation.has_graph:
         signature.append(inspect.Parameter("name", _KEYWORD, annotation=GraphName))
     for each in typed:
-        signature += _asked(each)
+        signature += asked(each, {one.name for one in typed})
         if each.mark.of_file is not None:
             signature += _asked_file(each)
     if waits is not None and not waits.always:
@@ -132,7 +134,8 @@ def add_command(
     command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in signature}
     vars(command)["operation"] = operation
-    app.command(name, help=_as_typed(operation))(command)
+    own = {each.name for each in operation.parameters}
+    app.command(name, help=_as_typed(operation.doc, own))(command)
 
 
 def here_of(home: Home) -> Here:
@@ -140,9 +143,8 @@ def here_of(home: Home) -> Here:
     return Here(home=home, is_local=True, note=say)
 
 
-def _as_typed(operation: Operation[Any]) -> str:
+def _as_typed(doc: str, own: Collection[str]) -> str:
     """The description with parameters as options, and options of jobs as they are set."""
-    own = {each.name for each in operation.parameters}
 
     def typed(match: re.Match[str]) -> str:
         name = match[1]
@@ -150,7 +152,7 @@ def _as_typed(operation: Operation[Any]) -> str:
             return f"--set {name}"
         return f"--{name.replace('_', '-')}" if name in own else name
 
-    return re.sub(r"`([a-z_]+(?:=\w+)?)`", typed, operation.doc)
+    return re.sub(r"`([a-z_]+(?:=\w+)?)`", typed, doc)
 
 
 def _is_read_by_typer(kind: Any) -> bool:
@@ -169,9 +171,12 @@ def _option_of(each: Parameter) -> str:
     return f"{each.name}_option"
 
 
-def _asked(each: Parameter) -> list[inspect.Parameter]:
-    """An argument or an option, as typer reads it; or both, of which one may be given."""
-    mark, kind = each.mark, each.kind
+def asked(each: Parameter, own: Collection[str]) -> list[inspect.Parameter]:
+    """An argument or an option, as typer reads it; or both, of which one may be given.
+
+    ``own`` are the names of the command's parameters, which stand as options in its help.
+    """
+    mark, kind, doc = each.mark, each.kind, _as_typed(each.mark.doc, own)
     if isinstance(mark, Table):
         file = typer.Argument(metavar=mark.flag, help=mark.doc, exists=True, dir_okay=False)
         return [inspect.Parameter(each.name, _KEYWORD, annotation=Annotated[Path, file])]
@@ -184,12 +189,12 @@ def _asked(each: Parameter) -> list[inspect.Parameter]:
     if mark.of_file is not None:
         kind, default = kind | None, None
     shown: dict[str, Any] = {}
-    flags = (mark.flag or "").split()
+    flags = (mark.flag or (f"--{each.name.replace('_', '-')}" if kind is bool else "")).split()
     if flags and not flags[0].startswith("-"):
-        shown[each.name] = typer.Argument(metavar=flags.pop(0).strip("[]"), help=mark.doc)
+        shown[each.name] = typer.Argument(metavar=flags.pop(0).strip("[]"), help=doc)
     if flags or not shown:
         name = _option_of(each) if shown else each.name
-        shown[name] = typer.Option(*flags, metavar=mark.metavar, help=mark.doc, **bounds)
+        shown[name] = typer.Option(*flags, metavar=mark.metavar, help=doc, **bounds)
     return [
         inspect.Parameter(name, _KEYWORD, annotation=Annotated[kind, one], default=default)
         for name, one in shown.items()

@@ -15,7 +15,6 @@ import orjson
 import typer
 from typer.core import TyperCommand
 
-from peewit.service.cli.option_groups import with_groups
 from peewit.service.home import Home
 
 if TYPE_CHECKING:
@@ -27,15 +26,6 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
 GraphName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")]
-JobOption = Annotated[
-    str | None,
-    typer.Option(
-        "--job", metavar="JOB", help="Those of one job: its id, or the end of it; else the latest."
-    ),
-]
-ModelName = Annotated[
-    str | None, typer.Option(help="Its latest predictions; of any model by default.")
-]
 
 INTERRUPTED = 130
 """Exit code of a command that a signal has ended."""
@@ -90,9 +80,8 @@ class _Commands(typer.Typer):
     """Commands of the class above."""
 
     def command(self, *names: Any, **options: Any) -> Any:
-        """As that of `typer.Typer`; a parameter may be a group of options."""
-        add = super().command(*names, **{"cls": _Command, **options})
-        return lambda command: add(with_groups(command))
+        """As that of `typer.Typer`."""
+        return super().command(*names, **{"cls": _Command, **options})
 
 
 def command_group(title: str | None = None) -> typer.Typer:

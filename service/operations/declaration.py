@@ -308,9 +308,9 @@ def operation(
             hint = hints[each.name]
             if isinstance(hint, type) and issubclass(hint, Group):
                 groups[each.name] = hint
-                parameters += _fields_of(hint)
+                parameters += parameters_of(hint)
             else:
-                parameters.append(_parameter(each.name, hint, each.default, is_shared=False))
+                parameters.append(parameter(each.name, hint, each.default, is_shared=False))
         parameters.sort(key=lambda one: (one.is_shared, not one.is_required))
         is_whole = any(isinstance(each.mark, (Whole, Table)) for each in parameters)
         declared = {"client": call.__name__, "is_call_written": is_whole, **options}
@@ -333,14 +333,15 @@ def operation(
 
 def doc_of(group: type[Group], name: str) -> str:
     """What a field of a group means, for a door that is written by hand."""
-    (declared,) = (each for each in _fields_of(group) if each.name == name)
+    (declared,) = (each for each in parameters_of(group) if each.name == name)
     return declared.mark.doc
 
 
-def _fields_of(group: type[Group]) -> list[Parameter]:
+def parameters_of(group: type[Group]) -> list[Parameter]:
+    """What a group stands for, in order."""
     hints = get_type_hints(group, include_extras=True)
     return [
-        _parameter(
+        parameter(
             each.name,
             hints[each.name],
             EMPTY if each.default is MISSING else each.default,
@@ -350,7 +351,8 @@ def _fields_of(group: type[Group]) -> list[Parameter]:
     ]
 
 
-def _parameter(name: str, hint: Any, default: Any, *, is_shared: bool) -> Parameter:
+def parameter(name: str, hint: Any, default: Any, *, is_shared: bool) -> Parameter:
+    """What a function asks for by one of its parameters."""
     marks = [each for each in get_args(hint)[1:] if isinstance(each, Mark)]
     if get_origin(hint) is not Annotated or not marks:
         raise TypeError(f"parameter {name} of an operation must have a mark")

@@ -17,11 +17,11 @@ from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.inbox.typed_graphs import typed_graph
 from peewit.service.jobs.job import IdempotencyConflict
 from peewit.service.operations.answers import answer_of
-from peewit.service.operations.declaration import Group, Path, Query, Table, operation
+from peewit.service.operations.declaration import Path, Query, Table, operation
 from peewit.service.operations.here import Here
 from peewit.service.operations.sources_and_files import file_of
 from peewit.service.operations.submissions import IdempotencyKey
-from peewit.service.operations.tables import TableUpload, named
+from peewit.service.operations.tables import EdgeColumnNames, TableUpload, named
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import BadUpload, UploadLimits
 from peewit.service.wire.sources_and_pushes import Push
@@ -29,69 +29,11 @@ from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.oddities import ended_notes, odd_columns, odd_first_row, shared_ids
 from peewit.streaming.edges.operations import DELETE, OPERATIONS
-from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format
-from peewit.streaming.edges.time_units import TimeUnit
 
 _REFUSALS: Final = (IdempotencyConflict, BadEdges, BacklogFull)
 
 Ends = Annotated[list[str], Query("One end of each pair, in order.", min_length=1, max_length=100)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EdgeColumnNames(Group):
-    """What the columns of a table of edges are called, and how it is read."""
-
-    src: Annotated[str | None, Query("Column of one end; the graph's otherwise.")] = None
-    dst: Annotated[str | None, Query("Column of the other end.")] = None
-    weight: Annotated[str | None, Query("Column of the weight.")] = None
-    op: Annotated[
-        str | None,
-        Query("Column that says insert, delete or set; the graph's otherwise."),
-    ] = None
-    time: Annotated[str | None, Query("Column of the time, in graphs with a window by time.")] = (
-        None
-    )
-    relation: Annotated[str | None, Query("Kind of edges that all rows are of.")] = None
-    relation_column: Annotated[str | None, Query("Column of the kind of edges of each row.")] = None
-    src_kind_column: Annotated[
-        str | None, Query("Column of the kind of the node at one end of each row.")
-    ] = None
-    dst_kind_column: Annotated[
-        str | None, Query("Column of the kind of the node at the other end.")
-    ] = None
-    entity: Annotated[str | None, Query("Column that `via` joins with others, as KIND:COLUMN.")] = (
-        None
-    )
-    via: Annotated[
-        str | None,
-        Query(
-            "Columns of events, with commas between, instead of `src` and `dst`: `entity` is "
-            "joined with each by a kind of edges of its name. An empty cell is no edge.",
-            examples=["device:device_id,ip"],
-        ),
-    ] = None
-    time_unit: Annotated[
-        TimeUnit | None,
-        Query(
-            "What times that are numbers count; seconds between 1990 and the end of next year "
-            "otherwise."
-        ),
-    ] = None
-    time_format: Annotated[
-        str | None, Query("How times are written, as strptime has it.", examples=["%Y%m%d"])
-    ] = None
-    quote: Annotated[
-        Quote | None,
-        Query(
-            "Whether a double quote before a field of CSV quotes it; text that seems not to quote "
-            "is refused until this is said."
-        ),
-    ] = None
-    missing_ids: Annotated[
-        MissingIds | None,
-        Query("Ids that are words for nothing, as NULL and NA: refused, or kept."),
-    ] = None
 
 
 @operation(

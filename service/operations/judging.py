@@ -8,9 +8,14 @@ from peewit.service.operations.bodies import LabelsIn
 from peewit.service.operations.declaration import Group, Query, Table, operation
 from peewit.service.operations.here import Here
 from peewit.service.operations.labels import LabelReading
-from peewit.service.operations.predictions import Positive, ThresholdValue
 from peewit.service.operations.tables import GivenLabels
-from peewit.service.operations.which import OF_PREDICTIONS, Which, provenance
+from peewit.service.operations.which import (
+    OF_PREDICTIONS,
+    Positive,
+    ThresholdValue,
+    Which,
+    provenance,
+)
 from peewit.service.predictions.abstention import abstention
 from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
 from peewit.service.predictions.evaluation import evaluate, evaluate_numbers, evaluation_note

@@ -15,7 +15,16 @@ from peewit.service.operations.here import Here
 from peewit.service.operations.jobs import JobId
 from peewit.service.operations.sources_and_files import MAX_ID
 from peewit.service.operations.tables import JsonUpload, Pieces, Rows, TableUpload
-from peewit.service.operations.which import OF_PREDICTIONS, Order, Which, provenance
+from peewit.service.operations.which import (
+    OF_PREDICTIONS,
+    Coverage,
+    Order,
+    Positive,
+    SafeCsv,
+    ThresholdValue,
+    Which,
+    provenance,
+)
 from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.filtered_rows import RowFilter, rows
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
@@ -45,27 +54,6 @@ MAX_LOOKUP: Final = 10_000
 
 NodeIn = int | str
 """JSON readers that hold numbers as floats send 64-bit integers as strings."""
-
-Positive = Annotated[str | None, Query("The class that the threshold decides.", metavar="CLASS")]
-ThresholdValue = Annotated[
-    float | None, Query("A node is of the class where its score is at least that.")
-]
-Coverage = Annotated[
-    float | None,
-    Query(
-        "Add `labels`, a set of labels that holds the true one with that chance, and `certain`, "
-        "whether it holds one alone; in (0, 1). The job must have solved with `sets`."
-    ),
-]
-
-
-SafeCsv = Annotated[
-    bool,
-    Query(
-        "In CSV, put an apostrophe before text that begins with =, +, -, @, a tab or a carriage "
-        "return, so that spreadsheets do not run it."
-    ),
-]
 
 
 class PointEdgeIn(BodyModel):

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, ClassVar, Protocol
+from typing import Annotated, Any, BinaryIO, ClassVar, Protocol
 
 import orjson
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.operations.declaration import Group, Query
 from peewit.service.operations.here import Here
 from peewit.service.tables.uploads import (
     BadUpload,
@@ -18,9 +19,90 @@ from peewit.service.tables.uploads import (
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.json_tables import json_value
+from peewit.streaming.edges.reading_options import MissingIds, Quote
 from peewit.streaming.edges.table_formats import Format
+from peewit.streaming.edges.time_units import TimeUnit
 
 Pieces = Iterable[bytes | memoryview]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeColumnNames(Group):
+    """What the columns of a table of edges are called, and how it is read."""
+
+    src: Annotated[
+        str | None,
+        Query(
+            "Column of one end; the graph's otherwise. '#1' by place, KIND:COLUMN where its nodes "
+            "are of a kind, as account:id.",
+            metavar="COLUMN",
+        ),
+    ] = None
+    dst: Annotated[
+        str | None,
+        Query("Column of the other end, or KIND:COLUMN, as device:id.", metavar="COLUMN"),
+    ] = None
+    weight: Annotated[str | None, Query("Column of the weight.", metavar="COLUMN")] = None
+    op: Annotated[
+        str | None,
+        Query("Column that says insert, delete or set; the graph's otherwise.", metavar="COLUMN"),
+    ] = None
+    time: Annotated[
+        str | None,
+        Query("Column of the time, in graphs with a window by time.", metavar="COLUMN"),
+    ] = None
+    relation: Annotated[
+        str | None, Query("Kind of edges that all rows are of.", metavar="NAME")
+    ] = None
+    relation_column: Annotated[
+        str | None, Query("Column of the kind of edges of each row.", metavar="COLUMN")
+    ] = None
+    src_kind_column: Annotated[
+        str | None,
+        Query("Column of the kind of the node at one end of each row.", metavar="COLUMN"),
+    ] = None
+    dst_kind_column: Annotated[
+        str | None, Query("Column of the kind of the node at the other end.", metavar="COLUMN")
+    ] = None
+    entity: Annotated[
+        str | None,
+        Query("Column that `via` joins with others, as KIND:COLUMN.", metavar="COLUMN"),
+    ] = None
+    via: Annotated[
+        str | None,
+        Query(
+            "Columns of events, with commas between, instead of `src` and `dst`: `entity` is "
+            "joined with each by a kind of edges of its name. An empty cell is no edge.",
+            metavar="COLUMN,...",
+            examples=["device:device_id,ip"],
+        ),
+    ] = None
+    time_unit: Annotated[
+        TimeUnit | None,
+        Query(
+            "What times that are numbers count: s, ms, us or ns; by default seconds, which must "
+            "lie between 1990 and the end of next year."
+        ),
+    ] = None
+    time_format: Annotated[
+        str | None,
+        Query(
+            "How times are written, as strptime has it: %Y%m%d for 20260301.",
+            metavar="FORMAT",
+            examples=["%Y%m%d"],
+        ),
+    ] = None
+    quote: Annotated[
+        Quote | None,
+        Query(
+            "Whether a double quote before a field of CSV quotes it; text that seems not to quote "
+            "is refused until this is said."
+        ),
+    ] = None
+    missing_ids: Annotated[
+        MissingIds | None,
+        Query("Ids that are words for nothing, as NULL and NA: refused, or kept."),
+    ] = None
 
 
 class GivenLabels(Protocol):

@@ -34,6 +34,25 @@ LabelColumn = Annotated[
     ),
 ]
 
+Positive = Annotated[str | None, Query("The class that the threshold decides.", metavar="CLASS")]
+ThresholdValue = Annotated[
+    float | None, Query("A node is of the class where its score is at least that.")
+]
+Coverage = Annotated[
+    float | None,
+    Query(
+        "Add `labels`, a set of labels that holds the true one with that chance, and `certain`, "
+        "whether it holds one alone; in (0, 1). The job must have solved with `sets`."
+    ),
+]
+SafeCsv = Annotated[
+    bool,
+    Query(
+        "In CSV, put an apostrophe before text that begins with =, +, -, @, a tab or a carriage "
+        "return, so that spreadsheets do not run it."
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Which(Group):

@@ -67,13 +67,15 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         doc="Which graph of nearest neighbors to make",
         settings=KnnSettings,
         docs={
-            "k": "Neighbors of each node.",
-            "weights": "exp(-4 d^2 / d_k^2), exp(-d^2 / (2 width^2)) or 1, d the distance.",
-            "symmetrize": "Weight of an edge by those of both directions, of which one may be 0.",
-            "metric": "Distance of two nodes.",
+            "k": "Neighbors of each node; 10 by default.",
+            "weights": "self-tuned, the default: exp(-4 d^2 / d_k^2), d the distance; heat: "
+            "exp(-d^2 / (2 width^2)); binary: 1.",
+            "symmetrize": "Weight of an edge by those of both directions, of which one may be 0; "
+            "the mean by default.",
+            "metric": "Distance of two nodes; euclidean by default.",
             "width": "Of heat weights; the mean length of the edges when left out.",
-            "method": "How to search; auto is exact where that is quick.",
-            "n_probes": "Cells that the approximate method looks at.",
+            "method": "How to search; auto, the default, is exact where that is quick.",
+            "n_probes": "Cells that the approximate method looks at; 32 by default.",
         },
     )
 

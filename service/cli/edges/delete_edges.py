@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -12,7 +12,6 @@ import typer
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, read_all
-from peewit.service.cli.labels.table_files import DstOption, QuoteOption, SrcOption
 from peewit.service.cli.progress import fault_text
 from peewit.service.cli.session import (
     AsJson,
@@ -30,16 +29,23 @@ from peewit.service.inbox.edge_deletes import (
     require_deletes,
     write_deletes,
 )
+from peewit.service.operations.declaration import doc_of
+from peewit.service.operations.tables import EdgeColumnNames
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import edge_columns
 from peewit.service.tables.uploads import edge_batches
 from peewit.service.wire.graphs import epsilon_text
 from peewit.streaming.edges.change_columns import names_operations
 from peewit.streaming.edges.column_mapping import CHANGES, NO_COLUMN
+from peewit.streaming.edges.reading_options import Quote
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 from peewit.streaming.snapshots.store import SnapshotStore
 
 app = command_group()
+
+
+def _named(column: str) -> Any:
+    return typer.Option(metavar="COLUMN", help=doc_of(EdgeColumnNames, column))
 
 
 @app.command()
@@ -54,9 +60,9 @@ def delete(
             "--edges", metavar="FILE", help="Table of the pairs, with src and dst; repeatable."
         ),
     ] = None,
-    src: SrcOption = None,
-    dst: DstOption = None,
-    quote: QuoteOption = None,
+    src: Annotated[str | None, _named("src")] = None,
+    dst: Annotated[str | None, _named("dst")] = None,
+    quote: Annotated[Quote | None, typer.Option(help=doc_of(EdgeColumnNames, "quote"))] = None,
     relation: Annotated[
         str | None,
         typer.Option(

@@ -12,9 +12,10 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.dry_run import dry_run
 from peewit.service.cli.edges.edge_files import listed
-from peewit.service.cli.edges.table_options import EdgeColumns, FileRules
+from peewit.service.cli.edges.table_options import DirectedOption, FileRules
 from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.version_and_health import role_fault
+from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.progress import IngestProgress, fault_text
 from peewit.service.cli.session import (
@@ -31,7 +32,7 @@ from peewit.service.cli.session import (
     stderr_console,
 )
 from peewit.service.database.lease_keeper import LeaseHeld
-from peewit.service.graphs.directed_relations import mark_directed
+from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
 from peewit.service.graphs.table_notes import (
     LOOKED_AT,
@@ -44,6 +45,7 @@ from peewit.service.inbox.inbox_records import FileRecord, FileStatus, SourceRec
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.logs import configure_logging
+from peewit.service.operations.tables import EdgeColumnNames
 from peewit.service.process_lifetime import (
     StopSignal,
     end_now,
@@ -76,6 +78,7 @@ _PAGE = 1000
 
 
 @app.command()
+@with_groups
 def ingest(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the graph.")] = None,
     locations: Annotated[
@@ -90,7 +93,8 @@ def ingest(
     follow: Annotated[
         bool, typer.Option("--follow", help="Run as daemon over all graphs; takes no NAME.")
     ] = False,
-    edges: EdgeColumns,
+    columns: EdgeColumnNames,
+    directed: DirectedOption = False,
     rules: FileRules,
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Read and check the files, and keep nothing.")
@@ -146,8 +150,8 @@ def ingest(
     with open_home(settings) as home:
         graph = home.graph(name)
         graph_id = graph.id
-        named, of_sources = edges.named(), rules.said()
-        has_options = named or dry or of_sources or edges.directed
+        named, of_sources = given(**vars(columns)), rules.said()
+        has_options = named or dry or of_sources or directed
         if not locations and has_options:
             raise typer.BadParameter(
                 "--src, --dst, --weight, --op, --time, --relation, --directed, --relation-column, "
@@ -155,8 +159,8 @@ def ingest(
                 "--time-format, --quote, --missing-ids, --skip-bad-rows, --replace, --again and "
                 "--dry-run need a PATH"
             )
-        columns = edge_columns(graph.settings.columns_of_edges, named)
-        directed_one = edges.directed_relation()
+        called = edge_columns(graph.settings.columns_of_edges, named)
+        directed_one = directed_relation(columns.relation, is_directed=directed)
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
             dry_run(home, graph, urls, named, rules.skip_bad_rows or 0, as_json=json)
@@ -180,7 +184,7 @@ def ingest(
             for path in sorted(paths)[:LOOKED_AT]
             if (
                 note := table_note(
-                    graph, home.nodes, local_file(path, columns), before, tells_ids=False
+                    graph, home.nodes, local_file(path, called), before, tells_ids=False
                 )
             )
         ]

@@ -8,9 +8,10 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.edge_files import listed
-from peewit.service.cli.edges.table_options import EdgeColumns, FileRules
+from peewit.service.cli.edges.table_options import DirectedOption, FileRules
 from peewit.service.cli.labels.table_files import LabelColumnOption, LabelOption, NodeOption
 from peewit.service.cli.operation_commands import here_of
+from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -24,7 +25,7 @@ from peewit.service.cli.session import (
     say,
     tell,
 )
-from peewit.service.graphs.directed_relations import mark_directed
+from peewit.service.graphs.directed_relations import directed_relation, mark_directed
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import SourceNotFound, SourceRecord
 from peewit.service.inbox.source_columns import relations_said
@@ -38,6 +39,7 @@ from peewit.service.operations.sources_and_files import (
     remove_source,
     retry_source,
 )
+from peewit.service.operations.tables import EdgeColumnNames
 from peewit.service.redaction import shown_url
 from peewit.service.wire.sources_and_pushes import FileStatus
 from peewit.streaming.edges.sources import EdgeFiles
@@ -56,6 +58,7 @@ Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Its id or its URL
 
 
 @app.command()
+@with_groups
 def add(
     name: GraphName,
     url: Annotated[
@@ -76,7 +79,8 @@ def add(
     follow: Annotated[
         bool, typer.Option("--follow", help="Look for new files and changes for ever.")
     ] = False,
-    edges: EdgeColumns,
+    columns: EdgeColumnNames,
+    directed: DirectedOption = False,
     node: NodeOption = None,
     label: LabelOption = None,
     label_column: LabelColumnOption = None,
@@ -93,8 +97,8 @@ def add(
         _look_at_files(location, follow=follow)
     with open_home() as home:
         graph = home.graph(name)
-        named = edges.named() | given(node=node, label=label)
-        directed_one = edges.directed_relation()
+        named = given(**vars(columns), node=node, label=label)
+        directed_one = directed_relation(columns.relation, is_directed=directed)
         source = add_source(
             here_of(home),
             graph,

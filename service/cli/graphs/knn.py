@@ -1,11 +1,13 @@
 """`peewit graph knn`: edges from features."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.option_groups import OptionGroup, with_groups
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -24,34 +26,36 @@ from peewit.service.inbox.inbox_records import FileRecord
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tasks.kind_list import KINDS
+from peewit.service.tasks.knn import KnnKind
+from peewit.solvers.neighbors.neighbor_graph import Symmetrization, WeightName
+from peewit.solvers.neighbors.neighbor_lists import Metric
 from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.neighbors.knn import Method
 
 app = command_group()
 
 _ENOUGH_RECALL = 0.9
+_DOCS = KnnKind.options.docs
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnnOptions(OptionGroup):
+    """Which neighbors are joined, and how; None leaves it to the job."""
+
+    k: Annotated[int | None, typer.Option("--k", help=_DOCS["k"])] = None
+    weights: Annotated[WeightName | None, typer.Option(help=_DOCS["weights"])] = None
+    symmetrize: Annotated[Symmetrization | None, typer.Option(help=_DOCS["symmetrize"])] = None
+    metric: Annotated[Metric | None, typer.Option(help=_DOCS["metric"])] = None
+    width: Annotated[float | None, typer.Option(help=_DOCS["width"])] = None
+    method: Annotated[Method | None, typer.Option(help=_DOCS["method"])] = None
+    n_probes: Annotated[int | None, typer.Option(help=_DOCS["n_probes"])] = None
 
 
 @app.command()
+@with_groups
 def knn(
     name: GraphName,
-    k: Annotated[int | None, typer.Option("--k", help="Neighbors of each node; 10.")] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="self-tuned, heat or binary; the first by default.")
-    ] = None,
-    symmetrize: Annotated[
-        str | None,
-        typer.Option(help="An edge weighs the mean or the max of both directions; the mean."),
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="euclidean or cosine; the first.")] = None,
-    width: Annotated[
-        float | None, typer.Option(help="Of heat weights; the mean length of the edges.")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="exact, approximate, or auto: exact where that is quick.")
-    ] = None,
-    n_probes: Annotated[
-        int | None, typer.Option(help="Cells that the approximate method looks at; 32.")
-    ] = None,
+    options: KnnOptions,
     json: AsJson = False,
 ) -> None:
     """Make edges between nodes whose features are near, and ingest them.
@@ -59,15 +63,7 @@ def knn(
     The job goes through the queue; while no worker is alive this command runs it itself. In a graph
     with deletions the edges take the place of those of the last time; others take them once.
     """
-    values = given(
-        k=k,
-        weights=weights,
-        symmetrize=symmetrize,
-        metric=metric,
-        width=width,
-        method=method,
-        n_probes=n_probes,
-    )
+    values = given(**vars(options))
     kind = KINDS["knn"]
     require_valid(kind, None, values)
     with open_home() as home:

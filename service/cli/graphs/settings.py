@@ -8,6 +8,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.graphs.options import NewGraphOptions, SettingOptions
 from peewit.service.cli.operation_commands import here_of
+from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
@@ -39,6 +40,7 @@ app = command_group()
 
 
 @app.command()
+@with_groups
 def create(name: GraphName, options: NewGraphOptions, json: AsJson = False) -> None:
     """Create an empty graph."""
     try:
@@ -51,6 +53,7 @@ def create(name: GraphName, options: NewGraphOptions, json: AsJson = False) -> N
 
 
 @app.command("set")
+@with_groups
 def set_settings(
     name: GraphName,
     options: SettingOptions,

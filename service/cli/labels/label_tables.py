@@ -7,20 +7,15 @@ from typing import Annotated, Literal
 import typer
 
 from peewit.service.cli.labels.table_files import (
-    ContradictionsOption,
-    KeepWordOption,
     LabelColumnOption,
-    LabelOption,
     LabelsOfFile,
-    NodeOption,
-    NoLabelOption,
     OutputFile,
-    QuoteOption,
     print_bytes,
     table_format,
     write_bytes,
 )
 from peewit.service.cli.operation_commands import add_command, here_of
+from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.session import (
     AsJson,
@@ -36,6 +31,7 @@ from peewit.service.cli.session import (
 )
 from peewit.service.labels.label_entry import LabelsRefused, encode_labels
 from peewit.service.operations.labels import (
+    ColumnsOfRows,
     LabelReading,
     LabelsOut,
     delete_labels,
@@ -53,6 +49,7 @@ _SHOWN = 10
 
 
 @app.command()
+@with_groups
 def put(
     name: GraphName,
     file: Annotated[
@@ -63,16 +60,12 @@ def put(
             dir_okay=False,
         ),
     ],
+    *,
     unknown: Annotated[
         Literal["refuse", "keep"],
         typer.Option(help="Nodes that the graph does not know: refuse all, or keep their labels."),
     ] = "refuse",
-    node: NodeOption = None,
-    label: LabelOption = None,
-    no_label: NoLabelOption = None,
-    keep_word: KeepWordOption = None,
-    contradictions: ContradictionsOption = None,
-    quote: QuoteOption = None,
+    reading: LabelReading,
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,30 +90,7 @@ def put(
             help="Who has given them; by default each row's column annotator says it, else nobody.",
         ),
     ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of the time of each label, by which the last is the latest; the graph's "
-            "by default, else time where all rows have one, and '' for none.",
-        ),
-    ] = None,
-    origin_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of the origin of each row; the graph's by default, else origin, and '' "
-            "for none.",
-        ),
-    ] = None,
-    annotator_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of who has given each row; the graph's by default, else annotator, and "
-            "'' for none.",
-        ),
-    ] = None,
+    of_rows: ColumnsOfRows,
     as_opinions: Annotated[
         bool,
         typer.Option(
@@ -135,13 +105,16 @@ def put(
     Columns that are named are kept with the graph where it names none yet. Of several label columns
     all labels are put, or none.
     """
-    if names and label is not None:
+    if names and reading.label is not None:
         raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")
     if names and as_opinions:
         raise typer.BadParameter(
             "must be left out beside --label-column", param_hint="--as-opinions"
         )
-    for option, value in (("origin", origin_column), ("annotator", annotator_column)):
+    for option, value in (
+        ("origin", of_rows.origin_column),
+        ("annotator", of_rows.annotator_column),
+    ):
         if as_opinions and value is not None:
             raise typer.BadParameter(
                 "must be left out beside --as-opinions, which are all of one person",
@@ -149,13 +122,7 @@ def put(
             )
     with open_home() as home:
         graph, here, rows = home.graph(name), here_of(home), LabelsOfFile(file)
-        named = given(node=node, label=label)
-        reading = given(
-            no_label=no_label,
-            keep_word=keep_word,
-            contradictions=contradictions,
-            quote=quote,
-        )
+        named = given(node=reading.node, label=reading.label)
         if as_opinions:
             who = here.given_by(annotator)
             if origin is not None or unknown != "refuse":
@@ -163,13 +130,13 @@ def put(
                     "must be left out beside --as-opinions, which are of labeled nodes",
                     param_hint="--unknown" if origin is None else "--origin",
                 )
-            if contradictions == "opinions":
+            if reading.contradictions == "opinions":
                 raise typer.BadParameter(
                     "must be left out beside --as-opinions, which are all of one person",
                     param_hint="--contradictions",
                 )
-            read = LabelReading(**named, **reading)
-            opinions = rows.labels(here, graph, read.columns(graph, time=time_column))
+            columns = reading.columns(graph, time=of_rows.time_column)
+            opinions = rows.labels(here, graph, columns)
             receipt = home.second_opinions.answer(graph, opinions[""], annotator=who)
             as_opinions_text = f"kept {receipt.accepted:,} opinions of {who}"
             out = as_options(left_out_text(opinions[""].left_out))
@@ -180,20 +147,19 @@ def put(
                 here,
                 graph,
                 labels=rows,
-                **named,
-                **reading,
+                **vars(reading),
+                **vars(of_rows),
                 label_columns=names,
                 unknown=unknown,
                 origin=origin,
                 annotator=annotator,
-                time_column=time_column,
-                origin_column=origin_column,
-                annotator_column=annotator_column,
             )
-            of_rows = given(
-                origin=origin_column, annotator=annotator_column, label_time=time_column
+            named |= given(
+                origin=of_rows.origin_column,
+                annotator=of_rows.annotator_column,
+                label_time=of_rows.time_column,
             )
-            keep_columns(home, graph, {**named, **of_rows})
+            keep_columns(home, graph, named)
         except LabelsRefused as error:
             if json:
                 raise

@@ -29,52 +29,8 @@ from peewit.service.tables.uploads import (
 from peewit.streaming.durable_files import publish_file
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.parts import content_faults
-from peewit.streaming.edges.reading_options import Contradictions, Quote
 from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
-SrcOption = Annotated[
-    str | None,
-    typer.Option(
-        "--src",
-        metavar="COLUMN",
-        help="Column of one end; '#1' by place, KIND:COLUMN where its nodes are of a kind, as "
-        "account:id.",
-    ),
-]
-DstOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dst", metavar="COLUMN", help="Column of the other end, or KIND:COLUMN, as device:id."
-    ),
-]
-QuoteOption = Annotated[
-    Quote | None,
-    typer.Option(
-        "--quote",
-        help="Whether a double quote before a field of text quotes it; by default it does, and "
-        "text where it seems not to is refused.",
-    ),
-]
-NoLabelOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--no-label",
-        metavar="WORD",
-        help="A further word that means no label, besides NA, ?, unknown and their like.",
-    ),
-]
-ContradictionsOption = Annotated[
-    Contradictions | None,
-    typer.Option(
-        "--contradictions",
-        help="Where the file gives a node different labels: refuse it, let the last row hold, "
-        "leave the node out, or take its rows for opinions of several people.",
-    ),
-]
-KeepWordOption = Annotated[
-    list[str] | None,
-    typer.Option("--keep-word", metavar="WORD", help="Take such a word for a label."),
-]
 NodeOption = Annotated[
     str | None, typer.Option("--node", metavar="COLUMN", help="Column of the node.")
 ]

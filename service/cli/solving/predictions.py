@@ -2,31 +2,34 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
 
 import pyarrow as pa
 import typer
 
 from peewit.service.cli.labels.table_files import (
-    LabelColumnOption,
     OutputFile,
     print_bytes,
     table_format,
     write_table,
 )
+from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.session import (
     AsJson,
     GraphName,
-    JobOption,
-    ModelName,
     command_group,
     open_home,
     say,
     tell,
 )
-from peewit.service.operations.declaration import doc_of
 from peewit.service.operations.here import Here
-from peewit.service.operations.which import Order, Which
+from peewit.service.operations.which import (
+    Coverage,
+    Order,
+    Positive,
+    SafeCsv,
+    ThresholdValue,
+    Which,
+)
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.thresholds import with_answers
 from peewit.service.tables.formats import encode
@@ -36,45 +39,18 @@ from peewit.streaming.edges.table_formats import Format
 app = command_group()
 
 
-Positive = Annotated[
-    str | None, typer.Option(metavar="CLASS", help="The class that the threshold decides.")
-]
-ThresholdValue = Annotated[
-    float | None,
-    typer.Option("--threshold", help="CLASS where its score is at least that."),
-]
-
-
 @app.command()
+@with_groups
 def predictions(
     name: GraphName,
     output: OutputFile = None,
-    model: ModelName = None,
-    label_column: LabelColumnOption = None,
-    job: JobOption = None,
-    sort: Annotated[str | None, typer.Option(metavar="COLUMN", help=doc_of(Order, "sort"))] = None,
-    top: Annotated[int | None, typer.Option(min=1, help=doc_of(Order, "top"))] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="The opposite of --sort.")] = False,
-    unlabeled: Annotated[
-        bool, typer.Option("--unlabeled", help=doc_of(Order, "unlabeled"))
-    ] = False,
+    *,
+    which: Which,
+    order: Order,
     positive: Positive = None,
     threshold: ThresholdValue = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            help="Add labels, a set that holds the true one with that chance, and certain: "
-            "whether it holds one alone."
-        ),
-    ] = None,
-    safe_csv: Annotated[
-        bool,
-        typer.Option(
-            "--safe-csv",
-            help="In CSV, put an apostrophe before text that begins with =, +, -, @, a tab or a "
-            "carriage return, so that spreadsheets do not run it.",
-        ),
-    ] = False,
+    coverage: Coverage = None,
+    safe_csv: SafeCsv = False,
     json: AsJson = False,
 ) -> None:
     """Write the latest predictions, or those of one job.
@@ -91,9 +67,7 @@ def predictions(
         raise typer.BadParameter("needs --threshold", param_hint="--positive")
     if output is not None:
         table_format(output, "--output")
-    order = Order(sort=sort, reverse=reverse, top=top, unlabeled=unlabeled)
     with open_home() as home:
-        which = Which(model=model, job=job, label_column=label_column)
         file = which.open(Here(home=home, is_local=True, note=say), home.graph(name))
         n_rows = 0
 

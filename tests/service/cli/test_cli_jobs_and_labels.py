@@ -41,7 +41,7 @@ def labeled(peewit: Peewit, tmp_path: Path) -> Path:
         (("tune", "g", "--model", "nobody"), "model must be"),
         (("tune", "g", "--model", "poisson"), "grid must name hyperparameters"),
         (("graph", "knn", "g", "--k", 0), "k must be"),
-        (("graph", "knn", "g", "--weights", "gauss"), "weights must be"),
+        (("graph", "knn", "g", "--weights", "gauss"), "'gauss' is not one of"),
         (("certify", "g", "--passes", 1), "passes must be"),
         (("certify", "g", "--set", "speed=3"), "has no parameter 'speed'"),
         (("estimate", "g", "--model", "lapsvm", "--set", "width=-1"), "width must be"),
