@@ -54,7 +54,8 @@ class RawBlock:
     ----------
     src, dst : pyarrow.Array
         (n_rows,) string or large_string for node kind ``string``, int64 for ``int64``, int32 for
-        ``dense``; no nulls.
+        ``dense``; no nulls, unless the nodes of ``src`` are known: then it is null, as is ``dst``
+        where a cell is empty.
     weight : (n_rows,) float32
         Finite and >= 0; read-only where others may use the memory.
     op : (n_rows,) uint8 or None
@@ -81,6 +82,7 @@ class RawBlock:
     n_empty: int = 0  # rows that add, with an empty cell and a weight that is not 0
     relation: pa.DictionaryArray | None = None
     cells: tuple[pa.Array, ...] = ()
+    u: Int32Array | None = None  # (n_rows,) dense ids of ``src``, where they are known
 
     @property
     def n_rows(self) -> int:

@@ -19,6 +19,7 @@ from peewit.solvers.arrays import (
     Float32Array,
     Int32Array,
     Int64Array,
+    IntArray,
     UInt8Array,
     frozen,
 )
@@ -40,7 +41,7 @@ from peewit.streaming.edges.operations import (
     read_operations,
     without_deleted_weights,
 )
-from peewit.streaming.edges.plain_types import PERIOD, plain_column
+from peewit.streaming.edges.plain_types import PERIOD, plain_column, text_bytes
 from peewit.streaming.edges.relations.columns import read_relations
 from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
@@ -68,13 +69,15 @@ def read_columns(
     columns: EdgeColumns = PLAIN,
     first_row: int = 0,
     is_owned: bool = False,
+    knows_src: bool = False,
 ) -> RawBlock:
     """Columns of an edge table, checked against the data contract.
 
     The weights are 1.0 where their column is missing. ``max_nodes`` bounds dense ids; the other
     kinds meet it when they are mapped. Errors count rows of the file from ``first_row``. The block
     shares the table's memory wherever the types allow; with ``is_owned`` the table was made for
-    this call alone, and the block may be overwritten.
+    this call alone, and the block may be overwritten. Where the caller ``knows_src``, of a table of
+    events, that column is not looked at.
 
     Raises
     ------
@@ -83,25 +86,30 @@ def read_columns(
         too long or out of range, a weight is not finite and >= 0 in float32, an operation is none,
         or a time is.
     """
-    columns.check(table.schema.names)
-    for name in columns.nodes:
-        _require_no_periods(table.schema.field(name))
+    known = [columns.src, columns.src_kind_column] if knows_src else []
+    columns.check([*table.schema.names, *filter(None, known)])
     keeps = columns.missing_ids == "keep"
-    kinds = (
-        of_kind if column is None else _kinds(table.column(column), column, first_row)
-        for of_kind, column in zip(columns.kinds, columns.kind_columns, strict=True)
-    )
-    ends = enumerate(zip(columns.nodes, kinds, strict=True))
-    src, *others = (
+    ends = list(zip(columns.nodes, columns.kinds, columns.kind_columns, strict=True))
+    for name, _, _ in ends[knows_src:]:
+        _require_no_periods(table.schema.field(name))
+    nodes = [
         (_cells if columns.has_cells and number else _ids)(
-            *(table.column(name), name, node_kind, first_row), keeps_missing=keeps, of_kind=of_kind
+            *(table.column(name), name, node_kind, first_row),
+            keeps_missing=keeps,
+            of_kind=kind if column is None else _kinds(table.column(column), column, first_row),
         )
-        for number, (name, of_kind) in ends
-    )
+        for number, (name, kind, column) in list(enumerate(ends))[knows_src:]
+    ]
+    others = nodes if knows_src else nodes[1:]
     if columns.has_cells and node_kind == "dense":
         for cells, name in zip(others, columns.nodes[1:], strict=True):
             _check_range(pc.fill_null(cells, 0).to_numpy(), name, (0, max_nodes - 1), first_row)
-    dst, is_empty = _filled(others[0], src)
+    if knows_src:
+        src, dst = pa.nulls(table.num_rows), others[0]
+        is_empty = np.array(dst.is_null()) if dst.null_count else None
+    else:
+        src = nodes[0]
+        dst, is_empty = _filled(others[0], src)
     relation = None
     if columns.relation_column is not None:
         name = columns.relation_column
@@ -241,12 +249,20 @@ def empty_cells(column: pa.Array, *, keeps_missing: bool) -> BoolArray:
     """(n_rows,) where a column of plain type holds nothing, or a word that means that."""
     is_empty = np.array(pc.is_null(column, nan_is_null=True))
     if column.type in _STRINGS and len(column):
-        lengths = string_lengths(column)
-        is_empty |= lengths == 0
+        ends, content = text_bytes(column)
+        is_empty |= ends[1:] == ends[:-1]
         if not keeps_missing:
-            few = np.flatnonzero((lengths >= _WORD_LENGTHS[0]) & (lengths <= _WORD_LENGTHS[1]))
-            is_empty[few[_are_words(column.take(pa.array(few)))]] = True
+            is_empty[_rows_of_words(column, content, ends)] = True
     return is_empty
+
+
+def _rows_of_words(ids: pa.Array, content: UInt8Array, ends: IntArray) -> Int64Array:
+    """Rows with words for a missing value; most others are told by length and first byte."""
+    lengths = ends[1:] - ends[:-1]
+    shortest, longest = _WORD_LENGTHS
+    rows = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
+    rows = rows[_BEGINS_WORD[content[ends[rows]]]]
+    return rows[_are_words(ids.take(pa.array(rows)))] if rows.size else rows
 
 
 def _are_words(ids: pa.Array) -> BoolArray:
@@ -434,14 +450,10 @@ def _check_text(ids: pa.Array, name: str, first_row: int, *, way: str | None) ->
     """
     if not len(ids):
         return
-    wide = pa.types.is_large_string(ids.type)
-    ends = np.frombuffer(ids.buffers()[1], dtype=np.int64 if wide else np.int32)
-    ends = ends[ids.offset : ids.offset + len(ids) + 1]
-    data = ids.buffers()[2]
-    content = np.frombuffer(data if data is not None else b"", np.uint8)[ends[0] : ends[-1]]
+    ends, content = text_bytes(ids)
     bad = ends[1:] == ends[:-1]
     if content.size and content.min() == 0:
-        holders = np.searchsorted(ends - ends[0], np.flatnonzero(content == 0), side="right") - 1
+        holders = np.searchsorted(ends, np.flatnonzero(content == 0), side="right") - 1
         bad[holders] = True
     if bad.any():
         row = int(np.argmax(bad))
@@ -452,20 +464,14 @@ def _check_text(ids: pa.Array, name: str, first_row: int, *, way: str | None) ->
             value=repr(excerpt(ids[row].as_py())),
         )
     if way is not None and content.size:
-        _check_words(ids, content, ends - ends[0], name, first_row, way)
+        _check_words(ids, content, ends, name, first_row, way)
 
 
 def _check_words(
-    ids: pa.Array, content: UInt8Array, ends: AnyArray, name: str, first_row: int, way: str
+    ids: pa.Array, content: UInt8Array, ends: IntArray, name: str, first_row: int, way: str
 ) -> None:
     """Raise BadEdges with the first id that is a word for a missing value, and their number."""
-    lengths = ends[1:] - ends[:-1]
-    shortest, longest = _WORD_LENGTHS
-    rows = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
-    rows = rows[_BEGINS_WORD[content[ends[rows]]]]
-    if not rows.size:
-        return
-    bad = rows[_are_words(ids.take(pa.array(rows)))]
+    bad = _rows_of_words(ids, content, ends)
     if bad.size:
         raise BadEdges(
             f"column {name!r} must hold ids, not words for a missing value, in every row "

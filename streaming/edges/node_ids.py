@@ -12,6 +12,7 @@ from peewit.solvers.arrays import BoolArray
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges, excerpt
 from peewit.streaming.edges.node_kinds import KIND, TEXT, NodeKind, kind_of
+from peewit.streaming.edges.plain_types import text_bytes
 
 NodeId = str | int
 
@@ -90,8 +91,10 @@ def in_kind(
         return pc.binary_join_element_wise(kind.cast(text.type), text, pa.scalar(":", text.type))
     if not kind:
         return text
-    prefix, between = (pa.scalar(each, text.type) for each in (f"{kind}:", ""))
-    return pc.binary_join_element_wise(prefix, text, between)
+    is_wide = pa.types.is_large_string(text.type)
+    content = text.cast(pa.large_binary() if is_wide else pa.binary())
+    named = pc.binary_replace_slice(content, 0, 0, f"{kind}:".encode())
+    return named.view(text.type) if isinstance(named, pa.Array) else named.cast(text.type)
 
 
 def named_ids(ids: pa.Array, kind: str | pa.Array, name: str, first_row: int) -> pa.Array:
@@ -105,9 +108,8 @@ def named_ids(ids: pa.Array, kind: str | pa.Array, name: str, first_row: int) ->
     if not isinstance(kind, str):
         return in_kind(text, kind)
     if kind:
-        has_kind = pc.starts_with(text, f"{kind}:", ignore_case=True)
-        row = pc.index(has_kind, value=True).as_py()
-        if row >= 0:
+        row = _first_with_kind(text, kind)
+        if row is not None:
             raise BadEdges(
                 f"column {name!r} must hold ids without the kind that is named before the column; "
                 f"where each names its own, say {name} in place of {kind}:{name}",
@@ -127,6 +129,17 @@ def named_ids(ids: pa.Array, kind: str | pa.Array, name: str, first_row: int) ->
             value=repr(excerpt(text[row].as_py())),
         )
     return text
+
+
+def _first_with_kind(text: pa.Array, kind: str) -> int | None:
+    """First row whose text begins with the kind and a colon, in small letters or capitals."""
+    ends, content = text_bytes(text)
+    colon = ends[:-1] + len(kind)
+    rows = np.flatnonzero(colon < ends[1:])
+    rows = rows[content[colon[rows]] == ord(":")]
+    has_kind = pc.starts_with(text.take(pa.array(rows)), f"{kind}:", ignore_case=True)
+    place = pc.index(has_kind, value=True).as_py()
+    return int(rows[place]) if place >= 0 else None
 
 
 def kinds_of(nodes: pa.Array | pa.ChunkedArray) -> list[str]:

@@ -173,9 +173,11 @@ class StagedFile:
         number = self.file.columns.via_columns.index(part.relation)
         return replace(columns, via=columns.via[number : number + 1])
 
-    def read_of(self, part: Part, names: Sequence[str]) -> list[str]:
-        """Columns to read of a part."""
-        return [name for name in (*self.columns_of(part), *self.beside) if name in names]
+    def read_of(self, part: Part, names: Sequence[str], *, knows_src: bool) -> list[str]:
+        """Columns to read of a part, without those of ``src`` where its nodes are known."""
+        known = {self.columns.src, self.columns.src_kind_column} if knows_src else set()
+        wanted = (*self.columns_of(part), *self.beside)
+        return [name for name in wanted if name in names and name not in known]
 
     def without_parts(self) -> Self:
         """The file with no more than a reader of given parts needs elsewhere."""

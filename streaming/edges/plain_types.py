@@ -6,8 +6,11 @@ numbers, truth values, moments or lists is refused by whoever reads the column, 
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from peewit.solvers.arrays import IntArray, UInt8Array
 
 PERIOD: Final = "pandas.period"
 """An extension whose numbers count months or days: no values that anybody means."""
@@ -46,3 +49,15 @@ def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
     if pa.types.is_run_end_encoded(column.type):
         return plain_column(pc.run_end_decode(column))
     return column.cast(_WIDE[column.type])
+
+
+def text_bytes(column: pa.Array) -> tuple[IntArray, UInt8Array]:
+    """(n_rows + 1,) where each text of a plain column begins and ends, and the bytes of all."""
+    if not len(column):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    _, offsets, data = column.buffers()
+    wide = pa.types.is_large_string(column.type)
+    ends = np.frombuffer(offsets, dtype=np.int64 if wide else np.int32)
+    ends = ends[column.offset : column.offset + len(column) + 1]
+    content = np.frombuffer(data if data is not None else b"", np.uint8)[ends[0] : ends[-1]]
+    return ends - ends[0], content

@@ -43,12 +43,13 @@ def read_parts(
     node_kind: NodeKind,
     max_nodes: int,
     n_threads: int,
+    knows_src: bool = False,
 ) -> Generator[RawBlock, None, None]:
     """Rows of parts, in order, one block per part, read through dask.
 
     ``2 n_threads`` parts are read or wait for the caller, so that at most ``2 n_threads + 1`` are
     in memory. What comes out does not depend on ``n_threads``. Slices of one row group are read one
-    after the other, their columns together.
+    after the other, their columns together. ``knows_src`` is that of `read_columns`.
 
     Raises `BadEdges` where a part breaks a rule, after those before it have come, and OSError where
     a file cannot be read, which is no fault of its content.
@@ -56,7 +57,7 @@ def read_parts(
     if n_threads < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
     turns = _Turns()
-    read = partial(read_part, node_kind=node_kind, max_nodes=max_nodes)
+    read = partial(read_part, node_kind=node_kind, max_nodes=max_nodes, knows_src=knows_src)
     tasks = (partial(read, staged, part, turn=turns.next(staged, part)) for staged, part in parts)
     try:
         yield from read_ahead(tasks, n_threads, thread_name="read-part")
@@ -143,6 +144,7 @@ def read_part(
     node_kind: NodeKind,
     max_nodes: int,
     turn: _Turn | None = None,
+    knows_src: bool = False,
 ) -> RawBlock:
     """Rows of one part, checked.
 
@@ -157,9 +159,9 @@ def read_part(
     with content_faults(f"{name} cannot be decoded"):
         if part.is_slice:
             with turn or nullcontext():
-                table = _read_slice(staged, part, use_threads=turn is not None)
+                table = _read_slice(staged, part, knows_src, use_threads=turn is not None)
         else:
-            table = _read_groups(staged, part)
+            table = _read_groups(staged, part, knows_src)
     if table.num_rows != part.n_rows:
         raise BadEdges(
             f"{name} must hold {part.n_rows} rows, as the footer says, got {table.num_rows}"
@@ -171,6 +173,7 @@ def read_part(
         columns=staged.columns_of(part),
         first_row=part.first_row,
         is_owned=True,
+        knows_src=knows_src,
     )
 
 
@@ -187,11 +190,11 @@ def _row_groups(part: Part) -> str:
     return f"row group {last}" if part.n_groups == 1 else f"row groups {part.row_group} to {last}"
 
 
-def _read_groups(staged: StagedFile, part: Part) -> pa.Table:
+def _read_groups(staged: StagedFile, part: Part, knows_src: bool) -> pa.Table:
     groups = list(range(part.row_group, part.row_group + part.n_groups))
     metadata = _metadata(staged.local_path, staged.stamp)
     with open_parquet(staged.local_path, metadata, dictionaries=staged.beside) as parquet:
-        columns = staged.read_of(part, parquet.schema_arrow.names)
+        columns = staged.read_of(part, parquet.schema_arrow.names, knows_src=knows_src)
         return parquet.read_row_groups(groups, columns=columns, use_threads=False)
 
 
@@ -205,7 +208,9 @@ def _metadata(local_path: str, stamp: Stamp) -> pq.FileMetaData:  # noqa: ARG001
 class _SliceReader:
     """Reads one row group from its first row on, slice by slice."""
 
-    def __init__(self, staged: StagedFile, part: Part, *, use_threads: bool) -> None:
+    def __init__(
+        self, staged: StagedFile, part: Part, knows_src: bool, *, use_threads: bool
+    ) -> None:
         self._row_group = _row_group(staged, part)
         self.next_row = 0
         metadata = _metadata(staged.local_path, staged.stamp)
@@ -214,7 +219,7 @@ class _SliceReader:
         self._batches = self._parquet.iter_batches(
             part.n_rows,
             row_groups=[part.row_group],
-            columns=staged.read_of(part, self._parquet.schema_arrow.names),
+            columns=staged.read_of(part, self._parquet.schema_arrow.names, knows_src=knows_src),
             use_threads=use_threads,
         )
         self._rest: deque[pa.RecordBatch] = deque()
@@ -288,10 +293,10 @@ class _OpenSlices:
 _OPEN_SLICES = _OpenSlices()
 
 
-def _read_slice(staged: StagedFile, part: Part, *, use_threads: bool) -> pa.Table:
+def _read_slice(staged: StagedFile, part: Part, knows_src: bool, *, use_threads: bool) -> pa.Table:
     reader = _OPEN_SLICES.take(_slice_key(staged, part))
     if reader is None:
-        reader = _SliceReader(staged, part, use_threads=use_threads)
+        reader = _SliceReader(staged, part, knows_src, use_threads=use_threads)
     try:
         reader.skip(part.skipped_rows - reader.next_row, at_once=part.n_rows)
         table = reader.read(part.n_rows)

@@ -155,35 +155,52 @@ class NodeIndex:
                 )
         if len(src) != len(dst):
             raise ValueError(f"src and dst must be equally long, got {len(src)} and {len(dst)}")
-        table = self._build_table()
+        numbers = self._numbers(src, dst, first_row=first_row)
+        return np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
+
+    def _numbers(
+        self, *columns: pa.Array, first_row: int, rows: Int64Array | None = None
+    ) -> Int32Array:
+        """(n_rows, n_columns) dense ids of one column or two, as `map`; ``rows`` has their rows."""
+        table, step = self._build_table(), len(columns)
         n_before = self.n_nodes
-        numbers: Int32Array = np.empty((len(src), 2), dtype=np.int32)
-        for start in range(0, len(src), _MAP_ROWS):
-            src_rows, dst_rows = src.slice(start, _MAP_ROWS), dst.slice(start, _MAP_ROWS)
-            hashes: UInt64Array = np.empty(2 * len(src_rows), dtype=np.uint64)
+        numbers: Int32Array = np.empty((len(columns[0]), step), dtype=np.int32)
+        for start in range(0, len(numbers), _MAP_ROWS):
+            some = [ids.slice(start, _MAP_ROWS) for ids in columns]
+            hashes: UInt64Array = np.empty(step * len(some[0]), dtype=np.uint64)
             fingerprints = np.empty_like(hashes)
-            self._ids.hash(src_rows, hashes, fingerprints, begin=0, step=2)
-            self._ids.hash(dst_rows, hashes, fingerprints, begin=1, step=2)
+            for side, ids in enumerate(some):
+                self._ids.hash(ids, hashes, fingerprints, begin=side, step=step)
             mapped = table.map(hashes, fingerprints, max_nodes=self._max_nodes)
-            self._ids.append(src_rows, dst_rows, mapped.added)
+            self._ids.append(some[0], some[-1], mapped.added * (2 // step))
             if mapped.status != DONE:
                 self._forget(n_before)
-                row, side = divmod(mapped.n_mapped, 2)
-                value = (dst_rows if side else src_rows)[row].as_py()
-                self._refuse(mapped.status, row=first_row + start + row, value=excerpt(value))
-            numbers[start : start + len(src_rows)] = mapped.ids.reshape(-1, 2)
-        return np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
+                place, side = divmod(mapped.n_mapped, step)
+                value = excerpt(some[side][place].as_py())
+                row = start + place if rows is None else int(rows[start + place])
+                self._refuse(mapped.status, row=first_row + row, value=value)
+            numbers[start : start + len(some[0])] = mapped.ids.reshape(-1, step)
+        return numbers
 
     def add(self, nodes: pa.Array, *, first_row: int = 0) -> Int32Array:
         """Dense ids of one column; see ``map``, at the cost of two columns."""
         return self.map(nodes, nodes, first_row=first_row)[0]
 
-    def map_block(self, block: RawBlock) -> EdgeBlock:
+    def map_block(self, block: RawBlock, *, known: Int32Array | None = None) -> EdgeBlock:
         """Edges of a block between dense ids; see ``map``.
 
-        The memory of a block that is owned may be overwritten: use it once.
+        The memory of a block that is owned may be overwritten: use it once. ``known``, (n_rows,),
+        is filled with the dense ids of ``src``.
         """
-        u, v = self.map(block.src, block.dst, first_row=block.first_row)
+        if block.u is None:
+            u, v = self.map(block.src, block.dst, first_row=block.first_row)
+        else:
+            u, v = block.u.copy(), block.u.copy()
+            rows: Int64Array = np.flatnonzero(np.array(block.dst.is_valid()))
+            ids = block.dst.drop_null()
+            v[rows] = self._numbers(ids, first_row=block.first_row, rows=rows)[:, 0]
+        if known is not None:
+            known[:] = u
         return edges_of(
             u,
             v,

@@ -315,19 +315,22 @@ class Absorption:
                 log.append_all(edges, u, v)
 
     def _reading(
-        self, staged: StagedFile, parts: Sequence[Part]
+        self, staged: StagedFile, parts: Sequence[Part], *, knows_src: bool = False
     ) -> Generator[RawBlock, None, None]:
         return read_parts(
             [(staged, part) for part in parts],
             node_kind=self._settings.node_kind,
             max_nodes=self._settings.max_nodes,
             n_threads=self._settings.n_readers,
+            knows_src=knows_src,
         )
 
     def _absorb_here(
         self, staged: StagedFile, parts: Sequence[Part]
     ) -> Generator[Absorbed, None, None]:
-        with closing(self._reading(staged, parts)) as blocks:
+        entities = self._shared.entities
+        knows_src = entities is not None and entities.are_known
+        with closing(self._reading(staged, parts, knows_src=knows_src)) as blocks:
             for group in _groups(parts, self._settings.blocks_per_group):
                 self._raise_if_stopped()
                 seconds = self._make_room()
@@ -384,9 +387,11 @@ class Absorption:
         self._cluster = None
 
     def _map_blocks(self, raw_blocks: Iterable[RawBlock]) -> Iterator[EdgeBlock]:
+        entities = self._shared.entities
+        map_block = self._shared.nodes.map_block if entities is None else entities.map_block
         for raw in raw_blocks:
             self._steps.move_on()
-            edges = self._split_by_bucket(self._shared.nodes.map_block(raw), raw)
+            edges = self._split_by_bucket(map_block(raw), raw)
             if self._log is not None:
                 self._log.append_all(edges, NO_NODES, NO_NODES)
             yield from edges

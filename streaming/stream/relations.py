@@ -167,14 +167,15 @@ class Relations:
         """
         if not staged.parts:
             yield from self.only.groups(staged, (), next_part=next_part)
-        for name, grouped in groupby(staged.parts, lambda part: part.relation):
-            parts = list(grouped)
-            if self._has_edges(name) or self.only.adds(staged, parts):
-                relation = self._relation(name)
-                self._shared.begin_relation(name, relation.state.horizon)
-                yield from relation.groups(staged, parts, next_part=next_part)
-            else:
-                yield from self.only.pass_over(staged, parts, next_part=next_part)
+        with self._shared.entities_of(staged):
+            for name, grouped in groupby(staged.parts, lambda part: part.relation):
+                parts = list(grouped)
+                if self._has_edges(name) or self.only.adds(staged, parts):
+                    relation = self._relation(name)
+                    self._shared.begin_relation(name, relation.state.horizon)
+                    yield from relation.groups(staged, parts, next_part=next_part)
+                else:
+                    yield from self.only.pass_over(staged, parts, next_part=next_part)
 
     def taken(self, staged: StagedFile) -> tuple[str, ...]:
         """Relations of an absorbed file, without those that it would only have deleted from."""

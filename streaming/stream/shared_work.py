@@ -10,12 +10,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.passing import WindowCheck
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.nodes.index import Nodes, open_nodes
+from peewit.streaming.nodes.index import NodeIndex, Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.steps import Steps
+from peewit.streaming.stream.entities import Entities
 
 
 class SharedWork:
@@ -31,6 +33,8 @@ class SharedWork:
     """Of the file in hand, where the graph has a window."""
     replayed: WindowCheck | None = None
     """Of its parts that are absorbed already, while they are logged again."""
+    entities: Entities | None = None
+    """Of the file in hand, where it is a table of events that are only added."""
 
     def __init__(
         self,
@@ -73,6 +77,17 @@ class SharedWork:
         while self._planned_nodes < n_nodes:
             self._planned_nodes = self._planned_nodes * 11 // 10 + 1
         self.settings = self._unlimited.within_memory(self._planned_nodes)
+
+    @contextmanager
+    def entities_of(self, staged: StagedFile) -> Iterator[None]:
+        """Keep the entities of a file in the block, where each of its rows is added as it comes."""
+        are_added = staged.columns.op is None and self.settings.parallel_edges == "sum"
+        if are_added and staged.columns.via and isinstance(self.nodes, NodeIndex):
+            self.entities = Entities(staged, self.nodes)
+        try:
+            yield
+        finally:
+            self.entities = None
 
     @contextmanager
     def workers(self) -> Iterator[None]:

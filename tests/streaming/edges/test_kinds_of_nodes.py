@@ -12,7 +12,7 @@ from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv.tables import csv_edges
 from peewit.streaming.edges.json_tables import json_edges
-from peewit.streaming.edges.node_ids import node_id
+from peewit.streaming.edges.node_ids import in_kind, node_id
 from peewit.streaming.edges.node_kinds import split_column
 
 LOGINS = EdgeColumns(src="account:who", dst="device:what")
@@ -91,6 +91,16 @@ def test_a_kind_is_said_once() -> None:
         assert (caught.value.row, caught.value.value) == (1, repr(who))
     other = pa.record_batch({"who": ["accounts:1"], "what": ["a"]})
     assert ends(other) == [("account:accounts:1", "device:a")]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_ids_in_a_kind_are_what_joining_text_makes(kind: pa.DataType) -> None:
+    ids = pa.array(["z", "a", None, "é", "x:y", ""], kind)
+    for some in (ids, ids.slice(1, 3), ids.slice(0, 0), pa.chunked_array([ids, ids.slice(2)])):
+        named = in_kind(some, "who")
+        named.validate(full=True)
+        assert named.type == kind
+        assert named.to_pylist() == [None if x is None else f"who:{x}" for x in some.to_pylist()]
 
 
 def test_words_for_nothing_are_no_ids_of_a_kind() -> None:

@@ -15,9 +15,11 @@ import pytest
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
+from peewit.streaming.edges import reader
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.conversion import convert, first_rows, is_read_in_place, with_count
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS, StagedFile
@@ -28,13 +30,14 @@ from peewit.streaming.edges.staging import stage
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
 from peewit.streaming.left_out import LeftOut
-from peewit.streaming.nodes.index import DenseNodes
+from peewit.streaming.nodes.index import DenseNodes, open_nodes
 from peewit.streaming.passes.raw_edge_passes import RawEdges
 from peewit.streaming.passes.raw_edge_spool import Spool
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.stream import entities
 
 Edge = tuple[Any, Any, float]
 
@@ -374,6 +377,48 @@ def test_passes_over_raw_edges_read_every_relation(tmp_path: Path) -> None:
     laplacian = np.diag(expected.sum(axis=1)) - expected
     np.testing.assert_allclose(edges.laplacian_product(np.eye(n_nodes)), laplacian, atol=1e-9)
     assert edges.n_edges == expected.sum() / 2
+
+
+@pytest.mark.parametrize("kind", ["typed", "string", "int64"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_entities_that_are_known_give_what_entities_that_are_read_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: NodeKind, suffix: str
+) -> None:
+    rng = np.random.default_rng(6)
+    n_rows = 20_000
+    ids = {name: rng.integers(0, 900, n_rows).astype(object) for name in ("who", "ip", "card")}
+    for name, share in (("ip", 0.2), ("card", 0.6)):
+        ids[name][rng.random(n_rows) < share] = None
+    table = pa.table({name: pa.array(of.tolist(), pa.int64()) for name, of in ids.items()})
+    if kind != "int64":
+        table = table.cast(pa.schema([(name, pa.string()) for name in ids]))
+    table = table.append_column("n", pa.array(rng.random(n_rows, np.float32)))
+    path = tmp_path / f"e.{suffix}"
+    write_table = pq.write_table if suffix == "parquet" else pa.csv.write_csv
+    write_table(table, path, **({"row_group_size": 6_000} if suffix == "parquet" else {}))
+    columns = EdgeColumns(src="who", via=("ip", "card"), weight="n")
+    if kind == "typed":
+        columns = EdgeColumns(src="account:who", via=("ip", "card"), weight="n")
+    made, n_read = [], []
+    for most_rows in (n_rows, n_rows - 1):
+        monkeypatch.setattr(entities, "MOST_ROWS", most_rows)
+        looked_at: list[bool] = []
+        monkeypatch.setattr(
+            reader,
+            "read_columns",
+            lambda *given, told=looked_at, **named: (
+                told.append(not named["knows_src"]) or read_columns(*given, **named)
+            ),
+        )
+        paths = GraphPaths(root=tmp_path / str(most_rows))
+        stream = Stream(paths, stream_settings(kind, max_part_rows=1 << 13))
+        stream.ingest(EdgeFiles(path, columns=columns).list())
+        snapshots, nodes = SnapshotStore(paths.snapshots), open_nodes(paths.nodes, kind=kind)
+        meta = snapshots.meta(1)
+        made.append((snapshots.edges(1), nodes.external_ids(), meta.left_out, meta.relations))
+        n_read.append(sum(looked_at) / len(looked_at))
+    assert made[0] == made[1]
+    assert n_read == [0.5, 1.0]
 
 
 def test_the_first_rows_are_those_of_events(tmp_path: Path) -> None:

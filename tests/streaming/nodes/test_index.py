@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from peewit.solvers.arrays import frozen
-from peewit.streaming.edges.blocks import BadEdges
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.kernels.hashing import hash_integers, hash_strings
@@ -676,6 +677,27 @@ def test_blocks_become_edges_without_self_loops(
     assert nodes.n_nodes == 40
     if not is_owned:
         assert table.to_pydict() == before
+
+
+def test_a_block_of_known_nodes_adds_those_of_the_other_end_alone(tmp_path: Path) -> None:
+    nodes = open_nodes(tmp_path, kind="string", max_nodes=5)
+    u = nodes.add(pa.array(["a", "b", "a", "c"]))
+    block = RawBlock(
+        src=pa.nulls(4),
+        dst=pa.array(["x", None, "c", "x"]),
+        weight=np.ones(4, np.float32),
+        first_row=10,
+        n_empty=1,
+        u=u,
+    )
+    edges = nodes.map_block(block)
+    assert sorted(zip(edges.u.tolist(), edges.v.tolist(), strict=True)) == [(0, 2), (0, 3), (2, 3)]
+    assert (edges.left_out.empty_cells, edges.left_out.self_loops) == (1, 0)
+    assert nodes.external_ids().to_pylist() == ["a", "b", "c", "x"]
+    full = replace(block, dst=pa.array(["a", None, "y", "z"]))
+    with pytest.raises(BadEdges, match="max_nodes = 5 nodes, the next one, got z in row 13"):
+        nodes.map_block(full)
+    assert nodes.n_nodes == 4
 
 
 def test_dense_blocks_that_were_read_for_more_nodes_are_refused(tmp_path: Path) -> None:
