@@ -14,8 +14,11 @@ from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.sparsifier.sample_size import expected_size
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 
-RECORD_BYTES = 26
-"""A record (20), its new probability (4), its class and its mark while it is resparsified."""
+HELD_BYTES = 20
+"""A record."""
+
+RECORD_BYTES = HELD_BYTES + 6
+"""A record, its new probability (4), its class and its mark while it is resparsified."""
 
 NODE_BYTES = 850
 """Sample, matrix and 32 vectors of an embedding, the card and the sums of a node."""

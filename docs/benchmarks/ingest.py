@@ -46,21 +46,22 @@ def ingest(
     epsilon: float,
     memory_limit: int | None,
     node_kind: NodeKind,
-    max_edges: int | None,
+    kept_share: float | None,
     n_relations: int,
 ) -> tuple[int, str]:
     """Files to snapshot by the stream, with its checkpoints, dealt to relations if need be."""
+    files = EdgeFiles(directory).list()
+    n_edges = sum(pq.read_metadata(file.path).num_rows for file in files)
     with tempfile.TemporaryDirectory(dir=directory.parent) as home:
         stream = opened(
             Path(home),
             node_kind=node_kind,
-            epsilon=None if max_edges else epsilon,
-            max_edges=max_edges,
+            epsilon=None if kept_share else epsilon,
+            max_edges=kept_share and round(kept_share * n_edges),
             expected_nodes=n_nodes,
             n_threads=n_threads,
             memory_limit=memory_limit,
         )
-        files = EdgeFiles(directory).list()
         if n_relations:
             names = [EdgeColumns(relation=f"relation {each}") for each in range(n_relations)]
             files = [
@@ -123,8 +124,8 @@ def _both(family: str, asked: argparse.Namespace, temporary: Path) -> dict[str, 
     write(family, warm, n_nodes=2_000, n_edges=400_000 if family == "communities" else 40_000)
     reading = read, warm, directory, asked.threads
     alone(measured, *reading)  # files into the page cache
-    most = asked.max_edges if asked.relations else None
-    of_ingest = *reading[1:], asked.nodes, asked.epsilon, limit, kind, most
+    share = asked.max_edges / asked.edges if asked.relations else None  # so that both thin
+    of_ingest = *reading[1:], asked.nodes, asked.epsilon, limit, kind, share
     rows = {
         "pyarrow reading": alone(measured, *reading),
         "ingest": alone(measured, ingest, *of_ingest, 0),

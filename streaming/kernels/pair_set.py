@@ -19,6 +19,8 @@ from peewit.solvers.kernels.hash_signs import mix64
 _HIGH = np.uint64(32)
 _ONE = np.uint64(1)
 _EMPTY = np.uint64(0)  # the pair (0, 0), which is a self-loop
+_SCRAMBLER = np.uint64(0x9E3779B97F4A7C15)
+_MIDDLE = np.uint64(29)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -31,6 +33,22 @@ def pair_numbers(u: IntArray, v: IntArray) -> Int64Array:
     """(n_pairs,) one number for each unordered pair, as `pair_number`."""
     wide = np.minimum(u, v).astype(np.int64) << 32
     return np.asarray(wide | np.maximum(u, v))
+
+
+@njit(cache=True, nogil=True)
+def sample_pairs(u: Int32Array, v: Int32Array, last: Any, pair: Any, row: Any) -> int:
+    """Rows of pairs whose hash is at most ``last``, and their `pair_number`; returns how many.
+
+    ``pair`` uint64 and ``row`` int64, as long as ``u``, are filled from the front. Parallel records
+    are chosen together.
+    """
+    n_chosen = 0
+    for place in range(u.size):
+        number = pair_number(u[place], v[place])
+        pair[n_chosen] = number
+        row[n_chosen] = place
+        n_chosen += (number ^ (number >> _MIDDLE)) * _SCRAMBLER <= last
+    return n_chosen
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,6 @@ budget holds for all together; the nodes are those of the graph, and so is the l
 edges of each relation leave its window.
 """
 
-import math
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -21,14 +20,19 @@ from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.memory import LEAST_ROOM, MemoryLimitTooSmall
+from peewit.streaming.memory import (
+    HELD_BYTES,
+    LEAST_ROOM,
+    RECORD_BYTES,
+    MemoryLimitTooSmall,
+)
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, Checkpoint, living
 from peewit.streaming.sparsifier.budget_shares import budget_shares
 from peewit.streaming.sparsifier.degrees import Damage, joined_damage
 from peewit.streaming.sparsifier.merge_tree import united
 from peewit.streaming.sparsifier.repair import Repair
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
-from peewit.streaming.sparsifier.sparsifier import is_full
+from peewit.streaming.sparsifier.sparsifier import buffer_cap
 from peewit.streaming.stream.absorption import Absorbed, Absorption
 from peewit.streaming.stream.shared_work import SharedWork
 
@@ -329,27 +333,40 @@ class Relations:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next group begins with a resparsification, which may take long."""
+        """Whether the next group begins with a resparsification, which may take long.
+
+        Of several relations one is thinned at a time, and only its records need what a thinning
+        takes on top. So without an epsilon the buffers of all may hold more than that of a single
+        relation in the same memory, and fewer resparsifications are needed.
+        """
         if len(self._by_name) == 1:
             return self.only.is_full
         settings = self._shared.settings.sparsifier
-        total = self.state
-        if settings.epsilon is None:
-            return is_full(total, settings)
-        bound = settings.buffer_edges
-        is_over = bound is not None and total.n_records > bound
-        return is_over or any(each.is_full for each in self._by_name.values())
+        sizes = [each.state.n_records for each in self._by_name.values()]
+        if settings.buffer_edges is not None and sum(sizes) > settings.buffer_edges:
+            return True
+        if settings.epsilon is not None:
+            return any(each.is_full for each in self._by_name.values())
+        needed = HELD_BYTES * sum(sizes) + (RECORD_BYTES - HELD_BYTES) * max(sizes)
+        return needed > RECORD_BYTES * buffer_cap(self.state, settings)
 
     def _make_room(self) -> float | None:
-        """Resparsify if the buffers are full; the seconds it took, None where there was room."""
+        """Resparsify if the buffers are full; the seconds it took, None where there was room.
+
+        Those relations first that have most beyond their shares, and no more than need be: each
+        takes a walk over all of its nodes, however few of its records it drops.
+        """
         if not self.is_full:
             return None
         started = self._shared.clock()
         shares = self._share_budget()
-        relations = list(self._by_name.values())
-        over = [each for each in relations if each.state.n_records > shares.get(each, math.inf)]
-        for each in over or [each for each in relations if each.is_full] or relations:
-            each.resparsify()
+        waiting = list(self._by_name.values())
+        while waiting and self.is_full:
+            largest = max(
+                waiting, key=lambda each: (each.is_full, each.state.n_records - shares.get(each, 0))
+            )
+            waiting.remove(largest)
+            largest.resparsify()
         self._require_room()
         return self._shared.clock() - started
 

@@ -17,6 +17,7 @@ from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.events import IngestEvent, Quarantined
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
+from peewit.streaming.memory import HELD_BYTES, RECORD_BYTES
 from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
@@ -25,6 +26,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
+from peewit.streaming.sparsifier.sparsifier import BUDGET_FACTOR
 from tests.streaming.clusters import cluster_of
 
 N_NODES = 120
@@ -258,6 +260,32 @@ def test_one_budget_holds_for_all_relations_with_one_constant(
     assert whole == {"card": True, "login": False, "message": False, "image": False}
     constants = [each.sampling_constant for each in meta.relations if each.sampling_constant]
     assert max(constants) < 2.0 * min(constants)
+
+
+def test_relations_are_thinned_no_more_often_than_need_be(tmp_path: Path) -> None:
+    budget, n_nodes, n_rows = 30_000, 600, 40_000
+    rng = np.random.default_rng(4)
+    files = []
+    for number in range(8):
+        ends_of_rows = rng.integers(0, n_nodes, (2, n_rows))
+        table = pa.table(dict(zip(("src", "dst"), ends_of_rows, strict=True)))
+        data = tmp_path / f"data-{number}"
+        files += written(data, {f"relation {number % 4}": table})
+    sizes: list[int] = []
+    limits = settings(epsilon=None, max_edges=budget, max_nodes=n_nodes)
+    stream = Stream(
+        GraphPaths(root=tmp_path / "graph"),
+        limits,
+        on_event=lambda _event: sizes.append(stream.state.n_records),
+    )
+    stream.ingest(files)
+    meta = SnapshotStore(GraphPaths(root=tmp_path / "graph").snapshots).meta(1)
+    group_rows = limits.blocks_per_group * limits.part_rows
+    assert budget < max(sizes) <= RECORD_BYTES / HELD_BYTES * BUDGET_FACTOR * budget + group_rows
+    assert sum(state.n_resparsifications for state in stream.states.values()) <= len(files)
+    assert 0.9 * budget <= meta.n_records <= budget
+    constants = [each.sampling_constant or np.inf for each in meta.relations]
+    assert max(constants) < 1.1 * min(constants)
 
 
 def test_a_budget_that_holds_everything_drops_nothing(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from peewit.solvers.graph import Graph
+from peewit.streaming.sparsifier import survivor_estimate
+from peewit.streaming.sparsifier.budget_shares import budget_shares
 from peewit.streaming.sparsifier.merge_tree import leaf
 from peewit.streaming.sparsifier.parallel_records import merged_records, n_merged
 from peewit.streaming.sparsifier.runs import EMPTY_RUNS
@@ -193,6 +195,26 @@ def test_many_records_of_a_pair_are_published_whole() -> None:
     twice = replace(state, chunks=(*state.chunks, *state.chunks, *state.chunks))
     assert n_merged(twice.chunks, n_nodes=60) == once.n_edges
     assert thinned(twice, settings) is twice  # what is published is merged in any case
+
+
+@pytest.mark.parametrize("budget", [3_000, 8_000, 17_900, 18_500, 60_000])
+def test_shares_by_a_sample_are_those_by_all_pairs(
+    monkeypatch: pytest.MonkeyPatch, budget: int
+) -> None:
+    monkeypatch.setattr(survivor_estimate, "_SAMPLE_RECORDS", 1 << 9)
+    relations = [random_graph(300, density, seed) for seed, density in enumerate((0.02, 0.1, 0.3))]
+    buffers = []
+    for edges in relations:
+        *_, state = states(edges, settings_of(10**6))
+        buffers.append(replace(state, chunks=(*state.chunks, *state.chunks)))
+    sizes = [edges.n_edges for edges in relations]
+    shares = budget_shares(buffers, budget)
+    if 2 * sum(sizes) <= budget:
+        assert shares == [2 * size for size in sizes]  # they need not be counted
+        return
+    assert sum(shares) == pytest.approx(min(budget, sum(sizes)), abs=3)
+    constant = max(shares) / 300  # that of the relation which is thinned most
+    assert shares == [pytest.approx(min(size, constant * 300), abs=1) for size in sizes]
 
 
 def test_merged_records_are_the_sums_of_their_pairs() -> None:

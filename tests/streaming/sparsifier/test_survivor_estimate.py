@@ -1,6 +1,7 @@
 """Survivor estimate: exact on small buffers, near on samples, and snapshots that are left whole."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierState,
 )
 from peewit.streaming.sparsifier.sparsifier import sparsifier_graph, thinned
-from peewit.streaming.sparsifier.survivor_estimate import survivor_share
+from peewit.streaming.sparsifier.survivor_estimate import estimated_pairs, survivor_share
 from tests.streaming.graphs import random_graph, records_of, rings, sparsified
 
 
@@ -47,6 +48,20 @@ def test_a_sample_of_pairs_says_nearly_the_same(monkeypatch: pytest.MonkeyPatch)
     assert survivor_share([records_of(edges)], n_nodes=600, copies=40.0) == pytest.approx(
         whole, rel=0.01
     )
+
+
+def test_pairs_are_estimated_by_the_sample_and_counted_where_all_are_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edges = random_graph(600, 0.3, seed=1)
+    records = records_of(edges)
+    turned = replace(records, u=records.v, v=records.u)
+    assert estimated_pairs([records, turned]) == edges.n_edges
+    monkeypatch.setattr(survivor_estimate, "_SAMPLE_RECORDS", 1 << 12)
+    estimate = estimated_pairs([records, turned])
+    assert estimate != edges.n_edges
+    assert estimate == pytest.approx(edges.n_edges, rel=0.05)
+    assert estimated_pairs([]) == 0.0
 
 
 def test_a_buffer_without_edges_keeps_all() -> None:
