@@ -11,21 +11,21 @@ from peewit.streaming.edges.blocks import EdgeBlock, RawBlock
 from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.nodes.index import NodeIndex
 
-MOST_ROWS: Final = 1 << 24
-"""Rows of a table whose entities are kept, four bytes each; those of larger ones are read again."""
+_ROW_BYTES: Final = 4
 
 
 class Entities:
     """Dense ids of the entities of one file, kept as blocks of its first relation are mapped.
 
     A file is taken relation after relation. The entity of a row is the same in all of them, so that
-    the others need neither its column nor the index.
+    the others need neither its column nor the index. Those of a table that would take more than
+    ``most_bytes`` are read and looked up again.
     """
 
-    def __init__(self, staged: StagedFile, nodes: NodeIndex) -> None:
+    def __init__(self, staged: StagedFile, nodes: NodeIndex, *, most_bytes: int) -> None:
         self._nodes = nodes
         n_rows = max((part.first_row + part.n_rows for part in staged.parts), default=0)
-        is_kept = len(staged.relations) > 1 and n_rows <= MOST_ROWS
+        is_kept = len(staged.relations) > 1 and n_rows * _ROW_BYTES <= most_bytes
         self._known: Int32Array = np.empty(n_rows if is_kept else 0, np.int32)
         self._n_known = 0
 

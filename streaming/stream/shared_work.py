@@ -4,10 +4,12 @@ One index numbers the nodes of all relations, one plan of memory holds their buf
 says which edges live, and one set of threads works on them.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Final
 
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.edges.parts import StagedFile
@@ -18,6 +20,10 @@ from peewit.streaming.nodes.index import NodeIndex, Nodes, open_nodes
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.steps import Steps
 from peewit.streaming.stream.entities import Entities
+
+_MOST_ENTITY_BYTES: Final = 1 << 26
+_ENTITY_SHARE: Final = 1 / 64
+"""Share of a memory limit, less than a plan leaves."""
 
 
 class SharedWork:
@@ -83,7 +89,10 @@ class SharedWork:
         """Keep the entities of a file in the block, where each of its rows is added as it comes."""
         are_added = staged.columns.op is None and self.settings.parallel_edges == "sum"
         if are_added and staged.columns.via and isinstance(self.nodes, NodeIndex):
-            self.entities = Entities(staged, self.nodes)
+            limit = self.settings.memory_limit
+            most = math.inf if limit is None else _ENTITY_SHARE * limit
+            most_bytes = int(min(most, _MOST_ENTITY_BYTES))
+            self.entities = Entities(staged, self.nodes, most_bytes=most_bytes)
         try:
             yield
         finally:

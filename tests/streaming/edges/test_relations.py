@@ -37,7 +37,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
-from peewit.streaming.stream import entities
+from peewit.streaming.stream import shared_work
 
 Edge = tuple[Any, Any, float]
 
@@ -401,7 +401,7 @@ def test_entities_that_are_known_give_what_entities_that_are_read_do(
         columns = EdgeColumns(src="account:who", via=("ip", "card"), weight="n")
     made, n_read = [], []
     for most_rows in (n_rows, n_rows - 1):
-        monkeypatch.setattr(entities, "MOST_ROWS", most_rows)
+        monkeypatch.setattr(shared_work, "_MOST_ENTITY_BYTES", 4 * most_rows)
         looked_at: list[bool] = []
         monkeypatch.setattr(
             reader,
