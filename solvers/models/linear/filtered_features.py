@@ -97,13 +97,16 @@ class SmoothedRows:
     def _rows_of(
         self, unit: UnitRows, nodes: Int64Array, teleport: float, watch: Watch
     ) -> list[Float32Array]:
-        """Rows of H_L = P' X at ``nodes``, by as few columns and passes as memory allows."""
-        if self._filters_features(unit, nodes, teleport):
+        """Rows of H_L = P' X at ``nodes``, by a column for each new one or each feature."""
+        if self._keeps_all(unit, nodes, teleport):
             if teleport not in self.filtered:
-                self.filtered[teleport] = self._filtered_features(unit, teleport, watch)
+                self.filtered[teleport] = self._filtered(unit, slice(None), teleport, watch)
             return list(self.filtered[teleport][nodes])
 
         def make(missing: Int64Array) -> Iterator[Float32Array]:
+            if teleport < 1.0 and unit.n_columns < missing.size:
+                yield from self._filtered(unit, missing, teleport, watch)
+                return
             most = max(1, self.products.kept_bytes // (8 * unit.n_columns))
             step = min(most, self.columns.most)
             for first in range(0, missing.size, step):
@@ -117,7 +120,7 @@ class SmoothedRows:
 
         return self.products.of_nodes(nodes, teleport, make)
 
-    def _filters_features(self, unit: UnitRows, nodes: Int64Array, teleport: float) -> bool:
+    def _keeps_all(self, unit: UnitRows, nodes: Int64Array, teleport: float) -> bool:
         """Whether all of P X is there, or fits and has fewer columns than there are new labels."""
         if teleport in self.filtered or teleport == 1.0:
             return teleport in self.filtered
@@ -125,13 +128,17 @@ class SmoothedRows:
         n_bytes = 4 * unit.n_columns * self.columns.n_nodes
         return unit.n_columns < n_new and n_bytes <= self.products.kept_bytes // 2
 
-    def _filtered_features(self, unit: UnitRows, teleport: float, watch: Watch) -> Float32Array:
-        made = np.empty((self.columns.n_nodes, unit.n_columns), np.float32)
+    def _filtered(
+        self, unit: UnitRows, nodes: Int64Array | slice, teleport: float, watch: Watch
+    ) -> Float32Array:
+        """(n_some, n_features) rows of P X, by a column for each feature."""
+        n_rows = self.columns.n_nodes if isinstance(nodes, slice) else nodes.size
+        made = np.empty((n_rows, unit.n_columns), np.float32)
         one_each = np.eye(unit.n_columns)
         for first in range(0, unit.n_columns, self.columns.width):
             part = slice(first, first + self.columns.width)
             rows = unit.values(one_each[:, part], watch)
-            made[:, part] = self.columns.filtered(rows, teleport, watch)
+            made[:, part] = self.columns.filtered(rows, teleport, watch)[nodes]
         return made
 
     def _there_and_back(

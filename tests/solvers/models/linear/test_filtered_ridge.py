@@ -110,6 +110,17 @@ def test_left_out_values_are_those_of_fits_without_the_labels(together: bool) ->
     np.testing.assert_allclose(rows.values, whole.left_out(class_folds(labels)), atol=1e-4)
 
 
+def test_few_features_take_a_column_each_whether_all_that_is_smoothed_fits_or_not() -> None:
+    graph, classes = weighted_graph()
+    features = words(classes, n_columns=12)
+    labels = Labels.from_pairs(np.arange(60), classes[:60])
+    model = FilteredRidge(teleport=0.1)
+    whole = solved(model, graph, features, labels)
+    tight = solved(model, graph, features, labels, kept_bytes=12_000)  # of 4 * 12 * 150 twice
+    np.testing.assert_allclose(tight.scores, whole.scores, atol=1e-6)
+    assert tight.stats["n_columns"] == whole.stats["n_columns"] == 12 + 3
+
+
 def two_relations() -> tuple[Graph, np.ndarray]:
     """Twice the edges of `weighted_graph` and thrice as many random ones, and the classes."""
     graph, classes = weighted_graph()
