@@ -28,12 +28,13 @@ class ChangeableSettings(TypedDict, total=False):
         Whether a further edge of a pair adds its weight (sum), or takes the place of the others
         (replace), which needs deletions.
     window : mapping or None
-        Which edges live, by their time; fixed once the graph exists but for length and
-        allowed_ahead. Deletions are exact with it. ``length``, of a new graph also ``by``,
-        ``buckets``, ``allowed_ahead``, ``time_unit``.
+        Which edges live, by their time; fixed once the graph exists but for length, relations and
+        allowed_ahead. Deletions are exact with it. ``length``, ``relations`` (their lengths by
+        name, "none" for ever), ``allowed_ahead``, of a new graph also ``by``, ``buckets``,
+        ``time_unit``.
     columns : mapping of str to str
-        What src, dst, weight, op and time of edges, node, label, origin, annotator and label_time
-        of labels are called in tables.
+        What src, dst, weight, op and time of edges, and node, label, origin, annotator and
+        label_time of labels are called in tables.
     snapshot_every : mapping or None
         Snapshots besides the one at the end of each run of files. ``edges``, ``seconds`` or both.
     auto_solve : mapping or None

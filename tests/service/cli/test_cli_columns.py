@@ -124,6 +124,7 @@ def test_a_dry_run_tells_what_is_wrong_and_keeps_nothing(peewit: Peewit, tmp_pat
         "refusal": None,
         "digest": first["digest"],
         "n_late": None,
+        "late_relations": {},
         "note": None,
     }
     assert [row["row"] for row in second["bad_rows"]] == [1, 2]

@@ -289,9 +289,9 @@ def test_slices_are_read_in_turn_each_row_group_once(
 ) -> None:
     opened = []
 
-    def open_and_note(*arguments: Any) -> pq.ParquetFile:
+    def open_and_note(*arguments: Any, **options: Any) -> pq.ParquetFile:
         opened.append(arguments)
-        return open_parquet(*arguments)
+        return open_parquet(*arguments, **options)
 
     monkeypatch.setattr(reading, "open_parquet", open_and_note)
     path = write(tmp_path / "a.parquet", table(1000), row_group_size=400)
