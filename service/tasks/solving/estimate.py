@@ -204,18 +204,23 @@ class Estimator:
         """Bytes that a solve holds for edges and nodes, with as many labels as there are now."""
         n_nodes, n_edges = snapshot.n_nodes, snapshot.edges_kept
         again = graph_bytes(n_nodes, n_edges, model.graph_copies[1]) if options.replicas else 0
-        if len(snapshot.relations) > 1:  # which labels weigh, and features are smoothed along
-            sizes = [n_edges, *(each.edges_kept for each in snapshot.relations)]
-            again += sum(graph_bytes(n_nodes, size, 1.0) for size in sizes)
-
-        if wants_counts(
+        is_counted = wants_counts(
             model,
             options,
             snapshot,
             directed=graph.settings.directed,
             features_version=graph.features_version,
-        ):
+        )
+        if is_counted:
             again += counts_bytes(snapshot)
+        has_features = bool(graph.features_version) or is_counted
+        is_smoothed_along_each = model.smooths_by_relation and has_features
+        # labels weigh relations, unless their weights are given
+        if len(snapshot.relations) > 1 and (is_smoothed_along_each or not options.relations):
+            copies = 2.0 if is_smoothed_along_each else 1.0  # numbered as near in memory, too
+            again += graph_bytes(n_nodes, n_edges, 1.0)
+            for each in snapshot.relations:
+                again += graph_bytes(n_nodes, each.edges_kept, copies)
 
         def held(n_classes: int) -> int:
             for_nodes = n_nodes * model.node_bytes(n_nodes, n_classes)
