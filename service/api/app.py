@@ -5,11 +5,12 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
 import anyio
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi_offline import FastAPIOffline
 from pydantic.json_schema import models_json_schema
@@ -128,12 +129,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     errors.install(app)
     add_docs_page(app)
-    for tag, operations in TABLE.items():
-        app.include_router(routes_of(tag, operations))
-    for each in (jobs, maps, server):
-        app.include_router(each.router)
+    for router in (*_routers(), jobs.router, maps.router, server.router):
+        app.include_router(router)
     app.openapi = _openapi_of(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
+
+
+@cache
+def _routers() -> tuple[APIRouter, ...]:
+    """The routes of all operations, which hold nothing of an application."""
+    return tuple(routes_of(tag, operations) for tag, operations in TABLE.items())
 
 
 def _lifespan(home: ServedHome, stopping: Stopping, streams: Streams) -> Any:
