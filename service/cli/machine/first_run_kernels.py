@@ -62,6 +62,7 @@ _OF_INGEST: Final = {
         "map_rows",
         "move_slots",
     ),
+    "streaming.kernels.pair_set": ("sample_pairs",),
     "streaming.kernels.spanning_forest": (
         "classify",
         "mark_forest",
