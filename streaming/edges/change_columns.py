@@ -34,6 +34,9 @@ _MOST_WORDS: Final = 16
 _MOST_OF_ALL: Final = 64
 """Most different values of all rows of a column that may hold operations."""
 
+_MOST_COLUMNS: Final = 64
+"""Columns whose words are known over several tables; further ones are judged by each alone."""
+
 _NAMES: Final = frozenset(
     {
         *("op", "optype", "operation", "operationtype", "cdcop", "cdcoperation", "changetype"),
@@ -68,7 +71,10 @@ _OTHER_LETTERS: Final = frozenset("iu")
 """Letters beside which d means a delete; c and d may be grades."""
 
 _STATES: Final = frozenset({"status", "state", "recordstatus", "rowstatus"})
-_GONE: Final = ("deleted", "removed", "cancelled", "canceled", "closed", "inactive", "disabled")
+_TAKEN_OUT: Final = ("deleted", "removed")
+"""States in which a row does not hold any more, under any name of a column."""
+
+_GONE: Final = (*_TAKEN_OUT, "cancelled", "canceled", "closed", "inactive", "disabled")
 _ACTIVE: Final = frozenset({"active", "isactive", "iscurrent", "currentflag", "enabled"})
 _NOT: Final = ("false", "f", "no", "n", "0")
 _END: Final = re.compile(r"(validto|validuntil|effectiveto|enddate)$")
@@ -158,7 +164,8 @@ class KnownWords:
 
     def look(self, name: str, column: pa.Array) -> None:
         """Keep what a column holds; some more than operations may have tell that it has none."""
-        if is_change_column(name) or not (name in self._of or len(self._of) < _MOST_OF_ALL):
+        is_kept = name in self._of or len(self._of) < _MOST_COLUMNS
+        if is_change_column(name) or not is_kept:
             return
         known = self._of.setdefault(name, set())
         if _are_words(known, _MOST_OF_ALL):
@@ -271,9 +278,6 @@ def rows_ended(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, i
 
 def _n_ended(column: pa.Array | pa.ChunkedArray, name: str) -> int:
     plain, text = plain_name(name), words_of(column)
-    if not is_state_column(name):
-        is_state = text is not None and not is_change_column(name) and may_be_changes(column, name)
-        return pc.sum(pc.is_in(text, pa.array(_GONE[:2]))).as_py() or 0 if is_state else 0
     today = datetime.now(UTC).date()
     is_ended: pa.Array
     if _END.search(plain):
@@ -288,7 +292,10 @@ def _n_ended(column: pa.Array | pa.ChunkedArray, name: str) -> int:
         is_ended = pc.and_(is_date, pc.less(text, today.isoformat()))
     elif text is None:
         return 0
+    elif is_state_column(name):
+        is_ended = pc.is_in(text, value_set=pa.array(_GONE if plain in _STATES else _NOT))
+    elif not is_change_column(name) and may_be_changes(column, name):
+        is_ended = pc.is_in(text, value_set=pa.array(_TAKEN_OUT))
     else:
-        gone = _GONE if plain in _STATES else _NOT
-        is_ended = pc.is_in(text, value_set=pa.array(gone))
+        return 0
     return pc.sum(is_ended).as_py() or 0

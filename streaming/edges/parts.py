@@ -132,9 +132,7 @@ class StagedFile:
     local_path: str
     is_copy: bool  # local_path is a copy that release deletes
     digest: str  # blake3: and the hexadecimal BLAKE3 of the content; of an again + and of its path
-    byte_digest: (
-        str  # of a text with its line ends and byte order mark, as earlier versions know it
-    )
+    byte_digest: str  # of its bytes: line ends and a byte order mark count, as they once did
     n_rows: int
     parts: tuple[Part, ...]  # in order; none for a file without rows
     stamp: Stamp  # what is_unchanged compares

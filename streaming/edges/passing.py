@@ -33,7 +33,7 @@ class WindowCheck:
         return max(self.horizon, self.window.horizon(self.reached, self.relation))
 
     def of(self, relation: str, horizon: int) -> "WindowCheck":
-        """The state in which rows of another relation come next, which lived from a bucket on."""
+        """The state before rows of another relation, whose first living bucket is ``horizon``."""
         return replace(self, relation=relation, horizon=horizon, latest=NEVER)
 
     def take(self, block: EdgeBlock, raw: RawBlock) -> tuple["WindowCheck", list[EdgeBlock]]:

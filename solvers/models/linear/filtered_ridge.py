@@ -333,8 +333,7 @@ class FilteredRidge(InductiveModel):
 
         Both kernels count as left-out labels believe in them.
         """
-        factors = (0.0, *prepared.shares.tolist())
-        apart = replace(along_all.arm, factors=factors)
+        apart = replace(along_all.arm, factors=(0.0, *prepared.shares.tolist()))
         pair = (along_all, self._judge(prepared, apart, labels, watch))
         beliefs = np.full(2, 0.5)
         if labels.n_usable:
@@ -342,13 +341,9 @@ class FilteredRidge(InductiveModel):
                 np.stack([each.losses(labels) for each in pair]), beliefs
             )
         stats["belief_relations"] = float(beliefs[1])
-        all_factors = np.zeros(len(factors))
-        for each, belief in zip(pair, beliefs.tolist(), strict=True):
-            all_factors[: len(each.arm.factors)] += (
-                belief / (each.scale or 1.0) * np.array(each.arm.factors)
-            )
-        both = replace(along_all.arm, factors=tuple(all_factors.tolist()))
-        return self._judge(prepared, both, labels, watch)
+        whole, relations = beliefs / [each.scale or 1.0 for each in pair]
+        both = (float(whole), *(relations * prepared.shares).tolist())
+        return self._judge(prepared, replace(along_all.arm, factors=both), labels, watch)
 
     def _judge(
         self,
