@@ -55,9 +55,6 @@ ROWS_PER_GROUP: Final = 1 << 17
 SMALL_BYTES: Final = 1 << 16
 """Blocks up to this size stay in the database until they are gathered."""
 
-_LOOKED_AT: Final = 10_000
-"""First rows by which columns are told that say that rows do not hold any more."""
-
 Look = Callable[[pa.Table, Sequence[str], Mapping[str, int]], None]
 
 _LOOK_SECONDS: Final = 0.1
@@ -442,8 +439,7 @@ class _Checked:
 
     def _see_states(self, columns: Mapping[str, pa.Array]) -> None:
         if not self.ended:  # by the first batch, as of files
-            some = {name: column.slice(0, _LOOKED_AT) for name, column in columns.items()}
-            self.ended.append(rows_ended(some))
+            self.ended.append(rows_ended(columns))
 
     def parts(self, staged: StagedFile) -> Iterator[pa.RecordBatch]:
         """Rows of a body that is staged."""

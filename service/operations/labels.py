@@ -13,7 +13,7 @@ from peewit.service.operations.answers import answer_of
 from peewit.service.operations.bodies import Body, LabelIn
 from peewit.service.operations.declaration import Group, Query, Table, operation
 from peewit.service.operations.here import Here
-from peewit.service.operations.tables import GivenLabels, Rows, named
+from peewit.service.operations.tables import GivenLabels, Quoting, Rows, named
 from peewit.service.operations.which import LabelColumn
 from peewit.service.tables.column_names import label_columns as table_columns
 from peewit.service.tables.uploads import BadUpload, LabelColumns, node_id
@@ -24,7 +24,7 @@ from peewit.service.wire.labels import LabelColumn as ColumnOfLabels
 from peewit.service.wire.labels import LabelColumnList, LabelOrigin, LabelReceipt
 from peewit.service.wire.records import described, record
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.reading_options import Contradictions, Quote
+from peewit.streaming.edges.reading_options import Contradictions
 
 
 class LabelRowIn(Body):
@@ -85,13 +85,7 @@ class LabelReading(Group):
             "the node out, or take its rows for opinions of several people, by `annotator`."
         ),
     ] = "refuse"
-    quote: Annotated[
-        Quote | None,
-        Query(
-            "Whether a double quote before a field of CSV quotes it; text that seems not to quote "
-            "is refused until this is said."
-        ),
-    ] = None
+    quote: Quoting = None
 
     def columns(self, graph: GraphRecord, **others: Any) -> LabelColumns:
         """Columns of a table: those named, else the graph's, else the usual ones."""

@@ -25,6 +25,14 @@ from peewit.streaming.edges.time_units import TimeUnit
 
 Pieces = Iterable[bytes | memoryview]
 
+Quoting = Annotated[
+    Quote | None,
+    Query(
+        "Whether a double quote before a field of CSV quotes it; text that seems not to quote is "
+        "refused until this is said."
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeColumnNames(Group):
@@ -92,13 +100,7 @@ class EdgeColumnNames(Group):
             examples=["%Y%m%d"],
         ),
     ] = None
-    quote: Annotated[
-        Quote | None,
-        Query(
-            "Whether a double quote before a field of CSV quotes it; text that seems not to quote "
-            "is refused until this is said."
-        ),
-    ] = None
+    quote: Quoting = None
     missing_ids: Annotated[
         MissingIds | None,
         Query("Ids that are words for nothing, as NULL and NA: refused, or kept."),

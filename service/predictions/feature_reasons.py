@@ -105,12 +105,17 @@ class FeatureWeights:
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """Those beside a prediction file; None where features were no part of the answer."""
+        """Those beside a prediction file; None where features were no part of the answer.
+
+        So is it of files from before features were smoothed along relations.
+        """
         try:
             parts = np.load(features_path(path), allow_pickle=False)
         except FileNotFoundError:
             return None
         with parts:
+            if "relations" not in parts:
+                return None
             counts = None
             if "snapshot" in parts:
                 counts = CountsUsed(

@@ -34,7 +34,7 @@ _SHOWN: Final = 5
 def warn_of_columns(table: pa.Table, columns: EdgeColumns, *, stacklevel: int = 4) -> None:
     """Warn of columns of a table that nobody reads."""
     names = table.schema.names
-    beside = {name: table.column(name).slice(0, _ROWS) for name in columns.beside(names)}
+    beside = {name: table.column(name) for name in columns.beside(names)}
     _warn(odd_columns(names, columns) + ended_notes(rows_ended(beside)), stacklevel)
 
 

@@ -28,6 +28,9 @@ from peewit.streaming.edges.plain_types import is_text, plain_column, plain_type
 LOOKED_AT: Final = 100
 """First rows of a column that tell whether it is looked at whole."""
 
+_ROWS_OF_STATES: Final = 10_000
+"""First rows by which columns are told that say that rows do not hold any more."""
+
 _MOST_WORDS: Final = 16
 """Most different values of the first rows of a column that is looked at whole."""
 
@@ -268,11 +271,13 @@ def _meant(different: set[str]) -> set[str]:
 
 
 def rows_ended(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, int]:
-    """How many rows do not hold any more, by each column of states or ends that says so of some.
+    """How many first rows do not hold any more, by each column of states or ends that says so.
 
     A column of another name is of states where few words differ.
     """
-    n_rows = {name: _n_ended(each, name) for name, each in columns.items()}
+    n_rows = {
+        name: _n_ended(each.slice(0, _ROWS_OF_STATES), name) for name, each in columns.items()
+    }
     return {name: number for name, number in n_rows.items() if number}
 
 

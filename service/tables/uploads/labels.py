@@ -85,9 +85,6 @@ _UNSEEN: Final = re.compile(
     r"|[\s\ufeff\u00ad\u200b-\u200f\u202a-\u202e\u2060]+$"
 )
 
-_LOOKED_AT: Final = 10_000
-"""First rows by which columns are told that say that rows do not hold any more."""
-
 _SHOWN: Final = 5
 _MAX_UTF8_BYTES: Final = 4  # of a character
 
@@ -302,10 +299,10 @@ def _cells(
 
 
 def _states(batch: pa.RecordBatch, columns: LabelColumns) -> dict[str, pa.Array]:
-    """First rows of columns that may say that a row does not hold any more."""
+    """Columns that may say that a row does not hold any more."""
     own = {*columns.needed, *columns.beside}
     names = [name for name in batch.schema.names if name not in own and is_state_column(name)]
-    return {name: batch.column(name).slice(0, _LOOKED_AT) for name in names}
+    return {name: batch.column(name) for name in names}
 
 
 def _times(column: pa.Array, name: str, first_row: int, *, is_said: bool) -> list[int | None]:

@@ -16,6 +16,7 @@ from peewit.service.database.engine import Database
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.home import Home
 from peewit.service.inbox.block_rows import RELATED
+from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.live_reader import access_to
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
@@ -56,6 +57,12 @@ EXPECTED = [
 ]
 
 
+def take_in(source: SourceRecord, database: Database, settings: Settings) -> None:
+    """Read a source and ingest what it holds."""
+    live_reader(Home(database, settings)).read(source)
+    Ingestor(database, settings).ingest_graph(source.graph_id)
+
+
 def related(settings: Settings, graph: GraphRecord) -> list[tuple[str, str, str | None]]:
     """Rows of the one file that names relations."""
     paths = GraphPaths(root=settings.graphs_directory / graph.id)
@@ -82,8 +89,7 @@ def test_a_delta_table_has_relations(
     write_deltalake(str(tmp_path / "t"), pa.Table.from_pylist(ROWS))
     url = str(tmp_path / "t")
     source = manifest.sources.add(graph.id, url, kind="delta", columns=columns, follow=True)
-    live_reader(Home(database, settings)).read(source)
-    Ingestor(database, settings).ingest_graph(graph.id)
+    take_in(source, database, settings)
     assert related(settings, graph) == expected
     access = access_to(source, catalog.get("k"), home=settings.home)
     with closing(live_source("delta").open(access)) as live:
@@ -111,8 +117,7 @@ def test_messages_have_relations(
     graph = catalog.create(GraphSettings(name="k", expected_nodes=40, seed=1))
     url, _ = script(monkeypatch, [table])
     source = manifest.sources.add(graph.id, url, kind="scripted", columns=columns, follow=True)
-    live_reader(Home(database, settings)).read(source)
-    Ingestor(database, settings).ingest_graph(graph.id)
+    take_in(source, database, settings)
     assert related(settings, graph) == expected
 
 
@@ -133,8 +138,7 @@ def test_events_of_a_live_source_may_be_deleted(
     url, _ = script(monkeypatch, [pa.table(columns)])
     named = {"entity": "who", "via": "device,ip"}
     source = manifest.sources.add(graph.id, url, kind="scripted", columns=named, follow=True)
-    live_reader(Home(database, settings)).read(source)
-    Ingestor(database, settings).ingest_graph(graph.id)
+    take_in(source, database, settings)
     assert graph_edges(settings, graph) == {("7", "b"): 1.0}
 
 
@@ -162,8 +166,7 @@ def test_rows_of_tables_name_the_kinds_of_their_nodes(
         graph.id, url, kind="delta", columns=KINDS, follow=True, max_bad_rows=len(bad)
     )
     (source,) = manifest.sources.list(graph.id)
-    live_reader(Home(database, settings)).read(source)
-    Ingestor(database, settings).ingest_graph(graph.id)
+    take_in(source, database, settings)
     assert graph_edges(settings, graph) == KIND_EDGES
     assert catalog.get("k").settings.node_ids == "typed"
     (file,) = manifest.list_files(graph.id)
@@ -200,6 +203,5 @@ def test_messages_name_the_kinds_of_their_nodes(
     assert ids_of(message, access) == {"account:1", "device:1"}
     url, _ = script(monkeypatch, [table])
     source = manifest.sources.add(graph.id, url, kind="scripted", columns=KINDS, follow=True)
-    live_reader(Home(database, settings)).read(source)
-    Ingestor(database, settings).ingest_graph(graph.id)
+    take_in(source, database, settings)
     assert graph_edges(settings, graph) == {("account:1", "device:1"): 1.0}
