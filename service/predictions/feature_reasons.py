@@ -220,9 +220,9 @@ class _KnownFeatures:
             store = FeatureStore(paths.features)
             meta = store.meta(file.meta.features_version)
             table = store.load(meta.version, file.n_nodes)
-            numbers = (f"feature {place}" for place in range(meta.n_columns))
-            names += meta.names or tuple(numbers)
             encoding = None if meta.encoding is None else Encoding.from_json(meta.encoding)
+            numbers = tuple(f"feature {place}" for place in range(meta.n_columns))
+            names += meta.names or (encoding and encoding.names) or numbers  # sparse rows have none
         if kept.counts is not None:
             counts = CountsStore(paths).open()
             if counts is None or counts.meta.snapshot != kept.counts.snapshot:

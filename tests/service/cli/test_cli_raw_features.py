@@ -168,6 +168,10 @@ def test_texts_that_are_named_tell_by_their_words(
     (tmp_path / "labels.csv").write_text("\n".join(["node,label", *labels]) + "\n")
     peewit("labels", "put", graph, tmp_path / "labels.csv")
     assert peewit("solve", graph, "--model", "filtered-ridge").exit_code == 0
+    told = peewit("why", graph, "a31", "--json").json
+    features = told["reasons"]["features"]
+    assert all(each["name"] == "x" or each["name"].startswith("about~") for each in features)
+    assert len(features) > 1
     points = written(pa.table({"x": [0.5], "about": ["a fair old lamp"]}), tmp_path / "p.csv")
     told = peewit("predict", graph, points, "--json")
     assert json.loads(told.out)["label"] == "odd"
