@@ -66,7 +66,12 @@ def _names(kind: str, numbers: np.ndarray) -> pa.Array:
 
 
 def main() -> None:
-    asked = options(__doc__, quick={"rows": 200_000}, rows=50_000_000)
+    asked = options(
+        __doc__,
+        quick={"rows": 200_000},
+        rows=50_000_000,
+        max_edges=(int, "most edges that are kept; by default what the memory affords"),
+    )
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         events, out = Path(temporary) / "events", Path(temporary) / "out"
@@ -76,7 +81,8 @@ def main() -> None:
         environment = {"PEEWIT_HOME": str(Path(temporary) / "home"), "PEEWIT_THREADS": "1"}
         peewit = [sys.executable, "-m", "peewit"]
         run([*peewit, "warm"])
-        run([*peewit, "graph", "create", "g"], **environment)
+        budget = ["--max-edges", str(asked.max_edges)] if asked.max_edges else []
+        run([*peewit, "graph", "create", "g", *budget], **environment)
         ends = ["--entity", "account:account", "--via", "device:device,address:address,card:card"]
         seconds, mib, _ = run([*peewit, "ingest", "g", str(events), *ends], **environment)
         rows.append(["peewit ingest", seconds, asked.rows / seconds, mib])

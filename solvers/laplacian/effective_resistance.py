@@ -10,6 +10,9 @@ embedded again meets the same signs (which keeps resparsification from ratchetin
 Decision: Chebyshev iteration inside checked spectral bounds, not conjugate gradients to a residual.
 An edge between two communities is a tiny part (1e-5) of the right-hand sides, so a small residual
 can leave its resistance far off. Consequence: every edge is estimated equally well.
+
+Where most nodes have at most two neighbors, these are eliminated first, exactly, and only what is
+left is solved (B30).
 """
 
 from collections.abc import Mapping
@@ -44,6 +47,7 @@ from peewit.solvers.laplacian.edge_record_matrix import (
     right_hand_sides,
 )
 from peewit.solvers.laplacian.jacobi_chebyshev import JacobiChebyshev
+from peewit.solvers.laplacian.low_degrees import LowDegrees
 from peewit.solvers.laplacian.preconditioned_chebyshev import Chebyshev
 from peewit.solvers.laplacian.preconditioners import (
     ApproximateCholesky,
@@ -263,7 +267,7 @@ class ResistanceSystem:
             del self._matrix
             ordered = record_matrix(self._records, node, self._ridge, self._parallel)
             system = replace(system, operator=ordered, preconditioner=Jacobi(ordered))
-        operator = system.operator
+        operator = system.operator if system.low_degrees is None else self._matrix
         rows = RowRanges.of(operator.indptr, self._parallel)
         rhs = right_hand_sides(
             self._records, operator, node, rows, self._ridge, self._seed, n_probes
@@ -272,7 +276,7 @@ class ResistanceSystem:
         degree = operator.diagonal
         inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
         by_jacobi = isinstance(system.preconditioner, Jacobi)
-        solve = self._smoothed_by_jacobi if by_jacobi else self._smooth
+        solve = self._smoothed_by_jacobi if by_jacobi else self._smoothed_by_cholesky
         solved, status, n_iter, relative = solve(system, inverse, rows, rhs, rtol)
         vectors = np.empty((operator.n_nodes, n_probes), np.float32)
         vectors[node] = solved[:, :n_probes]
@@ -329,7 +333,8 @@ class ResistanceSystem:
     def _by_cholesky(self) -> "_Conditioned":
         """The Laplacian with approximate Cholesky and their spectrum, estimated from two starts."""
         self._normalized = None
-        operator = _in_float64(self._matrix)
+        low_degrees = LowDegrees.of(self._matrix)
+        operator = _in_float64(self._matrix) if low_degrees is None else low_degrees.operator
         preconditioner = ApproximateCholesky(operator)
 
         def bounds_from(start: int) -> SpectralBounds:
@@ -344,7 +349,12 @@ class ResistanceSystem:
             status=_worst([bounds.status for bounds in estimates]),
             n_iter=max(bounds.n_iter for bounds in estimates),
         )
-        return _Conditioned(operator=operator, preconditioner=preconditioner, bounds=bounds)
+        return _Conditioned(
+            operator=operator,
+            preconditioner=preconditioner,
+            bounds=bounds,
+            low_degrees=low_degrees,
+        )
 
     def _smoothed_by_jacobi(
         self,
@@ -369,7 +379,7 @@ class ResistanceSystem:
         vectors = method.smoothed(outcome.state)
         return vectors, outcome.status, outcome.n_iter, outcome.state.relative
 
-    def _smooth(
+    def _smoothed_by_cholesky(
         self,
         system: "_Conditioned",
         inverse_diagonal: Float32Array,
@@ -377,25 +387,33 @@ class ResistanceSystem:
         rhs: Float32Array,
         rtol: float,
     ) -> tuple[Float32Array, Status, int, float]:
-        """The same for other preconditioners, in float64, a few columns at a time."""
-        operator = system.operator
+        """The same for approximate Cholesky, in float64, a few columns at a time."""
+        low_degrees = system.low_degrees
+        whole = system.operator if low_degrees is None else self._matrix
         inverse = inverse_diagonal.astype(np.float64)
-        smooth = operator.indptr, operator.indices, operator.weight, inverse
+        smooth = whole.indptr, whole.indices, whole.weight, inverse
         statuses, n_iter, relative = [system.bounds.status], 0, 0.0
         for first in range(0, rhs.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(first, first + _COLUMNS_AT_ONCE)
             if statuses[-1] is Status.CANCELLED or not rhs[:, columns].any():
                 continue
+            block = rhs[:, columns].astype(np.float64)
+            reduced = block if low_degrees is None else low_degrees.reduced(block)
             method = Chebyshev(
-                operator=operator,
+                operator=system.operator,
                 preconditioner=system.preconditioner,
-                rhs=rhs[:, columns].astype(operator.dtype),
+                rhs=reduced,
                 bounds=system.bounds,
                 rtol=rtol,
             )
             outcome = self._run(method, max_iter=self._max_iter)
-            block = np.empty_like(outcome.state.iterate)
-            rows.run(partial(smooth_rows, *smooth, outcome.state.iterate, block))
+            solved = outcome.state.iterate
+            if low_degrees is not None:
+                low_degrees.extend(solved, block)
+                whole.project(block)
+                solved = block
+            block = np.empty_like(solved)
+            rows.run(partial(smooth_rows, *smooth, solved, block))
             rhs[:, columns] = block
             statuses.append(outcome.status)
             n_iter, relative = max(n_iter, outcome.n_iter), max(relative, outcome.state.relative)
@@ -404,11 +422,15 @@ class ResistanceSystem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Conditioned:
-    """A Laplacian, its preconditioner, and the spectral bounds of the two."""
+    """A Laplacian, its preconditioner, and the spectral bounds of the two.
+
+    Where ``low_degrees`` were eliminated, it is that of the nodes that are left.
+    """
 
     operator: ShiftedLaplacian
     preconditioner: Preconditioner
     bounds: SpectralBounds
+    low_degrees: LowDegrees | None = None
 
 
 def _in_float64(operator: ShiftedLaplacian) -> ShiftedLaplacian:

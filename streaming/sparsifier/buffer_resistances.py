@@ -81,7 +81,8 @@ def counted_resistances(
     Bounds are tried on half a sample while they served the last time. The very first time that
     sample is uniform, forest included, as no leverage is known. Where bounds do not serve, it is
     embedded, and the sample that counts is drawn by that embedding: the first may be wrong where
-    few edges hold the graph together, but never by so much that the second has none of them.
+    few edges hold the graph together, but never by so much that the second has none of them. There
+    is no second where the first holds every record.
 
     Where records ``was_struck`` since ``cards``, these and the probabilities tell less than what is
     due, and the first sample is uniform, too. With ``embeds`` the cards have vectors for certain,
@@ -115,14 +116,16 @@ def counted_resistances(
     half = 0.5 * COARSE_CONSTANT  # enough to find the spectral gap
     n_records = sum(chunk.n_records for chunk in chunks)
     uniform = half * degree.size / max(n_records, 1)
-    if was_struck or (cards.n_nodes == 0 and uniform < 1.0):
+    knows_none = was_struck or cards.n_nodes == 0
+    if was_struck or (knows_none and uniform < 1.0):
         first = make(partial(_uniform, settings=settings, chance=min(uniform, 1.0)))
     else:
         # most records have met a coin and count 1 / copies: then this many are half a sample
         enough = half * degree.size * settings.oversampling * constant / max(n_records, 1)
         rough = partial(fine, cards=cards, coarse_constant=min(half / (factor * growth), enough))
         first = make(rough)
-    if first is None or not first.has_vectors:
+    is_whole = knows_none and uniform >= 1.0
+    if first is None or not first.has_vectors or is_whole:
         return first
     choose = partial(fine, cards=first, coarse_constant=COARSE_CONSTANT / factor)
     return make(choose, tries_clusters=False)

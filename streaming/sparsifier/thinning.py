@@ -43,6 +43,7 @@ _LOWEST_LOG2 = -64.0
 _BINS_PER_OCTAVE = 64.0
 _N_BINS = 128 * 64
 _BISECTION_STEPS = 60
+_LEAST_CONSTANT = 2.0**-60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,9 @@ def thin(
     """Probabilities lowered to ``p' = min(p, slack * constant * w R)``, and coins thrown (B14).
 
     R is the counted resistance. A maximum spanning forest keeps its probabilities, so the
-    components of the graph never change. None when the embedding did not converge or was cancelled.
+    components of the graph never change. Where ``max_edges`` affords no more than the forest, no
+    resistance is asked and the new cards are empty. None when the embedding did not converge or was
+    cancelled.
 
     Parameters
     ----------
@@ -136,6 +139,19 @@ def thin(
     degree, on_forest = survey(chunks, n_nodes, parallel)
     if is_whole and arrived is None:
         arrived = frozen(degree)
+    n_on_forest = sum(int(np.count_nonzero(marked)) for marked in on_forest)
+    if settings.max_edges is not None and n_on_forest >= _survivors_afforded(settings.max_edges):
+        return Thinning(
+            lowered=[
+                np.where(marked, chunk.keep_probability, np.float32(0.0))
+                for chunk, marked in zip(chunks, on_forest, strict=True)
+            ],
+            n_survivors=n_on_forest,
+            cards=NodeCards.empty(),
+            constant=min(constant, _LEAST_CONSTANT),
+            surplus=None,
+            arrived=arrived,
+        )
     factor = local_factor(settings, n_nodes)
     new_cards = counted_resistances(
         chunks,
@@ -392,6 +408,11 @@ def spanning_forest(chunks: Sequence[Records], *, n_nodes: int) -> list[BoolArra
     return on_forest
 
 
+def _survivors_afforded(max_edges: int) -> float:
+    """Survivors to expect, so that coins seldom leave more than ``max_edges``."""
+    return max_edges - 3.0 * math.sqrt(max_edges)
+
+
 def _affordable(
     chunks: Sequence[Records],
     scores: Sequence[Float32Array],
@@ -402,7 +423,7 @@ def _affordable(
     """Largest constant up to ``constant`` that ``max_edges`` affords; a forest always survives."""
     if settings.max_edges is None:
         return constant
-    budget = settings.max_edges - 3.0 * math.sqrt(settings.max_edges)
+    budget = _survivors_afforded(settings.max_edges)
     counts, sums = np.zeros(_N_BINS), np.zeros(_N_BINS)
     n_certain = 0.0
     for chunk, score, forest in zip(chunks, scores, on_forest, strict=True):

@@ -119,6 +119,23 @@ def test_of_more_edges_no_more_than_the_budget_are_kept(family: str, coins: Coin
     assert spectral_error(edges.graph(), graph) < 1.5 * expected
 
 
+@pytest.mark.parametrize("coins", ["dependent", "independent"])
+def test_a_budget_that_a_forest_uses_up_keeps_the_forest_alone(coins: Coins) -> None:
+    edges = random_graph(300, 0.4, 1)
+    settings = settings_of(290, coins=coins)
+    for state in states(edges, settings):
+        published = thinned(state, settings)
+        assert state.n_records <= BUDGET_FACTOR * 290 + GROUP
+        whole = first_rows(edges, state.n_rows_seen).graph()
+        assert sparsifier_graph(published).n_components == whole.n_components
+        if whole.n_components == 1:
+            assert published.n_records == 299
+    assert published.cards.n_nodes == 0
+    assert expected_epsilon(published, settings) > 1e6
+    assert published.degree is not None
+    np.testing.assert_allclose(published.degree, whole.degree)
+
+
 def test_a_larger_budget_errs_less() -> None:
     edges = random_graph(300, 0.5, 3)
     told, errors = [], []

@@ -19,7 +19,9 @@ import peewit.streaming.sparsifier.thinning
 from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.components import find_root, join_edges
+from peewit.solvers.laplacian.effective_resistance import resistance_embedding
 from peewit.streaming.kernels.coins import score_records
+from peewit.streaming.sparsifier.buffer_resistances import EMBEDDING_RTOL
 from peewit.streaming.sparsifier.node_resistances import NodeCards
 from peewit.streaming.sparsifier.sample_size import local_factor, sampling_constant
 from peewit.streaming.sparsifier.settings_and_state import (
@@ -265,6 +267,27 @@ def test_bounds_serve_where_the_gap_is_large_and_an_embedding_elsewhere() -> Non
         # a ridge changes resistances in a way that bounds by degrees do not tell
         ridged = thin_state(state.chunks, state, replace(settings, ridge=1.0))
         assert ridged.cards.has_vectors
+
+
+def test_a_sample_that_holds_every_record_is_embedded_once() -> None:
+    edges = two_communities(300, 0.05, 6, 0)
+    settings = settings_of(edges)
+    records = records_of(edges)
+    assert records.n_records <= 8 * edges.n_nodes
+    state = SparsifierState(chunks=(records,), n_nodes=edges.n_nodes)
+    thinning = thin_state(state.chunks, state, settings)
+    embedding = resistance_embedding(
+        *records.columns[:3],
+        records.key,
+        n_nodes=edges.n_nodes,
+        n_probes=settings.n_probes,
+        seed=settings.seed,
+        rtol=EMBEDDING_RTOL,
+    )
+    of_all = NodeCards.of_embedding(
+        embedding, local_resistance=thinning.cards.local_resistance, total_degree=0.0
+    )
+    assert np.array_equal(thinning.cards.array, of_all.array)
 
 
 def test_a_sample_tells_how_many_records_are_kept() -> None:
