@@ -28,7 +28,15 @@ class Rule:
     above: float | None = None  # value > above
     below: float | None = None  # value < below
     words: tuple[str, ...] = ()  # such as `auto`; besides a number unless `kind` is str
-    takes_shares: bool = False  # also a mapping of class names to finite numbers > 0
+    takes_shares: bool = False  # also finite numbers > 0 by class: a mapping, or `a=.2,b=.3`
+
+    def read(self, name: str, value: Any) -> Any:
+        """``value``, or the mapping that a text of shares stands for.
+
+        Raises `BadArgument` for a text that has an equals sign and is no such.
+        """
+        is_text = self.takes_shares and isinstance(value, str) and "=" in value
+        return shares_of_text(name, value) if is_text else value
 
     def check(self, name: str, value: object) -> None:
         """Accept ``value`` for the hyperparameter ``name``.
@@ -77,7 +85,8 @@ class Rule:
                 "minProperties": 1,
                 "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
             }
-            return {"description": self.doc, "anyOf": [words, shares]}
+            text = {"type": "string", "pattern": "="}
+            return {"description": self.doc, "anyOf": [words, text, shares]}
         if self.kind is str:
             return {"description": self.doc, **words}
         number: dict[str, Any] = {"type": "integer" if self.kind is int else "number"}
@@ -108,6 +117,27 @@ class Rule:
         )
         number = "an integer" if self.kind is int else "a finite number"
         return " or ".join([f"{number} {bounds}".rstrip(), *(repr(word) for word in self.words)])
+
+
+def shares_of_text(name: str, text: str) -> dict[str, float]:
+    """Shares by class of a text such as ``fraud=.02,spam=.1``; the last equals sign counts.
+
+    Raises `BadArgument` for a part without a class or a number, and for a class that stands twice.
+    """
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        class_name, _, number = (each.strip() for each in part.rpartition("="))
+        if not class_name or class_name in shares:
+            raise BadArgument(name, f"must read CLASS=SHARE,..., each class once, got {text!r}")
+        try:
+            shares[class_name] = float(number)
+        except ValueError:
+            raise BadArgument(
+                name,
+                f"must read CLASS=SHARE,... with numbers such as .02, got {part!r}; classes with a "
+                "comma need a JSON object",
+            ) from None
+    return shares
 
 
 def _check_shares(name: str, shares: Mapping[Any, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, RealArray
+from peewit.solvers.decision import DecisionRule, decided
 from peewit.solvers.status import Status
 
 _SWEEPS: Final = 3
@@ -75,7 +76,8 @@ class Solution:
     Attributes
     ----------
     scores : (n_nodes, n_classes) float64
-        Class scores, columns in the order of ``Labels.class_names``; the largest wins.
+        Class scores, columns in the order of ``Labels.class_names``; the largest wins, unless there
+        is a ``decision``.
     reachable : (n_nodes,) bool
         Whether the node's component has a labeled node or, for a model with features, whether the
         node has some; other nodes get the class prior.
@@ -95,6 +97,11 @@ class Solution:
         Predictions of labels that the model left out itself, if it keeps them.
     of_features : Functions or None
         What features say, smoothed along the edges, where that is a part of the scores.
+    decision : DecisionRule or None
+        By which scores decide, where that is not the largest one; of nodes, labels left out and new
+        points alike.
+    class_shares : (n_classes,) float64 or None
+        Of all nodes, where they were given; scores have them at nodes that no label reaches.
     """
 
     scores: FloatArray
@@ -108,9 +115,17 @@ class Solution:
     decisive: Decisive | None = None
     left_out: LeftOut | None = None
     of_features: Functions | None = None
+    decision: DecisionRule | None = None
+    class_shares: FloatArray | None = None
+
+    def classes(self, rows: slice | Int64Array = slice(None)) -> Int64Array:
+        """(n_rows,) classes that the scores of some nodes decide for; of all by default."""
+        return decided(self.scores[rows], self.decision)
 
 
-Advice: TypeAlias = Literal["threshold", "label more", "label random", "label apart", "other model"]
+Advice: TypeAlias = Literal[
+    "threshold", "label more", "label random", "label apart", "class shares", "other model"
+]
 """Remedy for a warning; each interface says how to apply it."""
 
 
@@ -127,12 +142,17 @@ class Advised(str):
         return made
 
 
-def give_shares(probabilities: FloatArray, reachable: BoolArray) -> None:
-    """Give nodes that no label reaches the mean prediction of the others, in place.
+def give_shares(
+    probabilities: FloatArray, reachable: BoolArray, class_shares: FloatArray | None = None
+) -> None:
+    """Give nodes that no label reaches the known class shares, in place.
 
-    The shares among the labels would say more of who labels than of these nodes.
+    Of unknown ones they get the mean prediction of the others: the shares among the labels would
+    say more of who labels than of these nodes.
     """
-    if not reachable.all():
+    if class_shares is not None:
+        probabilities[~reachable] = class_shares
+    elif not reachable.all():
         n_classes = probabilities.shape[1]
         reached = probabilities[reachable]
         probabilities[~reachable] = reached.mean(axis=0) if len(reached) else 1.0 / n_classes

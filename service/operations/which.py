@@ -157,5 +157,6 @@ def provenance(file: PredictionFile) -> dict[str, Any]:
         "solver_status": meta.solver_status,
         "refined": bool(meta.stats.get("refined")),
         "score": meta.score,
+        "objective": meta.objective,
         "label_column": meta.label_column or None,
     }

@@ -11,6 +11,7 @@ from peewit.service.wire.evaluations import Abstention, RiskPoint
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.assessment.abstention import RiskCurve
+from peewit.solvers.decision import decided
 
 _MAX_POINTS: Final = 50
 
@@ -31,7 +32,8 @@ def abstention(file: PredictionFile, *, max_error: float, confidence: float) -> 
     left_out = read_left_out(file)
     reached = np.isfinite(left_out.scores).all(axis=1)
     scores, classes = left_out.scores[reached], left_out.classes[reached]
-    curve = RiskCurve.of(scores.argmax(axis=1) == classes, scores.max(axis=1))
+    predicted = decided(scores, file.meta.rule)
+    curve = RiskCurve.of(predicted == classes, scores[np.arange(predicted.size), predicted])
     place = curve.threshold_place(max_error, confidence)
     greatest = curve.greatest_error(confidence)
 

@@ -9,6 +9,7 @@ from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.predictions import DoubtfulLabel, DoubtfulLabelList
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.label_doubts import LabelDoubts
+from peewit.solvers.decision import decided
 
 MAX_DOUBTFUL: Final = 10_000
 
@@ -25,9 +26,10 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
         raise BadArgument("model", "must predict classes for labels to be doubted, not numbers")
     left_out = read_left_out(file)
     scores, classes = left_out.scores, left_out.classes
-    doubts = LabelDoubts.of(scores, classes, file.meta.score)
+    doubts = LabelDoubts.of(scores, classes, file.meta.score, file.meta.rule)
     is_shown = file.take(left_out.nodes[doubts.order])["node"].is_valid().to_numpy()
     rows = doubts.order[is_shown][:k]
+    predicted = decided(scores[rows], file.meta.rule)
     names = file.meta.class_names
     return DoubtfulLabelList(
         n_left_out=int(classes.size),
@@ -36,13 +38,15 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
             DoubtfulLabel(
                 node=each["node"],
                 label=names[classes[row]],
-                predicted=names[int(scores[row].argmax())],
+                predicted=names[place],
                 behind=float(doubts.behind[row]),
                 probability=float(scores[row, classes[row]])
                 if file.meta.score == "probability"
                 else None,
                 dropped=bool(left_out.is_dropped[row]),
             )
-            for row, each in zip(rows.tolist(), file.lookup(left_out.nodes[rows]), strict=True)
+            for row, place, each in zip(
+                rows.tolist(), predicted.tolist(), file.lookup(left_out.nodes[rows]), strict=True
+            )
         ),
     )

@@ -25,6 +25,7 @@ from peewit.solvers.arrays import (
     IntArray,
     frozen,
 )
+from peewit.solvers.decision import DecisionRule, decided
 from peewit.streaming.durable_files import naming, publish_file
 
 ROWS_PER_BATCH: Final = 1 << 18
@@ -101,6 +102,8 @@ class PredictionMeta:
         Kinds of nodes that have predictions, in a typed graph; rows of others are blank.
     relation_weights : mapping
         Weights of relations, by name, of the graph that was solved on; 1 of others.
+    decision : mapping or None
+        Rule by which scores decide (`DecisionRule`); None where the largest does.
     """
 
     graph_id: str
@@ -122,6 +125,18 @@ class PredictionMeta:
     judged_by: str | None = None
     answers: tuple[str, ...] = ()
     relation_weights: Mapping[str, float] = field(default_factory=dict)
+    decision: Mapping[str, Any] | None = None
+
+    @property
+    def rule(self) -> DecisionRule | None:
+        """The rule by which scores decide; None where the largest does."""
+        return DecisionRule.restored(self.decision)
+
+    @property
+    def objective(self) -> str | None:
+        """What labels aim at, of a model that can be told."""
+        objective: str | None = self.parameters.get("objective")
+        return objective
 
     @property
     def label_column(self) -> str:
@@ -159,10 +174,11 @@ def write_predictions(
     """Path of the predictions of one attempt, written whole and flushed to the disk.
 
     Columns of classes: ``node``; ``label`` (null where no label reaches; int64 when every class is
-    a number, else strings); ``score`` of the winner; ``margin`` to the runner-up (0 where no label
-    reaches); ``reachable``; and, up to `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each. Where
-    scores are probabilities these columns are ``probability`` and ``probability:<class>``, clipped
-    to [0, 1], which the solver's tolerance may miss.
+    a number, else strings); ``score`` of the label; ``margin`` to the runner-up (by
+    `DecisionRule.margin` where a rule decides, 0 where no label reaches); ``reachable``; and, up to
+    `MAX_SCORE_COLUMNS` classes, ``score:<class>`` each. Where scores are probabilities these
+    columns are ``probability`` and ``probability:<class>``, clipped to [0, 1], which the solver's
+    tolerance may miss.
 
     Where ``meta.score`` is ``value``: ``node``; ``label``, the predicted number, float64, null
     where no label reaches; ``score``, the same number, and there the mean of the labels;
@@ -222,6 +238,7 @@ def write_predictions(
         reachable = reachable & nodes.is_valid().to_numpy(zero_copy_only=False)
         schema = _with_nodes(schema, nullable=True)
 
+    rule = meta.rule
     is_labeled = np.zeros(n_nodes, bool)
     is_labeled[[] if labeled is None else labeled] = True
 
@@ -235,7 +252,7 @@ def write_predictions(
                 of_scores = (
                     _number_columns(some[:, 0], reachable[rows])
                     if labels is None
-                    else list(class_columns(labels, some, reachable[rows], score).values())
+                    else list(class_columns(labels, some, reachable[rows], score, rule).values())
                 )
                 columns = [_one_chunk(nodes[rows]), *of_scores]
                 if labeled is not None:
@@ -325,24 +342,32 @@ def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
 
 
 def class_columns(
-    labels: pa.Array, scores: FloatArray, reachable: BoolArray, score: str
+    labels: pa.Array,
+    scores: FloatArray,
+    reachable: BoolArray,
+    score: str,
+    rule: DecisionRule | None = None,
 ) -> dict[str, pa.Array]:
     """Columns of some rows after ``node``, by name; no label and margin 0 where not ``reachable``.
 
     ``labels`` come from `label_values`, ``score`` from `score_column`; ``scores`` are (n_rows,
-    n_classes).
+    n_classes), and decide by ``rule``.
     """
-    two_best = np.partition(scores, -2, axis=1)[:, -2:]
-    margin = np.where(reachable, two_best[:, 1] - two_best[:, 0], 0.0)
-    winner = pa.array(scores.argmax(axis=1), pa.int32(), mask=~reachable)
+    place = decided(scores, rule)
+    if rule is None:
+        two_best = np.partition(scores, -2, axis=1)[:, -2:]
+        own, margin = two_best[:, 1], two_best[:, 1] - two_best[:, 0]
+    else:
+        own, margin = scores[np.arange(place.size), place], rule.margin(scores, place)
+    winner = pa.array(place.astype(np.int32), mask=~reachable)
     if pa.types.is_string(labels.type):
         label = pa.DictionaryArray.from_arrays(winner, labels)
     else:
         label = labels.take(winner)
     columns = {
         "label": label,
-        score: pa.array(two_best[:, 1], pa.float32()),
-        "margin": pa.array(margin, pa.float32()),
+        score: pa.array(own, pa.float32()),
+        "margin": pa.array(np.where(reachable, margin, 0.0), pa.float32()),
         "reachable": pa.array(reachable),
     }
     if len(labels) <= MAX_SCORE_COLUMNS:

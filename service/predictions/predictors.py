@@ -211,7 +211,7 @@ class Predictor:
             if self.meta.calibration is not None:
                 scores = Calibration.restored(self.meta.calibration).probabilities(scores)
             is_reached, score = np.ones(len(scores), bool), own_score(self.schema.names)
-            of_scores = class_columns(labels, scores, is_reached, score)
+            of_scores = class_columns(labels, scores, is_reached, score, self.meta.rule)
             columns = [column for name, column in of_scores.items() if name in self.schema.names]
             yield pa.record_batch(columns, schema=self.schema)
 

@@ -225,6 +225,8 @@ def _note(
         )
     if differs and is_walked:
         others = "other parts of auto" if model == DEFAULT_MODEL else "the model"
+        if file.meta.decision is not None:
+            others += f", or the objective {file.meta.objective},"
         sentences.append(
             f"walks from the node speak for {names[favoured]!r}: {others} decided for "
             f"{names[predicted]!r}"

@@ -26,6 +26,7 @@ from peewit.solvers.assessment.thresholds import (
     choose_threshold,
     precision_of,
 )
+from peewit.solvers.decision import decided
 
 _MAX_NAMES: Final = 10
 _FEW_POSITIVE: Final = 10
@@ -41,13 +42,13 @@ class ClassThreshold:
     goal: ThresholdGoal  # costs and share to judge by, and what the threshold was chosen for
 
     def evaluation(
-        self, is_positive: BoolArray, scores: RealArray, is_largest: BoolArray
+        self, is_positive: BoolArray, scores: RealArray, is_predicted: BoolArray
     ) -> ThresholdEvaluation:
-        """Errors and costs on some nodes, of the threshold and of taking the largest score.
+        """Errors and costs on some nodes, of the threshold and of predictions without one.
 
         ``is_positive`` (n_nodes,) is the truth; ``scores`` (n_nodes,) of the class are -inf where
-        no label reaches; ``is_largest`` (n_nodes,) says where a label reaches and that score is the
-        largest.
+        no label reaches; ``is_predicted`` (n_nodes,) says where the class is the label without a
+        threshold.
         """
         n_nodes, n_positive = is_positive.size, int(is_positive.sum())
         goal = self.goal.positive_share
@@ -59,7 +60,7 @@ class ClassThreshold:
             n_positive=n_positive,
             positive_share=share,
             by_threshold=self._decision(is_positive, scores >= self.threshold, share),
-            by_largest_score=self._decision(is_positive, is_largest, share),
+            by_largest_score=self._decision(is_positive, is_predicted, share),
             warning=None,
         )
 
@@ -126,8 +127,10 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     """Evaluation of a threshold on the left-out labels; raises `NotCrossValidated`."""
     left_out = read_left_out(file)
     scores = left_out.scores[:, chosen.place]
-    is_largest = (left_out.scores.argmax(axis=1) == chosen.place) & np.isfinite(scores)
-    result = chosen.evaluation(left_out.classes == chosen.place, scores, is_largest)
+    is_decided = decided(left_out.scores, file.meta.rule) == chosen.place
+    result = chosen.evaluation(
+        left_out.classes == chosen.place, scores, is_decided & np.isfinite(scores)
+    )
     doubts = [] if file.meta.judged_by is None else [file.meta.judged_by]
     if result.n_positive < _FEW_POSITIVE:
         doubts.append(
@@ -177,11 +180,11 @@ def with_threshold(
     for batch in batches:
         scores = np.column_stack([batch.column(name).to_numpy() for name in names])
         reachable = batch.column("reachable").to_numpy(zero_copy_only=False)
-        of_class = scores[:, chosen.place].copy()
-        scores[:, chosen.place] = -np.inf
-        winner = scores.argmax(axis=1)
+        of_class = scores[:, chosen.place]
+        others = scores.copy()
+        others[:, chosen.place] = -np.inf
+        winner = decided(others, file.meta.rule)
         winner[of_class >= chosen.threshold] = chosen.place
-        scores[:, chosen.place] = of_class
         code = pa.array(winner, pa.int32(), mask=~reachable)
         is_text = pa.types.is_string(labels.type)
         margin = np.where(reachable, np.abs(of_class - np.float32(chosen.threshold)), 0)

@@ -58,7 +58,7 @@ class Decision:
 
 @record
 class ThresholdEvaluation:
-    """The positive class decided by a threshold on its score, beside the largest score."""
+    """The positive class decided by a threshold on its score, beside predictions without one."""
 
     positive: Label
     threshold: float = described("A node is positive where its score is at least that.")
@@ -66,7 +66,9 @@ class ThresholdEvaluation:
     n_positive: int
     positive_share: float = described("What precision and cost take for the part that is positive.")
     by_threshold: Decision
-    by_largest_score: Decision = described("As predictions are without a threshold.")
+    by_largest_score: Decision = described(
+        "As predictions are without a threshold: by the largest score, or the objective."
+    )
     warning: str | None = described(
         "Why the figures are doubtful, or by which labels they are; null else."
     )

@@ -167,6 +167,14 @@ _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {
         "python": "suggestions(name, strategy='coverage'{column}) names nodes elsewhere",
         "mcp": "suggest_nodes with strategy coverage names nodes elsewhere",
     },
+    "class shares": {
+        "command": "`peewit solve {graph}{column} --set class_shares=CLASS=.02` takes that of a "
+        "class, and leaves the rest to the others",
+        "page": "Predict takes class_shares, as CLASS=.02, in the settings",
+        "python": "solve(name, class_shares={{CLASS: 0.02}}{column}) takes that of a class, and "
+        "leaves the rest to the others",
+        "mcp": "who runs the server can say them, by class_shares",
+    },
     "other model": {
         "command": "`peewit solve {graph}{column} --model poisson` solves with another model",
         "page": "Predict has other models",
@@ -233,6 +241,8 @@ def _accuracy_line(judgement: Mapping[str, Any], result: Mapping[str, Any], to_l
         line += f" (likely {judgement['low']:.0%} to {judgement['high']:.0%} at all nodes)"
     share, commonest = judgement["commonest_share"], judgement["commonest"]
     line += f"; always saying {commonest!r} would be right at {share:.0%}"
+    if judgement.get("macro_f1") is not None:
+        line += f"; the mean F-measure of the classes is {judgement['macro_f1']:.2f}"
     unreached = result["n_unreachable"] / max(1, result["n_nodes"])
     if unreached >= _MANY_UNREACHED:
         line += f"; {unreached:.0%} of the nodes are reached by no label and have no prediction"

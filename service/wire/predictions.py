@@ -48,6 +48,10 @@ class Provenance:
     solver_status: str
     refined: bool = described("Whether scores are those of the full graph.")
     score: str = described("How to read scores: probability, class score or value.")
+    objective: str | None = described(
+        "What labels aim at, accuracy or macro-f1; null of models that have no choice.",
+        default=None,
+    )
     label_column: str | None = described(
         "The column of labels that is predicted; null for the one without a name.", default=None
     )

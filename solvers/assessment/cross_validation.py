@@ -180,7 +180,7 @@ def _losses(labels: Labels | RealLabels, rows: Int64Array, solution: Solution) -
     if isinstance(labels, RealLabels):
         squares: FloatArray = np.square(solution.scores[nodes, 0] - labels.values[rows])
         return squares
-    is_right = solution.scores[nodes].argmax(axis=1) == labels.classes[rows]
+    is_right = solution.classes(nodes) == labels.classes[rows]
     missed: FloatArray = (~(is_right & solution.reachable[nodes])).astype(np.float64)
     return missed
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
+from peewit.solvers.decision import DecisionRule, decided
 from peewit.solvers.models.contract.model import ScoreKind
 
 
@@ -20,16 +21,25 @@ class LabelDoubts:
         Labels that others reach, the most doubtful first: by probabilities the one whose class was
         least probable, by class scores the one furthest behind.
     behind : (n_labels,) float32
-        Score of the best other class minus that of the given one, above 0 where the others
-        contradict it; -inf for labels that no other reaches, or that were never left out.
+        Score of the best other class minus that of the given one; -inf for labels that no other
+        reaches, or that were never left out.
+    contradicted : (n_labels,) bool
+        Whether the others predict another class: by a rule, or where it scores more.
     """
 
     classes: Int64Array
     order: Int64Array
     behind: Float32Array
+    contradicted: BoolArray
 
     @classmethod
-    def of(cls, scores: Float32Array, classes: Int64Array, score_kind: ScoreKind) -> "LabelDoubts":
+    def of(
+        cls,
+        scores: Float32Array,
+        classes: Int64Array,
+        score_kind: ScoreKind,
+        rule: DecisionRule | None = None,
+    ) -> "LabelDoubts":
         """Doubts from (n_labels, n_classes) left-out scores, as of `CrossValidation.scores`."""
         reached = np.flatnonzero(np.isfinite(scores).all(axis=1))
         own = np.arange(reached.size), classes[reached]
@@ -40,12 +50,10 @@ class LabelDoubts:
         behind[reached] = others.max(axis=1) - own_scores
         rank_by = own_scores if score_kind == "probability" else -behind[reached]
         order = reached[np.argsort(rank_by, kind="stable")]
-        return cls(classes=classes, order=order, behind=behind)
-
-    @property
-    def contradicted(self) -> BoolArray:
-        """(n_labels,) whether the others predict another class."""
-        return self.behind > 0.0
+        contradicted: BoolArray = behind > 0.0
+        if rule is not None:
+            contradicted[reached] = decided(scores[reached], rule) != classes[reached]
+        return cls(classes=classes, order=order, behind=behind, contradicted=contradicted)
 
     def dropped(self, n_most: int) -> BoolArray:
         """(n_labels,) the first ``n_most`` contradicted ones; a class keeps its last label."""

@@ -66,6 +66,13 @@ class LeftOutAccuracy:
         )
 
 
+def macro_f1(classes: Int64Array, predicted: Int64Array, n_classes: int) -> float:
+    """Mean F-measure (J1) of the classes that are there or predicted."""
+    both = np.bincount(classes, minlength=n_classes) + np.bincount(predicted, minlength=n_classes)
+    n_right = np.bincount(classes[predicted == classes], minlength=n_classes)
+    return float((2.0 * n_right[both > 0] / both[both > 0]).mean())
+
+
 def accuracy_interval(accuracy: float, n_labels: int) -> tuple[float, float]:
     """Ends of the interval (J20) for labels of which a share was predicted right."""
     n_effective = EFFECTIVE_SHARE * n_labels

@@ -17,6 +17,7 @@ from scipy.special import bdtr, chdtr, ndtr, pdtrc
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
+from peewit.solvers.models.auto.silence import SILENT
 from peewit.solvers.models.left_out.label_sample import DOUBT
 from peewit.solvers.solution import Advice, Advised, Solution
 
@@ -35,6 +36,7 @@ _LEAST_LEFT_OUT: Final = 10
 _COMMON_SHARE: Final = 0.75
 _DOMINANT_SHARE: Final = 0.95
 _FEW_OTHERS: Final = 10
+_LEAST_EVEN: Final = 3
 _LEAST_LABELS: Final = 20
 _LEAST_UNREACHED: Final = 0.1
 _TOGETHER_P_VALUE: Final = 1e-6
@@ -52,6 +54,7 @@ class ComparedShares:
     n_labels: Int64Array  # (n_classes,)
     n_compared: Int64Array  # (n_classes,) labels that another label reaches
     n_predicted: Int64Array  # (n_classes,) without nodes that no label reaches
+    given: FloatArray | None = None  # (n_classes,) known shares of all nodes
 
     @classmethod
     def of(
@@ -65,8 +68,8 @@ class ComparedShares:
         counts = np.zeros(labels.n_classes, np.int64)
         for first in range(0, is_counted.size, _ROWS):
             rows = slice(first, first + _ROWS)
-            winners = solution.scores[rows].argmax(axis=1)[is_counted[rows]]
-            counts += np.bincount(winners, minlength=labels.n_classes)
+            some = rows.start + np.flatnonzero(is_counted[rows])
+            counts += np.bincount(solution.classes(some), minlength=labels.n_classes)
         is_reached = np.ones(labels.n_labeled, bool)
         if component is not None:
             own = component[labels.nodes]
@@ -76,6 +79,7 @@ class ComparedShares:
             n_labels=np.bincount(labels.classes, minlength=labels.n_classes),
             n_compared=np.bincount(labels.classes[is_reached], minlength=labels.n_classes),
             n_predicted=counts,
+            given=solution.class_shares,
         )
 
     @property
@@ -83,6 +87,11 @@ class ComparedShares:
         """(n_classes,) shares among the labels that another label reaches."""
         shares: FloatArray = self.n_compared / max(1, self.n_compared.sum())
         return shares
+
+    @property
+    def expected(self) -> FloatArray:
+        """(n_classes,) the given shares, else those of `labels`."""
+        return self.labels if self.given is None else self.given
 
     @property
     def predicted(self) -> FloatArray:
@@ -141,11 +150,16 @@ def _prediction_warnings(
 ) -> Iterator[Advised]:
     """Warnings on predicted shares and left-out labels; see `answer_warnings`."""
     stats = solution.stats
+    is_silent = float(stats.get("belief_majority", 0.0)) >= SILENT  # which the model has told
     sample_p_value = stats.get("sample_p_value")
+    if stats.get("class_shares") == "of labels" and not are_random:
+        yield from even_warnings(labels)
+    if is_silent:
+        return
     if sample_p_value is None:
         yield from share_warnings(shares, are_random=are_random)
     elif float(sample_p_value) >= DOUBT:  # else the model has told it
-        yield from share_warnings(shares, scores_agree=True)
+        yield from share_warnings(shares, scores_agree=True, is_largest=solution.decision is None)
     if left_out is not None:
         yield from left_out_warnings(labels, *left_out)
     elif "loo_accuracy" in stats and "unjudged_share" not in stats:  # else the model has told it
@@ -153,20 +167,37 @@ def _prediction_warnings(
         yield from left_out_warnings(labels, float(stats["loo_accuracy"]), n_left_out)
 
 
+def even_warnings(labels: Labels) -> Iterator[Advised]:
+    """One if labels are equally many of each class, three or more, as a draw by class has them."""
+    counts = np.bincount(labels.classes)
+    if np.ptp(counts) == 0 and counts[0] >= _LEAST_EVEN:
+        yield Advised(
+            f"labels are equally many of each class, {counts[0]:,}; where classes are not, say "
+            "their shares",
+            "class shares",
+        )
+
+
 def share_warnings(
-    shares: ComparedShares, *, scores_agree: bool = False, are_random: bool = False
+    shares: ComparedShares,
+    *,
+    scores_agree: bool = False,
+    are_random: bool = False,
+    is_largest: bool = True,
 ) -> Iterator[Advised]:
     """At most one: classes that are nearly lost, or predicted otherwise than labeled.
 
     It counts labels that others reach, and predictions at nodes that labels reach. ``scores_agree``
     says that mean probabilities are near the labels' shares, so that only choosing the largest can
-    make a difference; ``are_random`` that labels were drawn at random.
+    make a difference; ``are_random`` that labels were drawn at random; ``is_largest`` that the
+    largest score decides. Given shares stand for those of the labels.
     """
-    labeled, predicted = shares.labels, shares.predicted
+    labeled, predicted = shares.expected, shares.predicted
     n_labels, n_others = int(shares.n_compared.sum()), int(shares.n_predicted.sum())
     if n_others == 0 or n_labels == 0 or labeled.size < 2:
         return
     chances = bdtr(shares.n_predicted, n_others, labeled)  # of so few nodes, at the labels' shares
+    of_what = "of the labels" if shares.given is None else "by class_shares"
     largest = int(predicted.argmax())
     n_elsewhere = n_others - int(shares.n_predicted[largest])
     is_beyond_chance = bdtr(n_elsewhere, n_others, 1 - labeled[largest]) < _P_VALUE
@@ -174,7 +205,7 @@ def share_warnings(
         yield Advised(
             f"the prediction has nearly collapsed: {shares.class_names[largest]!r} takes "
             f"{predicted[largest]:.1%} of the {n_others:,} nodes without label and "
-            f"{labeled[largest]:.1%} of the labels; unless it is so common, solve with another "
+            f"{labeled[largest]:.1%} {of_what}; unless it is so common, solve with another "
             "model or with more labels",
             "other model",
             "label more",
@@ -196,7 +227,9 @@ def share_warnings(
             "label more",
         )
         return
-    if drawn_by_class(shares.n_labels) or np.abs(labeled - predicted).sum() / 2 < _LEAST_DISTANCE:
+    if shares.given is not None or not is_largest or drawn_by_class(shares.n_labels):
+        return
+    if np.abs(labeled - predicted).sum() / 2 < _LEAST_DISTANCE:
         return
     error = np.sqrt(predicted * (1 - predicted) / n_labels + 1 / (4 * n_labels**2))
     z = np.abs(labeled - predicted) / error  # (J6)
@@ -257,8 +290,14 @@ def left_out_warnings(
 
 
 def label_warnings(labels: Labels, graph: Graph) -> Iterator[Advised]:
-    """Warnings if the labels are all of one class, in one component, or among neighbors."""
+    """Warnings of one label a class, or labels of one class, in one component or of neighbors."""
     counts = np.bincount(labels.classes)
+    if counts.max() == 1 and counts.size > 1:
+        yield Advised(
+            "each class has one label: how many nodes are right is luck in which nodes these are; "
+            "label five of each",
+            "label more",
+        )
     n_labels, n_others = labels.n_labeled, labels.n_labeled - int(counts.max())
     is_dominated = counts.max() >= _DOMINANT_SHARE * n_labels and n_others < _FEW_OTHERS
     if n_labels >= _LEAST_LABELS and is_dominated:

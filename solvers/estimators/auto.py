@@ -2,8 +2,10 @@
 
 from typing import Any, Self
 
+from peewit.solvers.decision import Objective
 from peewit.solvers.estimators.classifier_base import ProbabilityClassifier
 from peewit.solvers.models.auto import auto
+from peewit.solvers.models.classes.class_balance import GivenShares
 
 
 class Auto(ProbabilityClassifier):
@@ -13,6 +15,8 @@ class Auto(ProbabilityClassifier):
 
     rtol: float = 1e-4
     max_iter: int = 10_000
+    objective: Objective = "accuracy"
+    class_shares: GivenShares = "estimated"
 
     def fit(self, X: Any, y: Any, features: Any = None, **further: Any) -> Self:
         """Classes of all nodes from those of some.
@@ -37,7 +41,7 @@ class Auto(ProbabilityClassifier):
         Warns
         -----
         UserWarning
-            The labels are no random sample of the nodes.
+            The labels are no random sample of the nodes, or the edges say nothing about them.
         """
         self._refuse(further)
         return self._solve(*self._problem(X, y, features))

@@ -362,11 +362,11 @@ class Classifier(ClassifierMixin, ModelEstimator):
         return NodePredictions.of_classes(
             nodes,
             self.classes_,
-            scores.argmax(axis=1),
             scores,
             self.reachable_,
             model=type(self).__name__,
             score="class score" if probabilities is None else "probability",
+            rule=getattr(self, "_rule", None),
         )
 
     def __sklearn_tags__(self) -> Any:

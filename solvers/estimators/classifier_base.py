@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.decision import decided
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.frames import node_features
@@ -93,7 +94,7 @@ class GraphClassifier(Classifier, GraphEstimator):
             chosen: AnyArray = self.transduction_[places]
             return chosen
         scores, reached = self._new_scores(X)
-        return self._targets.named(self._decide(scores, reached).argmax(axis=1), reached)
+        return self._targets.named(decided(self._decide(scores, reached), self._rule), reached)
 
     def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         del prepared
@@ -101,8 +102,9 @@ class GraphClassifier(Classifier, GraphEstimator):
         self.classes_ = targets.classes
         self._targets = targets
         self._keep(solution.scores)
+        self._rule = solution.decision
         self.transduction_: AnyArray = targets.named(
-            self._scores().argmax(axis=1), solution.reachable
+            decided(self._scores(), self._rule), solution.reachable
         )
 
     def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.decision import DecisionRule, decided
 from peewit.solvers.estimators.kinds import Kinds
 from peewit.solvers.interchange import ArrowTable
 from peewit.solvers.late_modules import LateModule
@@ -26,7 +27,8 @@ class NodePredictions(ArrowTable):
     table : pyarrow.Table
         ``node``, its name or number; ``kind`` and ``id`` where names are of kinds; ``label``, null
         where no label reaches; of classes also ``score`` and ``margin``, what it is above the best
-        other, and ``score:<class>``, called ``probability`` where they are; ``reachable``.
+        other (`peewit.solvers.decision.DecisionRule.margin` where a rule decides), and
+        ``score:<class>``, called ``probability`` where they are; ``reachable``.
     model : str
         Name of the estimator.
     score : str
@@ -64,23 +66,28 @@ class NodePredictions(ArrowTable):
         cls,
         nodes: "pa.Array",
         classes: AnyArray,
-        best: IntArray,
         scores: FloatArray,
         reachable: BoolArray,
         *,
         model: str,
         score: str,
+        rule: DecisionRule | None = None,
     ) -> "NodePredictions":
-        """Of the place of each node's class among ``classes``, and (n_nodes, n_classes) scores."""
+        """Of (n_nodes, n_classes) scores, which decide among ``classes`` by a rule."""
+        best = decided(scores, rule)
         winner = np.take_along_axis(scores, best[:, None], axis=1)[:, 0]
-        others = scores.copy()
-        np.put_along_axis(others, best[:, None], -np.inf, axis=1)
+        if rule is None:
+            others = scores.copy()
+            np.put_along_axis(others, best[:, None], -np.inf, axis=1)
+            margin = winner - others.max(axis=1)
+        else:
+            margin = rule.margin(scores, best)
         name = "probability" if score == "probability" else "score"
         columns = {
             "node": nodes,
             "label": pa.array(classes.tolist()).take(pa.array(best, mask=~reachable)),
             name: winner,
-            "margin": winner - others.max(axis=1),
+            "margin": margin,
             "reachable": reachable,
         }
         columns |= {

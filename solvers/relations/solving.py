@@ -9,7 +9,14 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
-from peewit.solvers.models.contract.model import KEPT_BYTES, Model, ScoreKind, of_column
+from peewit.solvers.models.classes.macro_f1 import macro_f1_decision
+from peewit.solvers.models.contract.model import (
+    KEPT_BYTES,
+    Model,
+    ScoreKind,
+    as_classes,
+    of_column,
+)
 from peewit.solvers.models.left_out.bootstrapped_beliefs import bootstrapped_beliefs
 from peewit.solvers.relations.choice import (
     Combination,
@@ -173,14 +180,15 @@ class RelationModel(Model):
         pair = prepared.pair
         if pair is not None and pair.is_of(choice, labels) and self._keeps:
             second = _carried(pair, first, labels)
-            return _of_choice(_mixed((first, second), pair.used), replace(choice, used=pair.used))
+            mixed = _mixed((first, second), pair.used, labels)
+            return _of_choice(mixed, replace(choice, used=pair.used))
         second = self._solved(prepared, used[1], labels, None, watch)
         prepared.pair, used = None, _believed((first, second), used, labels)
         if second.status is not Status.CANCELLED:
             prepared.pair = _Pair(
                 choice=choice, used=used, labels=labels, first=first, second=second
             )
-        return _of_choice(_mixed((first, second), used), replace(choice, used=used))
+        return _of_choice(_mixed((first, second), used, labels), replace(choice, used=used))
 
     def _solved(
         self,
@@ -253,7 +261,7 @@ class RelationModel(Model):
         )
         if isinstance(others, Labels):
             used = _believed(solutions, used, others)
-        return _of_choice(_mixed(solutions, used), replace(choice, used=used))
+        return _of_choice(_mixed(solutions, used, others), replace(choice, used=used))
 
     def work_ahead(self, prepared: PreparedRelations, *, cancelled: Cancelled) -> bool:
         """That of the model on every combination in use."""
@@ -297,7 +305,9 @@ def _of_choice(solution: Solution, choice: RelationChoice) -> Solution:
     return RelationSolution(choice=choice, **parts)
 
 
-def _mixed(solutions: tuple[Solution, ...], used: tuple[Combination, ...]) -> Solution:
+def _mixed(
+    solutions: tuple[Solution, ...], used: tuple[Combination, ...], labels: Targets
+) -> Solution:
     """The first solution with probabilities averaged by belief, where labels reach both."""
     if len(solutions) == 1:
         return solutions[0]
@@ -306,7 +316,7 @@ def _mixed(solutions: tuple[Solution, ...], used: tuple[Combination, ...]) -> So
     left_out = None
     if first.left_out is not None and second.left_out is not None:
         left_out = _mixed_left_out(first.left_out, second.left_out, beliefs)
-    return replace(
+    mixed = replace(
         first,
         scores=_averaged(
             (first.scores, second.scores), (first.reachable, second.reachable), beliefs
@@ -315,6 +325,9 @@ def _mixed(solutions: tuple[Solution, ...], used: tuple[Combination, ...]) -> So
         status=first_failure(first.status, second.status),
         left_out=left_out,
     )
+    if first.decision is None:
+        return mixed
+    return replace(mixed, decision=macro_f1_decision(mixed, as_classes(labels)))
 
 
 def _believed(

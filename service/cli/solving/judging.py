@@ -266,7 +266,7 @@ def _print_classes(result: Evaluation) -> None:
 
 
 def _print_threshold(evaluation: ThresholdEvaluation) -> None:
-    """What a threshold finds, beside the largest score."""
+    """What a threshold finds, beside predictions without one."""
     print_fields(
         {
             "class": str(evaluation.positive),
@@ -276,7 +276,7 @@ def _print_threshold(evaluation: ThresholdEvaluation) -> None:
         }
     )
     echo()
-    decisions = {"threshold": evaluation.by_threshold, "largest score": evaluation.by_largest_score}
+    decisions = {"threshold": evaluation.by_threshold, "no threshold": evaluation.by_largest_score}
     print_rows(
         ("decided by", "found", "precision", "recall", "F1", "cost"),
         ((name, each.n_found, *_decision(each)) for name, each in decisions.items()),

@@ -199,10 +199,15 @@ def _tell_details(result: Mapping[str, Any]) -> None:
     if n_unreachable > 0:
         say(
             f"{n_unreachable:,} nodes cannot be reached by any label: they have no label, and as "
-            "scores the mean of the others"
+            f"scores {_unreached_scores(stats)}"
         )
     if result["n_labels_waiting"]:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
+
+
+def _unreached_scores(stats: Mapping[str, Any]) -> str:
+    is_given = stats.get("class_shares") in {"known", "counted"}
+    return "the class shares" if is_given else "the mean of the others"
 
 
 def _shares(listed: Sequence[Mapping[str, Any]], n_classes: int) -> str:

@@ -21,7 +21,9 @@ from peewit.solvers.assessment.left_out_accuracy import (
     LEAST_RANDOM,
     LeftOutAccuracy,
     accuracy_interval,
+    macro_f1,
 )
+from peewit.solvers.decision import decided
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, can_be_left_out, deal_folds
 from peewit.solvers.models.auto.auto import Auto
@@ -63,8 +65,13 @@ class _Seen:
 
     def is_right(self, labels: Labels) -> BoolArray:
         """(n_used,) whether each is predicted correctly; False where no label reaches."""
-        is_found = self.rows.scores.argmax(axis=1) == labels.classes[self.rows.places]
+        is_found = self.classes == labels.classes[self.rows.places]
         return np.asarray(is_found & self.rows.reachable)
+
+    @property
+    def classes(self) -> Int64Array:
+        """(n_used,) class that each is predicted to be of."""
+        return decided(self.rows.scores, self.answer.decision)
 
 
 def add_judgement(solving: Solving) -> None:
@@ -183,7 +190,11 @@ def judgement_of(
         is_random=sample == "random",
         classes=None if seen is None else labels.classes[seen.rows.places],
     )
-    return judgement | asdict(left_out)
+    told = judgement | asdict(left_out)
+    if seen is not None and seen.answer.decision is not None:
+        of_class = labels.classes[seen.rows.places]
+        told["macro_f1"] = macro_f1(of_class, seen.classes, labels.n_classes)
+    return told
 
 
 def least_right(judgement: Mapping[str, Any], *, is_tested: bool) -> float | None:
@@ -261,17 +272,15 @@ def _biases(answer: Answered, labels: Labels, seen: _Seen) -> tuple[Bias, ...]:
     others = np.flatnonzero(labels.others(seen.answer.reachable))
     others = others[:: -(-others.size // _MOST_NODES) or 1]
     sample = LabelSample.of(
-        _winners(seen.answer.scores[others]),
-        _winners(rows.scores[rows.reachable]),
+        _one_hot(seen.answer.classes(others), labels.n_classes),
+        _one_hot(seen.classes[rows.reachable], labels.n_classes),
         labels.class_prior(),
     )
     degrees = unlike_degrees(degree, labels, labels.nodes[rows.places])
     return replace(sample, degrees=degrees).biases
 
 
-def _winners(scores: FloatArray) -> FloatArray:
-    """One-hot rows of the largest scores."""
-    winners: Int64Array = scores.argmax(axis=1)
-    one_hot: FloatArray = np.zeros(scores.shape)
-    one_hot[np.arange(len(scores)), winners] = 1.0
+def _one_hot(classes: Int64Array, n_classes: int) -> FloatArray:
+    one_hot: FloatArray = np.zeros((classes.size, n_classes))
+    one_hot[np.arange(classes.size), classes] = 1.0
     return one_hot

@@ -20,7 +20,7 @@ def refit(solving: Solving) -> None:
     if scores is None or not isinstance(labels, Labels):
         return
     kind = model.score_kind if assessment.calibration is None else "probability"
-    doubts = LabelDoubts.of(scores, labels.classes, kind)
+    doubts = LabelDoubts.of(scores, labels.classes, kind, answer.solution.decision)
     assessment.is_dropped = is_dropped = doubts.dropped(solving.options.without_doubtful)
     assessment.figures["n_labels_dropped"] = int(np.count_nonzero(is_dropped))
     if not is_dropped.any():

@@ -17,7 +17,7 @@ def compare_replicas(solving: Solving) -> None:
     """
     answer, graph, watch = solving.answer, solving.graph, solving.watch
     model, n_replicas, meta = answer.model, solving.options.replicas, graph.snapshot.meta
-    classes = solving.shown(answer.solution).scores.argmax(axis=1)
+    classes = solving.shown(answer.solution).classes()
     n_same = np.zeros(classes.size, np.float32)
     if meta.sampling_constant is None:  # every edge was kept: no coin was thrown
         n_same += n_replicas
@@ -34,7 +34,7 @@ def compare_replicas(solving: Solving) -> None:
                 )
                 if of_replica.status is Status.CANCELLED:
                     raise StoppedEarly
-                n_same += solving.shown(of_replica).scores.argmax(axis=1) == classes
+                n_same += solving.shown(of_replica).classes() == classes
         except VariancesNotKept as error:
             raise BadArgument("replicas", f"cannot be made: {error}") from error
     same: Float32Array = (n_same / n_replicas).astype(np.float32)

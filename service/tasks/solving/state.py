@@ -165,7 +165,7 @@ class Solving:
         self.answer = replace(self.answer, solution=solution)
 
     def shown(self, solution: Solution) -> Solution:
-        """The solution as people see it: calibrated; mean of the others where no label reaches."""
+        """The solution as people see it: calibrated; class shares where no label reaches."""
         calibration = self.assessment.calibration
         if not isinstance(self.answer.labels, Labels):
             return solution
@@ -175,7 +175,7 @@ class Solving:
             scores = solution.scores.copy()
         else:
             return solution
-        give_shares(scores, solution.reachable)
+        give_shares(scores, solution.reachable, solution.class_shares)
         return replace(solution, scores=scores)
 
 

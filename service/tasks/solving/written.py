@@ -158,6 +158,7 @@ def _write(
         judged_by=answer.leave_out_plan.warning,
         answers=tuple(task.answer_kinds) if made_of.node_kind == "typed" else (),
         relation_weights=solving.graph.weights,
+        decision=None if solution.decision is None else solution.decision.stored,
     )
     paths = GraphPaths(root=task.graph_directory)
     file = paths.predictions / meta.file_name
@@ -218,7 +219,11 @@ def _doubts(solving: Solving, shown: Solution, shares: ComparedShares | None) ->
         return
     accuracy: tuple[float, int, BoolArray] | None = None
     by = answer.leave_out_plan.may_leave_out
-    if folds is not None and assessment.is_dropped is None:
+    if shown.decision is not None or shown.class_shares is not None:
+        accuracy = (
+            None  # aimed at something else, or at other nodes: the model's own figure is told
+        )
+    elif folds is not None and assessment.is_dropped is None:
         accuracy = folds["accuracy"], folds["n_left_out"], by
     elif judgement is not None and judgement["n_left_out"]:
         accuracy = judgement["accuracy"], judgement["n_left_out"], by

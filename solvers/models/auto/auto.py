@@ -18,6 +18,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 from peewit.solvers.blas_threads import one_blas_thread
+from peewit.solvers.decision import OBJECTIVES, Objective
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
@@ -29,6 +30,7 @@ from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, Densi
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
 from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
 from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, width_of
+from peewit.solvers.models.auto.silence import silence_warnings
 from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.auto.stacking import (
     Belief,
@@ -38,6 +40,12 @@ from peewit.solvers.models.auto.stacking import (
     fitted_stack,
 )
 from peewit.solvers.models.auto.walk_arm import walk_arm
+from peewit.solvers.models.classes.class_balance import (
+    GivenShares,
+    completed_shares,
+    unknown_classes,
+)
+from peewit.solvers.models.classes.macro_f1 import macro_f1_decision
 from peewit.solvers.models.contract.feature_model import FeatureModel
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels
@@ -134,7 +142,8 @@ class Auto(FeatureModel, Refinable):
     ``sample_p_value`` is the probability that a random sample would be as unlike the nodes as these
     labels.
 
-    Scores are probabilities.
+    Scores are probabilities. ``class_shares`` of ``stats`` says whose class shares they have:
+    ``known`` or ``counted`` ones, as told, ``estimated``, or those ``of labels``.
 
     Notes
     -----
@@ -170,6 +179,27 @@ class Auto(FeatureModel, Refinable):
             "tenth of the time. anew: an answer depends on its own labels alone.",
             kind=str,
             words=("repeated", "anew"),
+        ),
+    )
+    objective: Objective = hyperparameter(
+        "accuracy",
+        Rule(
+            doc="What labels aim at: accuracy, most nodes right; macro-f1, the largest mean of the "
+            "classes' F-measures, which finds rare classes. Probabilities stay what they are.",
+            kind=str,
+            words=OBJECTIVES,
+        ),
+    )
+    class_shares: GivenShares = hyperparameter(
+        "estimated",
+        Rule(
+            doc="Shares of the classes among all nodes. estimated: those of the labels, or from 10 "
+            "labels a class on estimated where these are no random sample. labels: those of the "
+            "labels, as counted in a random sample. Known ones as fraud=.02,spam=.1 or an object: "
+            "classes without a share have the rest, as the labels have them.",
+            kind=str,
+            words=("estimated", "labels"),
+            takes_shares=True,
         ),
     )
 
@@ -312,16 +342,25 @@ class Auto(FeatureModel, Refinable):
                 degrees=unlike_degrees(graph.degree, labels, labels.nodes),
                 nearness=coverage.nearness,
             )
-        if sample.is_estimated:
+        given = completed_shares("class_shares", self.class_shares, labels)
+        if given is not None:
+            sample = sample.with_given(
+                given, "counted" if self.class_shares == "labels" else "known"
+            )
+        if sample.is_reweighed:
             probabilities = reweighed(probabilities, sample.shares / shares)
             left_out = reweighed(left_out, sample.shares / shares)
-        give_shares(probabilities, built.reachable)
+        give_shares(probabilities, built.reachable, given)
         of_classes = densities.of_classes()
-        return Solution(
+        solution = Solution(
             scores=probabilities,
             reachable=built.reachable,
             status=poisson.status,
-            stats={**built.stats, **_arm_stats(groups, arms, stack, sample)},
+            stats={
+                **built.stats,
+                **_arm_stats(groups, arms, stack, sample),
+                "class_shares": sample.shares_are,
+            },
             warnings=(*built.warnings, *_warnings(labels, sample, coverage)),
             densities=of_classes,
             decisive=_decisive(prepared, stack, poisson, of_classes),
@@ -329,7 +368,13 @@ class Auto(FeatureModel, Refinable):
             if coverage.is_spread
             else LeftOut(places=groups.usable, scores=left_out, reachable=reached),
             of_features=built.of_features,
+            class_shares=given,
         )
+        if self.objective == "macro-f1":
+            solution = replace(solution, decision=macro_f1_decision(solution, labels))
+        unknown = unknown_classes("class_shares", self.class_shares, labels)
+        further = (*([] if unknown is None else [unknown]), *silence_warnings(solution, labels))
+        return replace(solution, warnings=(*solution.warnings, *further))
 
     def _arms(
         self, prepared: PreparedAuto, poisson: Potentials, densities: Densities, watch: Watch
@@ -560,4 +605,5 @@ def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> t
             "at random to see it"
         )
         return (Advised(text, "label random"),)
-    return sample.warnings(labels)
+    warnings = sample.warnings(labels)
+    return tuple(Advised(each, "class shares", *each.advice) for each in warnings)

@@ -28,6 +28,9 @@ _VARIANCE_UNNAMED = 0.1
 _VARIANCE_OF_SCALE = 1.0 / 0.6
 
 _NEGLIGIBLE = 1e-3
+_RANKING = 1e-3
+"""Weight of arms that only rank nodes: what float32 still tells apart."""
+
 _FITTED = 1e-9
 _NEAR_ZERO = 1e-4
 _SUFFICIENT = 1e-4
@@ -101,6 +104,32 @@ class Fit:
     slope: FloatArray  # (n_classes,) gain with the degree (K7)
     log_evidence: float  # with the prior mass of the belief (K9)
     left_out: FloatArray  # (n_used, n_classes) probabilities of the left-out labels
+    order_weights: Mapping[str, float]  # of the arms, those of the prior where none counts
+    order_left_out: FloatArray  # (n_used, n_classes) probabilities by these
+
+    @property
+    def says_something(self) -> bool:
+        """Whether an arm counts."""
+        return any(weight > _FITTED for weight in self.weights.values())
+
+    def logits(
+        self,
+        weights: Mapping[str, float],
+        arms: Mapping[str, StackedArm],
+        shares: FloatArray,
+        covariate: FloatArray,
+        rows: slice | Int64Array,
+    ) -> FloatArray:
+        """(n_rows, n_classes) logits of some nodes (K7) with these weights of the arms."""
+        logits = np.tile(self.intercept, (covariate[rows].size, 1))
+        if self.uses_shares:
+            logits += shares
+        for name, own in weights.items():
+            if own > 0:
+                logits += own * arms[name].scale * arms[name].values[rows]
+        if self.slope.any():
+            logits += covariate[rows, None] * self.slope
+        return logits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,7 +146,26 @@ class Stack:
         mixed: FloatArray = sum(
             weight * fit.left_out for weight, fit in zip(self.posterior, self.fits, strict=True)
         )
-        return mixed
+        ranking = self._ranking
+        if ranking is None or self._tells_apart:
+            return mixed
+        return _ranked(mixed, ranking.order_left_out)
+
+    @property
+    def _ranking(self) -> Fit | None:
+        """The belief in arms that counts most.
+
+        The class shares alone, even if nearly certain, would rank no node before another.
+        """
+        pairs = zip(self.posterior, self.fits, strict=True)
+        able = [pair for pair in pairs if pair[1].weights]
+        return max(able, key=lambda pair: pair[0])[1] if able else None
+
+    @property
+    def _tells_apart(self) -> bool:
+        """Whether an arm counts so much that float32 tells nodes apart."""
+        pairs = zip(self.posterior, self.fits, strict=True)
+        return any(share > _RANKING and fit.says_something for share, fit in pairs)
 
     @property
     def belief_weights(self) -> dict[str, float]:
@@ -131,24 +179,25 @@ class Stack:
         self, arms: Mapping[str, StackedArm], covariate: FloatArray, rows: slice | Int64Array
     ) -> FloatArray:
         """(n_rows, n_classes) probabilities of some nodes (K7); ``covariate`` is of all nodes."""
-        pairs = list(zip(self.posterior, self.fits, strict=True))
-        # the class shares alone, even if nearly certain, would rank no node before another
-        able = [pair for pair in pairs if pair[1].weights]
-        ranking = max(able, key=lambda pair: pair[0], default=None)
-        counted = [pair for pair in pairs if pair[0] > _NEGLIGIBLE or pair is ranking]
-        mixed = np.zeros((covariate[rows].size, self.shares.of_all.size))
-        for weight, fit in counted:
-            logits = np.tile(fit.intercept, (len(mixed), 1))
-            if fit.uses_shares:
-                logits += self.shares.of_all
-            for name, own in fit.weights.items():
-                if own > 0:
-                    logits += own * arms[name].scale * arms[name].values[rows]
-            if fit.slope.any():
-                logits += covariate[rows, None] * fit.slope
-            mixed += weight * softmax(logits, axis=1)  # (K7), weighted by evidence (K9)
+        pairs, shares = zip(self.posterior, self.fits, strict=True), self.shares.of_all
+        mixed, ranking = np.zeros((covariate[rows].size, shares.size)), self._ranking
+        for weight, fit in pairs:
+            if weight > _NEGLIGIBLE or fit is ranking:
+                logits = fit.logits(fit.weights, arms, shares, covariate, rows)
+                mixed += weight * softmax(logits, axis=1)  # (K7), weighted by evidence (K9)
         mixed /= mixed.sum(axis=1, keepdims=True)
-        return mixed
+        if ranking is None or self._tells_apart:
+            return mixed
+        logits = ranking.logits(ranking.order_weights, arms, shares, covariate, rows)
+        return _ranked(mixed, softmax(logits, axis=1))
+
+
+def _ranked(probabilities: FloatArray, order: FloatArray) -> FloatArray:
+    """Probabilities mixed with a little of others, which rank rows and change no winner."""
+    rows, winner = np.arange(len(probabilities)), probabilities.argmax(axis=1)
+    ranked: FloatArray = (1.0 - 2.0 * _RANKING) * probabilities + _RANKING * order
+    ranked[rows, winner] += _RANKING
+    return ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -351,6 +400,8 @@ def _shares_alone(name: str, belief: Belief, left_out: FloatArray, classes: Int6
         slope=zero,
         log_evidence=float(np.log(belief.mass) + log_likelihood),
         left_out=probabilities,
+        order_weights={},
+        order_left_out=probabilities,
     )
 
 
@@ -427,6 +478,7 @@ def _fit(
     if problem.classes.size:
         parameters, loss = _mode(problem)
     probabilities = softmax(problem.logits(parameters), axis=1)
+    order, order_left_out = parameters, probabilities
     if problem.classes.size:
         is_free = np.ones(parameters.size, bool)
         is_free[:n_arms] = parameters[:n_arms] > _FITTED
@@ -440,11 +492,17 @@ def _fit(
             slopes, own = problem.loss(parameters)[1][at_zero], np.diag(curvature)[at_zero]
             parameters[at_zero] = _mean_above_zero(slopes, own)
             probabilities = softmax(problem.logits(parameters), axis=1)
+        order, order_left_out = parameters, probabilities
+        if not is_free[:n_arms].any():
+            order = np.concatenate([problem.mean[:n_arms], parameters[n_arms:]])
+            order_left_out = softmax(problem.logits(order), axis=1)
     rows = parameters[n_arms:].reshape(-1, n_classes)
     return Fit(
         name=name,
         uses_shares=belief.uses_shares,
         weights=dict(zip(names, parameters[:n_arms].tolist(), strict=True)),
+        order_weights=dict(zip(names, order[:n_arms].tolist(), strict=True)),
+        order_left_out=order_left_out,
         intercept=rows[0],
         slope=rows[1] if len(rows) > 1 else np.zeros(n_classes),
         log_evidence=log_evidence,

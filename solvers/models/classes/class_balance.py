@@ -12,12 +12,16 @@ ClassShares: TypeAlias = Literal["none", "labels", "estimated"] | Mapping[str | 
 """Class sizes: free, those of the labels, estimated by models that can, or numbers in proportion to
 the known sizes."""
 
+GivenShares: TypeAlias = Literal["estimated", "labels"] | Mapping[str | int, float]
+"""Class shares among all nodes: estimated where need be, those of the labels, or known ones."""
+
 BALANCE_DOC = (
     "'labels' offsets classes until each wins the share of the nodes that it has among the labels, "
     'an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' leaves class '
     "sizes free."
 )
 
+_MAX_NAMES = 5
 _TOLERANCE = 1e-3
 _MAX_CYCLES = 60
 _PATIENCE = 3
@@ -45,6 +49,35 @@ def read_class_shares(name: str, setting: ClassShares, labels: Labels) -> FloatA
     shares /= shares.max()  # so that their sum is finite
     shares = np.maximum(shares, _NEXT_TO_NOTHING)
     return shares / float(shares.sum())
+
+
+def completed_shares(name: str, setting: ClassShares, labels: Labels) -> FloatArray | None:
+    """As `read_class_shares`, where classes may be without a share.
+
+    These share the rest as the labels have them. Raises ValueError where there is no rest, or where
+    no class that is labeled has a share.
+    """
+    if isinstance(setting, Mapping):
+        given = {class_text(label): share for label, share in setting.items()}
+        is_given = np.array([str(label) in given for label in labels.class_names])
+        if not is_given.any():
+            raise ValueError(
+                f"{name} must name a class that is labeled, got {', '.join(given)}; labels have "
+                f"{', '.join(map(str, labels.class_names[:_MAX_NAMES]))}"
+            )
+        if not is_given.all():
+            rest, prior = 1.0 - sum(given.values()), labels.class_prior()
+            if rest <= 0.0:
+                other = labels.class_names[int(np.argmin(is_given))]
+                raise ValueError(
+                    f"{name} must leave a part of 1 to classes without a share, as {other!r} is, "
+                    f"got shares that sum to {sum(given.values()):g}"
+                )
+            parts = np.where(is_given, 0.0, prior) * (rest / prior[~is_given].sum())
+            names = zip(map(str, labels.class_names), parts.tolist(), strict=True)
+            whole: dict[str | int, float] = {**dict(names), **given}
+            return read_class_shares(name, whole, labels)
+    return read_class_shares(name, setting, labels)
 
 
 def unknown_classes(name: str, setting: object, labels: Labels) -> str | None:

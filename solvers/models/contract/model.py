@@ -72,7 +72,12 @@ class Model(ABC):
 
     def __post_init__(self) -> None:
         for parameter in fields(self):
-            rule_of(parameter).check(parameter.name, getattr(self, parameter.name))
+            name, rule = parameter.name, rule_of(parameter)
+            given = getattr(self, name)
+            value = rule.read(name, given)
+            rule.check(name, value)
+            if value is not given:
+                object.__setattr__(self, name, value)
 
     @property
     def score_kind(self) -> ScoreKind:

@@ -123,13 +123,13 @@ def refine(
             "refined": 1,
             "passes": full.n_passes,
             "residual": full.residual,
-            **_change(labels, solution, refined.scores),
+            **_change(labels, solution, refined),
         },
     )
 
 
-def _change(labels: Targets, before: Solution, scores: FloatArray) -> dict[str, float | int]:
+def _change(labels: Targets, before: Solution, after: Solution) -> dict[str, float | int]:
     if not isinstance(labels, Labels):
-        return {"largest_change": float(np.abs(scores - before.scores).max(initial=0.0))}
-    has_changed = scores.argmax(axis=1) != before.scores.argmax(axis=1)
+        return {"largest_change": float(np.abs(after.scores - before.scores).max(initial=0.0))}
+    has_changed = after.classes() != before.classes()
     return {"n_changed": int(np.count_nonzero(has_changed & before.reachable))}

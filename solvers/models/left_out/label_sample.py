@@ -7,7 +7,7 @@ labels that lie nearer to each other than nodes do to them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -48,7 +48,7 @@ _STEPS: Final = 200
 class LabelSample:
     """What predictions say of how the labels were drawn.
 
-    ``shares`` are those of the labels, or estimated where these are no random sample.
+    ``shares`` are those of the labels, or estimated where these are no random sample, or given.
     """
 
     p_value: float  # that a random sample is as far from the nodes (K11); 1 of fewer than 10
@@ -56,6 +56,21 @@ class LabelSample:
     is_estimated: bool
     degrees: float = 0.0  # normal deviate of the rank sum of the labels' degrees (K16)
     nearness: float = 0.0  # that of how near left-out labels are to others (K16)
+    given: Literal["known", "counted"] | None = None  # counted: those of the labels, as told
+
+    def with_given(self, shares: FloatArray, given: Literal["known", "counted"]) -> "LabelSample":
+        """The sample with class shares that are given, instead of estimated ones."""
+        return replace(self, shares=shares, is_estimated=False, given=given)
+
+    @property
+    def shares_are(self) -> str:
+        """Known, counted, estimated, or those of the labels."""
+        return self.given or ("estimated" if self.is_estimated else "of labels")
+
+    @property
+    def is_reweighed(self) -> bool:
+        """Whether nodes have other shares than fits on the labels believe."""
+        return self.is_estimated or self.given is not None
 
     @property
     def stats(self) -> dict[str, float]:
@@ -107,10 +122,13 @@ class LabelSample:
             guess = (sums + _PSEUDO_NODES * len(some) * shares) / ((1 + _PSEUDO_NODES) * len(some))
         return cls(p_value=p_value, shares=guess, is_estimated=True)
 
-    def warnings(self, labels: Labels) -> tuple[str, ...]:
+    def warnings(self, labels: Labels) -> tuple[Advised, ...]:
         """A warning that labels and nodes have other shares, and which ones predictions use."""
-        if self.p_value >= DOUBT:
+        if self.p_value >= DOUBT or self.given == "known":
             return ()
+        if self.given == "counted":
+            caution = "class_shares=labels takes the shares of the labels all the same"
+            return (Advised(f"{NO_SAMPLE}; {caution}", "label random"),)
         if not self.is_estimated:
             caution = "class shares are those of the labels, which may be far from the nodes'"
             return (Advised(f"{NO_SAMPLE}; {caution}", "label random"),)

@@ -209,6 +209,8 @@ def test_shares_that_are_nearly_certain_leave_nodes_in_order() -> None:
             slope=np.zeros(2),
             log_evidence=0.0,
             left_out=np.full((20, 2), 0.5),
+            order_weights=weights,
+            order_left_out=np.full((20, 2), 0.5),
         )
         for name, weights in (("one", {"one": 1.0}), ("shares", {}))
     ]
@@ -216,7 +218,29 @@ def test_shares_that_are_nearly_certain_leave_nodes_in_order() -> None:
     stack = Stack(fits=tuple(fits), posterior=np.array([1e-5, 1 - 1e-5]), shares=shares)
     found = stack.probabilities(arms, np.zeros(20), slice(None))
     assert found[:, 1].argsort().tolist() == values[:, 1].argsort().tolist()
-    np.testing.assert_allclose(found, np.tile(np.exp(shares.of_all), (20, 1)), atol=1e-4)
+    np.testing.assert_allclose(found, np.tile(np.exp(shares.of_all), (20, 1)), atol=2e-3)
+
+
+def test_arms_that_are_all_contradicted_rank_nodes_and_choose_no_class() -> None:
+    classes = np.repeat([0, 1], 40)
+    values = said(classes, 2, -1.0, seed=1)
+    arms = {"one": StackedArm(values=values, left_out=values)}
+    shares = SharePrior.of(classes, 2)
+    beliefs = {
+        "one": Belief(weights={"one": 1.0}, mass=0.5),
+        "shares": Belief(weights={}, mass=0.5),
+    }
+    used = np.arange(classes.size)
+    stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
+    assert stack.fits[0].weights["one"] == 0.0
+    found = stack.probabilities(arms, np.zeros(classes.size), slice(None))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert np.unique(found.argmax(axis=1)).size == 1  # that of an intercept near 0
+    ranked = found[:, 1].astype(np.float32)
+    assert np.unique(ranked).size > 0.9 * classes.size
+    assert (np.diff(ranked[values[:, 1].argsort()]) >= 0.0).all()
+    assert np.unique(stack.left_out[:, 1]).size == classes.size
+    np.testing.assert_allclose(found, 0.5, atol=3e-3)
 
 
 def test_the_stack_is_hardly_worse_than_the_shares_where_arms_say_nothing() -> None:

@@ -1,0 +1,39 @@
+"""Silence: a warning where the arms say no more of labels left out than class shares alone."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.labels import Labels
+from peewit.solvers.solution import Advice, Advised, Solution
+
+SILENT: Final = 0.5
+"""Belief in the majority from which on the arms have said nothing."""
+
+_COMMON_SHARE: Final = 0.75
+
+
+def silence_warnings(solution: Solution, labels: Labels) -> Iterator[Advised]:
+    """One where class shares alone are believed as much as all arms together."""
+    if float(solution.stats.get("belief_majority", 0.0)) < SILENT:
+        return
+    who = "the edges" if solution.of_features is None else "edges and features"
+    predicted = np.bincount(solution.classes()[solution.reachable], minlength=labels.n_classes)
+    place = int(predicted.argmax())
+    ways: tuple[Advice, ...] = ("label more", "other model")
+    if labels.class_prior().max() >= _COMMON_SHARE:
+        ways = ("threshold", *ways)
+    if predicted[place] == predicted.sum():
+        yield Advised(
+            f"{who} say nothing about these labels; so far every node gets the commonest class, "
+            f"{labels.class_names[place]!r}: nodes are ranked by what edges say, but hardly better "
+            "than by chance",
+            *ways,
+        )
+    else:
+        yield Advised(
+            f"{who} say little about these labels: class shares alone predict labels left out as "
+            "well, so labels of nodes are hardly better than chance",
+            *ways,
+        )
