@@ -305,7 +305,9 @@ def _with_sets(
 
 def provenance_headers(meta: PredictionMeta) -> dict[str, str]:
     """Where a table of predictions comes from."""
+    aims = {} if meta.objective is None else {"Peewit-Objective": meta.objective}
     return {
+        **aims,
         "Peewit-Job": meta.job_id,
         "Peewit-Model": meta.model,
         "Peewit-Snapshot": str(meta.snapshot),

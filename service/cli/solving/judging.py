@@ -51,7 +51,8 @@ def show_evaluation(answer: PredictionEvaluation, **_: object) -> None:
     result = answer.of_numbers if answer.of_classes is None else answer.of_classes
     if result is None:
         return
-    print_fields({"model": answer.model, **_figures(result)})
+    aims = {} if answer.objective is None else {"objective": answer.objective}
+    print_fields({"model": answer.model, **aims, **_figures(result)})
     if answer.left_out:
         say(as_options(left_out_text(answer.left_out)))
     _warn(answer.note)

@@ -75,7 +75,7 @@ def completed_shares(name: str, setting: ClassShares, labels: Labels) -> FloatAr
                 )
             parts = np.where(is_given, 0.0, prior) * (rest / prior[~is_given].sum())
             names = zip(map(str, labels.class_names), parts.tolist(), strict=True)
-            whole: dict[str | int, float] = {**dict(names), **given}
+            whole: dict[str | int, float] = {label: given.get(label, part) for label, part in names}
             return read_class_shares(name, whole, labels)
     return read_class_shares(name, setting, labels)
 
