@@ -56,6 +56,8 @@ class PersonalizedPageRank:
         D^-1/2 of (K1), self-loops counted.
     order : (n_nodes,) int64 or None
         Row i of ``weight`` belongs to node ``order[i]``; None: to node i.
+    is_normalized : bool
+        Whether ``weight`` has the entries of S.
     """
 
     indptr: AnyArray
@@ -65,6 +67,7 @@ class PersonalizedPageRank:
     loop: Float32Array
     inverse_root: FloatArray
     order: Int64Array | None
+    is_normalized: bool
     rows: RowRanges
 
     @classmethod
@@ -99,6 +102,7 @@ class PersonalizedPageRank:
             loop=frozen((loop * degree).astype(np.float32)),
             inverse_root=frozen(inverse_root),
             order=order,
+            is_normalized=single is None,
             rows=rows,
         )
 

@@ -28,6 +28,7 @@ from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPag
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
 from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, Densities, density_maker
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
+from peewit.solvers.models.auto.point_arms import node_points, point_arm
 from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
 from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, width_of
 from peewit.solvers.models.auto.silence import silence_warnings
@@ -110,18 +111,28 @@ _MOST_SHARED: Final = 4
 _SHARED_BYTES: Final = 16
 """Per node and column of potentials and of densities, as they are kept and as they are read."""
 
-BELIEFS: Final = {
-    "walks": Belief(weights={"walks": 1.0, "poisson": 0.5}, mass=0.35, ignores=("harmonic",)),
-    "poisson": Belief(weights={"poisson": 1.0}, mass=0.15, ignores=("harmonic",)),
-    "density": Belief(weights={"density": 1.0}, mass=0.35, uses_shares=True, ignores=("harmonic",)),
-    "harmonic": Belief(weights={"harmonic": 1.0}, mass=0.15),
-    "majority": Belief(weights={}, mass=0.15),
-    "features": Belief(weights={"features": 1.0}, mass=1.0, variance=0.1, ignores=("harmonic",)),
-}
-"""Prior beliefs on what may be right on a graph (K9).
+_ALONE: Final = ("harmonic", "spectral", "structural")
+"""Arms that only a belief of their own uses, so that one that is not believed changes nothing."""
 
-All others ignore harmonic functions, so an arm that is not believed changes nothing.
-"""
+
+def _belief(mass: float, *arms: str, **settings: Any) -> Belief:
+    """That ``arms`` are right, the first fully and another half."""
+    weights = {arm: 1.0 / (1 + place) for place, arm in enumerate(arms)}
+    ignores = tuple(arm for arm in _ALONE if arm not in arms)
+    return Belief(weights=weights, mass=mass, ignores=ignores, **settings)
+
+
+BELIEFS: Final = {
+    "walks": _belief(0.35, "walks", "poisson"),
+    "poisson": _belief(0.15, "poisson"),
+    "density": _belief(0.35, "density", uses_shares=True),
+    "harmonic": _belief(0.15, "harmonic"),
+    "spectral": _belief(0.35, "spectral"),
+    "structural": _belief(0.15, "structural"),
+    "majority": Belief(weights={}, mass=0.15),
+    "features": _belief(1.0, "features", variance=0.1),
+}
+"""Prior beliefs on what may be right on a graph (K9)."""
 
 
 _LINEAR: Final = {"poisson": "potentials", "density": "densities"}
@@ -387,6 +398,8 @@ class Auto(FeatureModel, Refinable):
         harmonic = harmonic_arm(prepared, poisson, watch, rtol=self.rtol, max_iter=self.max_iter)
         if harmonic.arm is not None:
             arms["harmonic"] = harmonic.arm
+        for name, points in node_points(prepared, watch).items():
+            arms[name] = point_arm(points, groups, poisson.task.reachable)
         arms["walks"], walk_stats = walk_arm(prepared, poisson, densities, arms, watch)
         stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **walk_stats}
         reachable, warnings = poisson.task.reachable, harmonic.warnings

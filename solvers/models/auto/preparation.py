@@ -1,12 +1,13 @@
 """What the arms of `auto` share of a graph, and the columns that they keep of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from peewit.solvers.arrays import Int64Array, RealArray
+from peewit.solvers.arrays import Float32Array, Int64Array, RealArray
 from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
@@ -22,6 +23,14 @@ LARGEST: Final = 1e30
 _BLOCK_ENTRIES: Final = 40 << 20
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodePoints:
+    """Rows of numbers of all nodes; the points of rows are made where they are needed."""
+
+    rows: Float32Array  # (n_nodes, n_columns)
+    of_rows: Callable[[Float32Array], Float32Array] = np.asarray
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class PreparedAuto:
     """What the arms share of a graph."""
@@ -34,6 +43,7 @@ class PreparedAuto:
     features: FilteredFeatures | None = None  # of filtered ridge, where nodes have features
     walk_cache: WalkCache | None = None  # of the last labels whose walks began anew
     harmonic_cache: HarmonicCache | None = None  # of the last labels
+    points: dict[str, NodePoints] | None = None  # of the arms that need no labels to be made
 
     @property
     def graph(self) -> Graph:

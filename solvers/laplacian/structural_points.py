@@ -1,0 +1,56 @@
+"""What role a node has in a graph, whoever its neighbors are: by degrees near it."""
+
+from typing import Final
+
+import numpy as np
+
+from peewit.solvers.arrays import Float32Array, FloatArray
+from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.walks.adjacency_product import AdjacencyProduct
+from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
+
+N_WAVES: Final = 48
+"""Directions of random Fourier features, each with a cosine and a sine."""
+
+_FLAT: Final = 1e-6
+"""Deviation of a column that is but rounding."""
+
+
+def structural_rows(graph: Graph, pagerank: PersonalizedPageRank) -> Float32Array:
+    """(n_nodes, 4) log degree, mean and spread of the neighbors', and mean two steps away (K22).
+
+    Degrees are in units of the mean weight of an edge; a neighbor counts by the weight of its edge.
+    Columns are standardized.
+    """
+    n_nodes = graph.n_nodes
+    degree = np.asarray(graph.degree)
+    unit = float(graph.adjacency.data.mean()) if graph.adjacency.nnz else 1.0
+    own, root = np.log1p(degree / unit), np.sqrt(degree / unit)
+    inverse = np.divide(1.0, root, out=np.zeros(n_nodes), where=root > 0)
+    product = AdjacencyProduct(pagerank, inverse / np.sqrt(unit))
+
+    def mean(values: FloatArray) -> FloatArray:
+        block = product.times(product.in_order((root * values)[:, None]))
+        return np.asarray(product.by_node(block)[:, 0] * inverse)
+
+    center = float(own.mean()) if n_nodes else 0.0
+    near = mean(own - center)  # of small numbers, whose squares float32 keeps apart
+    spread = np.sqrt(np.maximum(mean((own - center) ** 2) - near**2, 0.0))
+    rows = np.stack([own - center, near, spread, mean(near)], axis=1)
+    rows -= rows.mean(axis=0)
+    size = rows.std(axis=0)
+    rows /= np.where(size > _FLAT, size, 1.0)
+    return rows.astype(np.float32)
+
+
+def fourier_points(rows: Float32Array) -> Float32Array:
+    """(n_rows, 96) points whose inner products are about those of a Gaussian kernel (K22).
+
+    Rahimi and Recht (2007), Random features for large-scale kernel machines.
+    """
+    n_columns = rows.shape[1]
+    draws = np.random.default_rng(1).standard_normal((n_columns, N_WAVES)) / np.sqrt(n_columns)
+    waves = rows @ draws.astype(np.float32)
+    points = np.concatenate([np.cos(waves), np.sin(waves)], axis=1)
+    points /= np.float32(np.sqrt(N_WAVES))
+    return points
