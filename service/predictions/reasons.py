@@ -20,6 +20,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
 from peewit.solvers.assessment.reasons import Reasons, likeliest_ways, reasons, shared_reasons
 from peewit.solvers.laplacian.walks.walk_rows import WalkRows
+from peewit.solvers.models.auto.point_arms import POINT_ARMS
 from peewit.solvers.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.harmonic.label_shares import LinearModel
@@ -212,6 +213,12 @@ def _note(
         sentences.append(
             f"features are {lost_features:.0%} of the answer, and none of them can be told of the "
             "node: it has none near it, or they were made anew since; solve again in that case"
+        )
+    belief = sum(float(file.meta.stats.get(f"belief_{name}", 0.0)) for name in POINT_ARMS)
+    if belief >= LEAST_BELIEF:
+        sentences.append(
+            f"{belief:.0%} of the answer is what kind of neighbors the node has, not which labels "
+            "are near it: belief_spectral and belief_structural in the job's stats"
         )
     model, names = file.meta.model, file.meta.class_names
     favoured = int(evidence.support.argmax())

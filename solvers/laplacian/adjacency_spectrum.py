@@ -16,10 +16,15 @@ from peewit.solvers.laplacian.walks.adjacency_product import AdjacencyProduct
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.row_ranges import row_blocks
 
-RANK: Final = 32
-"""Eigenvectors of a point."""
+RANK: Final = 24
+"""Most eigenvectors of a point: from 16 on they tell as much."""
 
 _MORE: Final = 8
+_BLOCK_ENTRIES: Final = 128 << 20
+_LEAST_RANK: Final = 8
+"""Entries of a block, and eigenvectors of a point on graphs of so many nodes that these would be
+more."""
+
 _MOST_ROUNDS: Final = 4
 _ENOUGH: Final = 0.01
 """Change of the mean inner product of a point with itself by a round that is the last, relative."""
@@ -47,10 +52,10 @@ def spectral_points(
         Of ``graph``; its weights in memory order are read.
     """
     n_nodes = graph.n_nodes
-    rank = min(RANK, n_nodes // 3)
-    mean = float(graph.degree.mean()) if n_nodes else 0.0
-    if rank == 0 or mean <= 0:
+    rank = rank_of(n_nodes)
+    if rank == 0 or graph.adjacency.nnz == 0:
         return np.zeros((n_nodes, rank), np.float32)
+    mean = float(graph.degree.mean())
     product = AdjacencyProduct(pagerank, 1.0 / np.sqrt(graph.degree + mean))
     width = min(rank + _MORE, n_nodes)
     begun = np.random.default_rng(seed).standard_normal((n_nodes, width), dtype=np.float32)
@@ -66,6 +71,17 @@ def spectral_points(
         block = _orthonormal(product.times(image))
     turned = turn[:, largest] * np.square(values[largest])
     return _of_unit_length(product.by_node(block @ turned.astype(np.float32)))
+
+
+def rank_of(n_nodes: int) -> int:
+    """Columns of points."""
+    fitting = _BLOCK_ENTRIES // max(n_nodes, 1) - _MORE
+    return min(RANK, max(fitting, _LEAST_RANK), n_nodes // 3)
+
+
+def working_bytes(n_nodes: int) -> int:
+    """Memory per node while points are made: four blocks in float32."""
+    return 4 * 4 * (rank_of(n_nodes) + _MORE)
 
 
 def _orthonormal(block: Float32Array) -> Float32Array:

@@ -6,9 +6,8 @@ import numpy as np
 
 from peewit.solvers.arrays import Float32Array, FloatArray
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.walks.adjacency_product import AdjacencyProduct
-from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 
+N_ROWS: Final = 4
 N_WAVES: Final = 48
 """Directions of random Fourier features, each with a cosine and a sine."""
 
@@ -16,27 +15,25 @@ _FLAT: Final = 1e-6
 """Deviation of a column that is but rounding."""
 
 
-def structural_rows(graph: Graph, pagerank: PersonalizedPageRank) -> Float32Array:
+def structural_rows(graph: Graph) -> Float32Array:
     """(n_nodes, 4) log degree, mean and spread of the neighbors', and mean two steps away (K22).
 
     Degrees are in units of the mean weight of an edge; a neighbor counts by the weight of its edge.
     Columns are standardized.
     """
-    n_nodes = graph.n_nodes
-    degree = np.asarray(graph.degree)
-    unit = float(graph.adjacency.data.mean()) if graph.adjacency.nnz else 1.0
-    own, root = np.log1p(degree / unit), np.sqrt(degree / unit)
-    inverse = np.divide(1.0, root, out=np.zeros(n_nodes), where=root > 0)
-    product = AdjacencyProduct(pagerank, inverse / np.sqrt(unit))
+    degree, adjacency = np.asarray(graph.degree), graph.adjacency
+    if adjacency.nnz == 0:
+        return np.zeros((graph.n_nodes, N_ROWS), np.float32)
+    own = np.log1p(degree / float(adjacency.data.mean()))
+    own -= own.mean()
+    inverse = np.divide(1.0, degree, out=np.zeros_like(own), where=degree > 0)
 
     def mean(values: FloatArray) -> FloatArray:
-        block = product.times(product.in_order((root * values)[:, None]))
-        return np.asarray(product.by_node(block)[:, 0] * inverse)
+        return np.asarray(inverse * (adjacency @ values))
 
-    center = float(own.mean()) if n_nodes else 0.0
-    near = mean(own - center)  # of small numbers, whose squares float32 keeps apart
-    spread = np.sqrt(np.maximum(mean((own - center) ** 2) - near**2, 0.0))
-    rows = np.stack([own - center, near, spread, mean(near)], axis=1)
+    near = mean(own)
+    spread = np.sqrt(np.maximum(mean(np.square(own)) - np.square(near), 0.0))
+    rows = np.stack([own, near, spread, mean(near)], axis=1)
     rows -= rows.mean(axis=0)
     size = rows.std(axis=0)
     rows /= np.where(size > _FLAT, size, 1.0)

@@ -4,9 +4,9 @@ Decision: the default model when nothing is known of a graph. Context: on graphs
 neighbors or accounts, with classes of any size, each single method is best somewhere and loses by
 tens of points elsewhere. Consequence: three arms that cost one solve each and can leave labels out
 without another: Poisson learning, density of personalized PageRank, and walks that sharpen a first
-partition. Harmonic functions are the fourth where labels hide one another, filtered ridge the fifth
-where nodes have features. `peewit.solvers.models.auto.stacking` combines them, and the class shares
-are one of the answers.
+partition. Two more ask what a node is like instead of whom it is near. Harmonic functions join them
+where labels hide one another, filtered ridge where nodes have features.
+`peewit.solvers.models.auto.stacking` combines them, and the class shares are one of the answers.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
+from peewit.solvers.laplacian.adjacency_spectrum import rank_of, working_bytes
+from peewit.solvers.laplacian.structural_points import N_ROWS
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
@@ -162,7 +164,7 @@ class Auto(FeatureModel, Refinable):
     kept for the next solve. While few labels have changed walks are repeated (K13), so that answers
     depend a little on the labels that were solved for before. `refine` solves for these columns on
     the full graph; walks then start from the refined scores and stay on the sparsifier, as filtered
-    ridge and harmonic functions do, and all arms are judged anew.
+    ridge, harmonic functions and points of nodes do, and all arms are judged anew.
 
     References
     ----------
@@ -227,10 +229,11 @@ class Auto(FeatureModel, Refinable):
         solving = _SOLVED_BYTES * width + 4 * n_groups
         walking = 2 * 4 * n_groups + _JOINED_BYTES * joined + _WALKED_BYTES * n_classes
         filtering = 2 * 4 * n_groups + _FILTERED_BYTES * width + _WALKED_BYTES * n_classes // 2
-        keeping = _KEPT_BYTES + _KEPT_CLASS_BYTES * n_classes
+        keeping = _KEPT_BYTES + 4 * (rank_of(n_nodes) + N_ROWS) + _KEPT_CLASS_BYTES * n_classes
         standing = _STAND_IN_BYTES * (n_groups + n_classes)
         share = most_stand_ins(n_nodes, n_classes) / max(n_nodes, 1)
-        return max(solving, walking, filtering) + keeping + int(share * standing)
+        making = max(solving, walking, filtering, working_bytes(n_nodes))
+        return making + keeping + int(share * standing)
 
     @one_blas_thread
     def prepare(

@@ -5,6 +5,8 @@ lose where buyers know sellers only, or where classes are roles. Consequence: po
 graph, a changed label costs a solve of their few columns, and each label is left out exactly.
 """
 
+from typing import Final
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
@@ -19,6 +21,8 @@ from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.models.linear.kernel_ridge import class_targets
 from peewit.solvers.row_ranges import row_blocks
 
+POINT_ARMS: Final = ("spectral", "structural")
+
 _NORM_PENALTY = 1.0
 _CERTAIN = 1e-6
 
@@ -29,9 +33,7 @@ def node_points(prepared: PreparedAuto, watch: Watch) -> dict[str, NodePoints]:
         graph, pagerank = prepared.graph, prepared.pagerank
         prepared.points = {
             "spectral": NodePoints(rows=spectral_points(graph, pagerank, watch=watch)),
-            "structural": NodePoints(
-                rows=structural_rows(graph, pagerank), of_rows=fourier_points
-            ),
+            "structural": NodePoints(rows=structural_rows(graph), of_rows=fourier_points),
         }
     return prepared.points
 
