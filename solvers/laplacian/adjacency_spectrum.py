@@ -5,6 +5,8 @@ sellers: the first is told by the largest eigenvalues, the second by the least, 
 The degrees are regularized, since hubs and tiny parts would else have eigenvectors to themselves.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,7 +27,7 @@ _LEAST_RANK: Final = 8
 """Entries of a block, and eigenvectors of a point on graphs of so many nodes that these would be
 more."""
 
-_MOST_ROUNDS: Final = 4
+_MOST_ROUNDS: Final = 3
 _ENOUGH: Final = 0.01
 """Change of the mean inner product of a point with itself by a round that is the last, relative."""
 
@@ -36,41 +38,78 @@ _SHORT: Final = 0.1
 """Points shorter than this part of the median keep their direction and are not of unit length."""
 
 
-def spectral_points(
-    graph: Graph, pagerank: PersonalizedPageRank, *, seed: int = 0, watch: Watch = UNWATCHED
-) -> Float32Array:
-    """(n_nodes, rank) rows of U |Lambda|^2, scaled to unit length (K21).
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Subspace:
+    """Where an iteration stands: what it has multiplied last, and what makes points of it."""
 
-    Columns of U are the eigenvectors of (D + d)^-1/2 A (D + d)^-1/2, d the mean degree, of the
-    ``RANK`` values in Lambda that are largest in size, fewer on tiny graphs. Subspace iteration
-    from random columns ends when inner products of points have settled, after nine products with a
-    block at most. Raises `RunStopped`.
+    image: Float32Array  # (n_nodes, width) S Q, Q the orthonormal block before
+    turn: Float32Array  # (width, rank), so that image @ turn is S U Lambda
+
+    def points(self) -> Float32Array:
+        """(n_nodes, rank) points of unit length (K21).
+
+        S U Lambda stands for U Lambda^2, and is a step of the iteration further.
+        """
+        points = self.image @ self.turn
+        if not points.any():
+            return points
+        length = np.sqrt(np.einsum("ij,ij->i", points, points))
+        least = _SHORT * float(np.median(length)) or float(length.max())
+        points /= np.maximum(length, np.float32(least))[:, None]
+        return points
+
+
+def spectral_subspace(
+    graph: Graph, pagerank: PersonalizedPageRank, *, seed: int = 0, watch: Watch = UNWATCHED
+) -> Subspace:
+    """The leading eigenvectors of S = (D + d)^-1/2 A (D + d)^-1/2, d the mean degree (K21).
+
+    They belong to the values that are largest in size, `rank_of` as many. Subspace iteration from
+    random columns ends when they have settled, after six products with a block at most. Raises
+    `RunStopped`.
 
     Parameters
     ----------
     pagerank : PersonalizedPageRank
         Of ``graph``; its weights in memory order are read.
     """
-    n_nodes = graph.n_nodes
-    rank = rank_of(n_nodes)
+    n_nodes, rank = graph.n_nodes, rank_of(graph.n_nodes)
     if rank == 0 or graph.adjacency.nnz == 0:
-        return np.zeros((n_nodes, rank), np.float32)
-    mean = float(graph.degree.mean())
-    product = AdjacencyProduct(pagerank, 1.0 / np.sqrt(graph.degree + mean))
+        nothing = np.zeros((n_nodes, rank), np.float32)
+        return Subspace(image=nothing, turn=np.eye(rank, dtype=np.float32))
+    product = AdjacencyProduct(pagerank, regularized(graph.degree))
     width = min(rank + _MORE, n_nodes)
     begun = np.random.default_rng(seed).standard_normal((n_nodes, width), dtype=np.float32)
-    block, size = _orthonormal(product.times(product.in_order(begun))), np.inf
+    image, size = product.times(product.in_order(begun)), np.inf
+    del begun
     for n_done in range(1, _MOST_ROUNDS + 1):
         watch.check()
+        block = _orthonormal(image if n_done == 1 else product.times(image))
         image = product.times(block)
-        values, turn = np.linalg.eigh(_gram(block, image))
-        largest = np.argsort(-np.abs(values))[:rank]
-        before, size = size, float((values[largest] ** 4).sum())
-        if n_done == _MOST_ROUNDS or abs(size - before) <= _ENOUGH * size:
+        turn, before, size = *_turn(block, image, rank), size
+        if abs(size - before) <= _ENOUGH * size:
             break
-        block = _orthonormal(product.times(image))
-    turned = turn[:, largest] * np.square(values[largest])
-    return _of_unit_length(product.by_node(block @ turned.astype(np.float32)))
+    return Subspace(image=product.by_node(image), turn=turn)
+
+
+def regularized(degree: FloatArray) -> FloatArray:
+    """(n_nodes,) diagonal of (D + d)^-1/2."""
+    return np.asarray(1.0 / np.sqrt(degree + degree.mean()))
+
+
+def multiplied(subspace: Subspace, product: Callable[[Float32Array], Float32Array]) -> Subspace:
+    """One step further, by a product with another S, as of a graph that is read in passes."""
+    block = _orthonormal(subspace.image)
+    image = product(block)
+    return Subspace(image=image, turn=_turn(block, image, subspace.turn.shape[1])[0])
+
+
+def _turn(block: Float32Array, image: Float32Array, rank: int) -> tuple[Float32Array, float]:
+    """What turns S Q into S U Lambda, and the sum of Lambda^4, by the Ritz values of Q."""
+    values, vectors = np.linalg.eigh(_gram(block, image))
+    largest = np.argsort(-np.abs(values))[:rank]
+    turn = vectors[:, largest] * values[largest]
+    return turn.astype(np.float32), float((values[largest] ** 4).sum())
 
 
 def rank_of(n_nodes: int) -> int:
@@ -98,11 +137,3 @@ def _gram(left: Float32Array, right: Float32Array) -> FloatArray:
     for rows in row_blocks(len(left)):
         total += left[rows].astype(np.float64).T @ right[rows].astype(np.float64)
     return np.asarray(total + total.T) / 2.0
-
-
-def _of_unit_length(points: Float32Array) -> Float32Array:
-    """Points over their length in place, and over part of the median where that is more."""
-    length = np.sqrt(np.einsum("ij,ij->i", points, points))
-    least = _SHORT * float(np.median(length)) or float(length.max(initial=0.0)) or 1.0
-    points /= np.maximum(length, np.float32(least))[:, None]
-    return points

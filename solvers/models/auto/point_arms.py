@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from peewit.solvers.arrays import BoolArray
 from peewit.solvers.iteration_loop import Watch
-from peewit.solvers.laplacian.adjacency_spectrum import spectral_points
+from peewit.solvers.laplacian.adjacency_spectrum import spectral_subspace
 from peewit.solvers.laplacian.structural_points import fourier_points, structural_rows
 from peewit.solvers.models.auto.poisson_arm import scaled
 from peewit.solvers.models.auto.preparation import NodePoints, PreparedAuto
@@ -32,7 +32,7 @@ def node_points(prepared: PreparedAuto, watch: Watch) -> dict[str, NodePoints]:
     if prepared.points is None:
         graph, pagerank = prepared.graph, prepared.pagerank
         prepared.points = {
-            "spectral": NodePoints(rows=spectral_points(graph, pagerank, watch=watch)),
+            "spectral": NodePoints(rows=spectral_subspace(graph, pagerank, watch=watch).points()),
             "structural": NodePoints(rows=structural_rows(graph), of_rows=fourier_points),
         }
     return prepared.points
