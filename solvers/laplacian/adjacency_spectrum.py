@@ -27,6 +27,7 @@ _LEAST_RANK: Final = 8
 """Entries of a block, and eigenvectors of a point on graphs of so many nodes that these would be
 more."""
 
+_DENSE_NODES: Final = 400
 _MOST_ROUNDS: Final = 3
 _ENOUGH: Final = 0.01
 """Change of the mean inner product of a point with itself by a round that is the last, relative."""
@@ -64,9 +65,9 @@ def spectral_subspace(
 ) -> Subspace:
     """The leading eigenvectors of S = (D + d)^-1/2 A (D + d)^-1/2, d the mean degree (K21).
 
-    They belong to the values that are largest in size, `rank_of` as many. Subspace iteration from
-    random columns ends when they have settled, after six products with a block at most. Raises
-    `RunStopped`.
+    They belong to the values that are largest in size, `rank_of` as many. Those of small graphs are
+    exact. Else subspace iteration from random columns ends when they have settled, after six
+    products with a block at most. Raises `RunStopped`.
 
     Parameters
     ----------
@@ -77,7 +78,14 @@ def spectral_subspace(
     if rank == 0 or graph.adjacency.nnz == 0:
         nothing = np.zeros((n_nodes, rank), np.float32)
         return Subspace(image=nothing, turn=np.eye(rank, dtype=np.float32))
-    product = AdjacencyProduct(pagerank, regularized(graph.degree))
+    scale = regularized(graph.degree)
+    if n_nodes <= _DENSE_NODES:
+        watch.check()
+        values, vectors = np.linalg.eigh(scale[:, None] * graph.adjacency.toarray() * scale)
+        largest = np.argsort(-np.abs(values))[:rank]
+        image = (vectors[:, largest] * values[largest]).astype(np.float32)
+        return Subspace(image=image, turn=np.diag(values[largest]).astype(np.float32))
+    product = AdjacencyProduct(pagerank, scale)
     width = min(rank + _MORE, n_nodes)
     begun = np.random.default_rng(seed).standard_normal((n_nodes, width), dtype=np.float32)
     image, size = product.times(product.in_order(begun)), np.inf
@@ -86,7 +94,8 @@ def spectral_subspace(
         watch.check()
         block = _orthonormal(image if n_done == 1 else product.times(image))
         image = product.times(block)
-        turn, before, size = *_turn(block, image, rank), size
+        before = size
+        turn, size = _turn(block, image, rank)
         if abs(size - before) <= _ENOUGH * size:
             break
     return Subspace(image=product.by_node(image), turn=turn)

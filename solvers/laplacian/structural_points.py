@@ -24,16 +24,35 @@ def structural_rows(graph: Graph) -> Float32Array:
     degree, adjacency = np.asarray(graph.degree), graph.adjacency
     if adjacency.nnz == 0:
         return np.zeros((graph.n_nodes, N_ROWS), np.float32)
-    own = np.log1p(degree / float(adjacency.data.mean()))
-    own -= own.mean()
-    inverse = np.divide(1.0, degree, out=np.zeros_like(own), where=degree > 0)
+    own = log_degrees(degree, adjacency.nnz)
+    near, squares = np.transpose(neighbor_means(adjacency @ first_columns(own), degree))
+    further = neighbor_means(adjacency @ near[:, None], degree)[:, 0]
+    return standardized(own, near, squares, further)
 
-    def mean(values: FloatArray) -> FloatArray:
-        return np.asarray(inverse * (adjacency @ values))
 
-    near = mean(own)
-    spread = np.sqrt(np.maximum(mean(np.square(own)) - np.square(near), 0.0))
-    rows = np.stack([own, near, spread, mean(near)], axis=1)
+def log_degrees(degree: FloatArray, n_entries: int) -> FloatArray:
+    """(n_nodes,) of mean 0; ``n_entries`` counts each edge at both ends."""
+    own: FloatArray = np.log1p(degree * n_entries / degree.sum())
+    return own - own.mean()
+
+
+def first_columns(own: FloatArray) -> FloatArray:
+    """(n_nodes, 2) log degrees and their squares, of which neighbors' means are taken first."""
+    return np.stack([own, np.square(own)], axis=1)
+
+
+def neighbor_means(sums: FloatArray, degree: FloatArray) -> FloatArray:
+    """(n_nodes, k) D^-1 of sums over neighbors; 0 without a neighbor."""
+    inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
+    return np.asarray(inverse[:, None] * sums)
+
+
+def standardized(
+    own: FloatArray, near: FloatArray, squares: FloatArray, further: FloatArray
+) -> Float32Array:
+    """(n_nodes, 4) rows of log degrees, their means and mean squares nearby, and means further."""
+    spread = np.sqrt(np.maximum(squares - np.square(near), 0.0))
+    rows = np.stack([own, near, spread, further], axis=1)
     rows -= rows.mean(axis=0)
     size = rows.std(axis=0)
     rows /= np.where(size > _FLAT, size, 1.0)

@@ -30,7 +30,7 @@ from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPag
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
 from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, Densities, density_maker
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
-from peewit.solvers.models.auto.point_arms import node_points, point_arm
+from peewit.solvers.models.auto.point_arms import node_points, point_arm, points_by_passes
 from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
 from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, width_of
 from peewit.solvers.models.auto.silence import silence_warnings
@@ -163,8 +163,9 @@ class Auto(FeatureModel, Refinable):
     Two to five folds are left out, the fewer the more classes; labels are columns of linear maps,
     kept for the next solve. While few labels have changed walks are repeated (K13), so that answers
     depend a little on the labels that were solved for before. `refine` solves for these columns on
-    the full graph; walks then start from the refined scores and stay on the sparsifier, as filtered
-    ridge, harmonic functions and points of nodes do, and all arms are judged anew.
+    the full graph, and makes points of nodes from it; walks then start from the refined scores and
+    stay on the sparsifier, as filtered ridge and harmonic functions do, and all arms are judged
+    anew.
 
     References
     ----------
@@ -463,7 +464,8 @@ class Auto(FeatureModel, Refinable):
             parallel=prepared.base.parallel,
         )
         potentials = full.solve(system)
-        degree, n_edges = full.degrees()
+        degree, n_edges = degrees = full.degrees()
+        points = points_by_passes(prepared, full.product, degrees, watch)
         looped = looped_degrees(degree, n_edges)
         # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
         system = replace(
@@ -484,6 +486,7 @@ class Auto(FeatureModel, Refinable):
                 groups, center(potentials, whole, mean_degree(whole))
             ),
             density_columns=GroupColumns.holding(groups, densities.astype(np.float32)),
+            points=points,
             walk_cache=None,
         )
 

@@ -10,16 +10,31 @@ from typing import Final
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from peewit.solvers.arrays import BoolArray
+from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.iteration_loop import Watch
-from peewit.solvers.laplacian.adjacency_spectrum import spectral_subspace
-from peewit.solvers.laplacian.structural_points import fourier_points, structural_rows
+from peewit.solvers.laplacian.adjacency_spectrum import (
+    multiplied,
+    regularized,
+    spectral_subspace,
+)
+from peewit.solvers.laplacian.structural_points import (
+    first_columns,
+    fourier_points,
+    log_degrees,
+    neighbor_means,
+    standardized,
+    structural_rows,
+)
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees, Product
 from peewit.solvers.models.auto.poisson_arm import scaled
 from peewit.solvers.models.auto.preparation import NodePoints, PreparedAuto
 from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.models.linear.kernel_ridge import class_targets
 from peewit.solvers.row_ranges import row_blocks
+
+FULL_COLUMNS: Final = 34
+"""Most columns of a pass over all edges."""
 
 POINT_ARMS: Final = ("spectral", "structural")
 
@@ -30,12 +45,50 @@ _CERTAIN = 1e-6
 def node_points(prepared: PreparedAuto, watch: Watch) -> dict[str, NodePoints]:
     """Points for each arm, made on first use; raises `RunStopped`."""
     if prepared.points is None:
-        graph, pagerank = prepared.graph, prepared.pagerank
-        prepared.points = {
-            "spectral": NodePoints(rows=spectral_subspace(graph, pagerank, watch=watch).points()),
-            "structural": NodePoints(rows=structural_rows(graph), of_rows=fourier_points),
-        }
+        graph = prepared.graph
+        subspace = spectral_subspace(graph, prepared.pagerank, watch=watch)
+        prepared.points = points_of(subspace.points(), structural_rows(graph))
     return prepared.points
+
+
+def points_of(spectral: Float32Array, structural: Float32Array) -> dict[str, NodePoints]:
+    """Points for each arm by their rows."""
+    return {
+        "spectral": NodePoints(rows=spectral),
+        "structural": NodePoints(rows=structural, of_rows=fourier_points),
+    }
+
+
+def points_by_passes(
+    prepared: PreparedAuto, product: Product, degrees: FullDegrees, watch: Watch
+) -> dict[str, NodePoints]:
+    """Points of a graph of which only a sparsifier is stored, from those of the sparsifier (K21).
+
+    Two passes, of `FULL_COLUMNS` columns at most, take two steps of the iteration on all edges.
+    Raises `RunStopped`.
+
+    Parameters
+    ----------
+    product : callable
+        The Laplacian of the full graph times a block, one pass over its edges.
+    """
+    degree, scale = degrees.weight, regularized(degrees.weight)[:, None]
+    own = log_degrees(degree, int(degrees.n_edges.sum()))
+    subspace = spectral_subspace(prepared.graph, prepared.pagerank, watch=watch)
+    beside, sums = first_columns(own), []
+
+    def multiply(block: Float32Array) -> Float32Array:
+        columns = np.concatenate([scale * block, beside], axis=1)
+        adjacent = degree[:, None] * columns - product(columns)
+        sums.append(neighbor_means(adjacent[:, block.shape[1] :], degree))
+        return np.asarray(scale * adjacent[:, : block.shape[1]], np.float32)
+
+    subspace = multiplied(subspace, multiply)
+    near, squares = np.transpose(sums[0])
+    beside = near[:, None]
+    watch.check()
+    subspace = multiplied(subspace, multiply)
+    return points_of(subspace.points(), standardized(own, near, squares, sums[1][:, 0]))
 
 
 def point_arm(points: NodePoints, groups: LabelGroups, reachable: BoolArray) -> StackedArm:

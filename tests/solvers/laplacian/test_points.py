@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import RunStopped, Watch
-from peewit.solvers.laplacian.adjacency_spectrum import RANK, rank_of, spectral_subspace
+from peewit.solvers.laplacian.adjacency_spectrum import rank_of, spectral_subspace
 from peewit.solvers.laplacian.structural_points import fourier_points, structural_rows
 from peewit.solvers.laplacian.walks.adjacency_product import AdjacencyProduct
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
@@ -49,12 +49,14 @@ def points_of(graph: Graph) -> FloatArray:
     return spectral_subspace(graph, pagerank).points().astype(np.float64)
 
 
+@pytest.mark.parametrize("dense", [0, 400])
 @pytest.mark.parametrize("scale", [1.0, 1e-60, 1e60])
 def test_points_become_those_of_a_dense_decomposition(
-    monkeypatch: pytest.MonkeyPatch, scale: float
+    monkeypatch: pytest.MonkeyPatch, scale: float, dense: int
 ) -> None:
     monkeypatch.setattr("peewit.solvers.laplacian.adjacency_spectrum._ENOUGH", 0.0)
     monkeypatch.setattr("peewit.solvers.laplacian.adjacency_spectrum._MOST_ROUNDS", 400)
+    monkeypatch.setattr("peewit.solvers.laplacian.adjacency_spectrum._DENSE_NODES", dense)
     graph = random_graph(200, 1_600, 3, scale)
     points = points_of(graph)
     assert points.shape == (200, rank_of(200)) == (200, 24)

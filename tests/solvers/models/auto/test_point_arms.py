@@ -5,9 +5,12 @@ import pytest
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.structural_points import structural_rows
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.point_arms import point_arm
+from peewit.solvers.models.auto.point_arms import node_points, point_arm, points_by_passes
 from peewit.solvers.models.auto.preparation import NodePoints
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from tests.solvers.laplacian.test_points import blocks
@@ -110,4 +113,27 @@ def test_points_do_not_depend_on_labels_and_are_made_once() -> None:
     warm = model.solve(prepared, more)
     assert prepared.points is first
     anew = Auto(walks="anew").solve(model.prepare(graph), more)
-    assert np.abs(warm.scores - anew.scores).max() < 0.02
+    assert warm.stats["loo_spectral"] == anew.stats["loo_spectral"]
+
+
+def test_points_by_passes_are_nearly_those_of_all_edges() -> None:
+    graph, _ = blocks(800, 0.85)
+    u, v, weight = graph.edges()
+    is_kept = np.random.default_rng(0).random(u.size) < 0.5
+    thin = u[is_kept], v[is_kept], 2.0 * weight[is_kept]
+    sparsifier = Graph.from_edges(*thin, n_nodes=graph.n_nodes)
+    model = Auto()
+    whole, some = model.prepare(graph), model.prepare(sparsifier)
+    adjacency = graph.adjacency
+    degrees = FullDegrees(weight=np.asarray(graph.degree), n_edges=np.diff(adjacency.indptr))
+    made = points_by_passes(some, graph.laplacian_product, degrees, UNWATCHED)
+    assert np.allclose(made["structural"].rows, structural_rows(graph), atol=1e-4)
+    of_all, by_passes, of_some = (
+        np.corrcoef(points.rows @ points.rows.T)
+        for points in (
+            node_points(whole, UNWATCHED)["spectral"],
+            made["spectral"],
+            node_points(some, UNWATCHED)["spectral"],
+        )
+    )
+    assert np.abs(by_passes - of_all).mean() < np.abs(of_some - of_all).mean()
