@@ -22,6 +22,9 @@ RANK: Final = 24
 """Most eigenvectors of a point: from 16 on they tell as much."""
 
 _MORE: Final = 8
+WIDTH: Final = RANK + _MORE
+"""Most columns of a block."""
+
 _BLOCK_ENTRIES: Final = 128 << 20
 _LEAST_RANK: Final = 8
 """Entries of a block, and eigenvectors of a point on graphs of so many nodes that these would be

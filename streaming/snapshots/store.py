@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from peewit.solvers.arrays import AnyArray, Int32Array
+from peewit.solvers.arrays import AnyArray, Float32Array, Int32Array
 from peewit.solvers.edge_merging import EdgeChunk
 from peewit.solvers.graph import Graph
 from peewit.streaming.durable_files import (
@@ -45,6 +45,7 @@ from peewit.streaming.snapshots.variances import VARIANCES
 _ORDER = "order.npy"
 WALKS = "walks"
 """Prefix of the directories that `peewit.streaming.snapshots.walk_rows` makes."""
+_POINTS = "points"
 _RELATION = "relation"
 _WEIGHED = "weighed"
 _MOST_WEIGHED = 8
@@ -184,6 +185,33 @@ class SnapshotStore:
         path = self.companion(snapshot.meta.number, _ORDER)
         if order is not None and not path.exists():
             publish_file(path, partial(_save, order.astype(np.int32)))
+
+    def points(self, number: int, *, of_all_edges: bool) -> Float32Array | None:
+        """What was kept of the nodes by `keep_points`; None if it is not there, or is damaged."""
+        meta = self.meta(number)
+        path = self._points_path(meta, of_all_edges=of_all_edges)
+        try:
+            rows: Float32Array = np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            return None
+        except (EOFError, TypeError, ValueError):
+            path.unlink(missing_ok=True)  # it is made anew
+            return None
+        return rows if len(rows) == meta.n_nodes else None
+
+    def keep_points(self, number: int, rows: Float32Array, *, of_all_edges: bool) -> None:
+        """Keep rows of numbers of all nodes, which took long to make, as long as the snapshot.
+
+        Raises `SnapshotNotFound` where it was retired meanwhile, and OSError.
+        """
+        path = self._points_path(self.meta(number), of_all_edges=of_all_edges)
+        if not path.exists():
+            publish_file(path, partial(_save, rows))
+
+    def _points_path(self, meta: SnapshotMeta, *, of_all_edges: bool) -> Path:
+        """Another one once nodes were erased: what was made before tells of them."""
+        made_of = "all" if of_all_edges else "kept"
+        return self.companion(meta.number, f"{_POINTS}-{made_of}-{meta.n_erased}.npy")
 
     def load_relations(self, number: int) -> dict[str, Graph]:
         """Load each relation of a snapshot as a graph of its own, by name."""
@@ -339,6 +367,8 @@ class SnapshotStore:
             for made_of in (WALKS, _WEIGHED):
                 for made in directory.glob(f"*{made_of}-*"):  # unfinished ones, too
                     shutil.rmtree(made, ignore_errors=True)
+            for points in directory.glob(f"*{_POINTS}-*"):
+                points.unlink(missing_ok=True)
 
     def companion(self, number: int, name: str) -> Path:
         """Path of a further file that stays as long as the snapshot does.

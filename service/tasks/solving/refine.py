@@ -10,7 +10,9 @@ from typing import cast
 
 from peewit.service.tasks.certify import with_remedy
 from peewit.service.tasks.labels_task import LabelsTask
+from peewit.service.tasks.progress import StageTimer
 from peewit.service.tasks.solving.state import Solving, require_whole
+from peewit.service.tasks.warm_graphs import WarmGraph
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iteration_loop import Progress, ProgressReport
 from peewit.solvers.labels import Targets
@@ -58,41 +60,50 @@ def refine_on_all_edges(
     OSError
         A file cannot be read or written.
     """
-    task, watch = solving.task, solving.watch
-    paths = GraphPaths(root=task.graph_directory)
+    watch = solving.watch
+    with all_edges(solving.graph, solving.task, solving.stages, max_passes=max_passes) as passes:
+        return refine(
+            model,
+            solving.first.prepared,
+            labels,
+            solution,
+            passes,
+            passes.degrees,
+            max_passes=max_passes,
+            looks=looks,
+            progress=passes.report_solving,
+            cancelled=watch.cancelled,
+        )
+
+
+@contextmanager
+def all_edges(
+    graph: WarmGraph, task: LabelsTask, stages: StageTimer, *, max_passes: int
+) -> Iterator["Passes"]:
+    """Passes over all raw edges of the snapshot; raises as `refine_on_all_edges`."""
+    paths, watch = GraphPaths(root=task.graph_directory), stages.watch
     with (
         _working_directory(task) as directory,
         snapshot_edges(
             paths,
-            solving.graph.snapshot.meta,
+            graph.snapshot.meta,
             spool=spool_directory(paths, directory / "spool", keep_raw=task.keep_raw),
             staging=directory / "staging",
             n_threads=task.n_threads,
             scheduler=task.scheduler,
-            weights=solving.graph.weights,
+            weights=graph.weights,
         ) as edges,
     ):
-        passes = _Passes(edges, max_passes, solving.stages.iteration, watch.is_cancelled)
+        passes = Passes(edges, max_passes, stages.iteration, watch.is_cancelled)
         try:
             edges.open(on_fraction=passes.report_phase("reading"), cancelled=watch.is_cancelled)
-            return refine(
-                model,
-                solving.first.prepared,
-                labels,
-                solution,
-                passes,
-                passes.degrees,
-                max_passes=max_passes,
-                looks=looks,
-                progress=passes.report_solving,
-                cancelled=watch.cancelled,
-            )
+            yield passes
         except RawEdgesGone as error:
             raise with_remedy(error, keep_raw=task.keep_raw) from error
 
 
 @dataclass(slots=True, eq=False)
-class _Passes:
+class Passes:
     """Products with the full graph, counted and reported."""
 
     edges: EdgePasses

@@ -39,6 +39,7 @@ from peewit.service.tasks.solving.counts import (
 from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.leaks import told_leaks
+from peewit.service.tasks.solving.points import PointsGiven, give_points, keep_points
 from peewit.service.tasks.solving.refine import refine_answer
 from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.relations import (
@@ -63,6 +64,7 @@ from peewit.service.tasks.warm_graphs import LastSolution
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.iteration_loop import RunStopped
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
+from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.relations.solving import PreparedRelations, RelationModel
 from peewit.solvers.solution import grown
 from peewit.streaming.passes.edge_passes import PassStopped
@@ -217,6 +219,10 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
             prepared = on_two.of(model, choice.best.weights)
         else:
             prepared, is_warm = graphs.prepared(task, graph, model)
+    points = PointsGiven()
+    if isinstance(prepared, PreparedAuto) and on_two is None:
+        with stages.stage("placing nodes"):
+            points = give_points(task, graph, prepared, stages)
     with stages.stage("solving"):
         key = task.graph_id, (type(model), options.label_column)
         names = labels.class_names if isinstance(labels, Labels) else None
@@ -233,6 +239,8 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
             cancelled=stages.watch.cancelled,
         )
         require_whole(solution)
+        if isinstance(prepared, PreparedAuto) and on_two is None:
+            keep_points(graph, prepared)
         if model.uses_start:
             graphs.kept[key] = LastSolution(
                 snapshot=task.snapshot,
@@ -260,8 +268,8 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         first=answer,
         answer=answer,
     )
-    solving.assessment.figures |= stats_of(choice) | counts.stats
-    solving.assessment.warnings += counts.warnings
+    solving.assessment.figures |= stats_of(choice) | counts.stats | points.stats
+    solving.assessment.warnings += [*counts.warnings, *points.warnings]
     solving.assessment.warnings += unknown_relations(task, model, graph.snapshot.meta)
     solving.assessment.warnings += told_leaks(task, graph, model, labels)
     for stage in _STAGES:

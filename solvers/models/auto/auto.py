@@ -30,7 +30,12 @@ from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPag
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
 from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, Densities, density_maker
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
-from peewit.solvers.models.auto.point_arms import node_points, point_arm, points_by_passes
+from peewit.solvers.models.auto.point_arms import (
+    FULL_COLUMNS,
+    node_points,
+    point_arm,
+    points_by_passes,
+)
 from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
 from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, width_of
 from peewit.solvers.models.auto.silence import silence_warnings
@@ -431,8 +436,8 @@ class Auto(FeatureModel, Refinable):
         )
 
     def full_columns(self, n_nodes: int, n_classes: int) -> int:
-        """One for every group of labels."""
-        return most_groups(n_nodes, n_classes)
+        """One for every group of labels, or those of points."""
+        return max(most_groups(n_nodes, n_classes), FULL_COLUMNS)
 
     def full_solution(
         self, prepared: PreparedAuto, labels: Targets, solution: Solution, full: FullGraph
@@ -465,7 +470,9 @@ class Auto(FeatureModel, Refinable):
         )
         potentials = full.solve(system)
         degree, n_edges = degrees = full.degrees()
-        points = points_by_passes(prepared, full.product, degrees, watch)
+        points = prepared.points
+        if not prepared.has_full_points:
+            points = points_by_passes(prepared, full.product, degrees, watch)
         looped = looped_degrees(degree, n_edges)
         # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
         system = replace(
@@ -487,6 +494,7 @@ class Auto(FeatureModel, Refinable):
             ),
             density_columns=GroupColumns.holding(groups, densities.astype(np.float32)),
             points=points,
+            has_full_points=True,
             walk_cache=None,
         )
 

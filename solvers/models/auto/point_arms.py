@@ -13,11 +13,13 @@ from scipy.linalg import cho_factor, cho_solve
 from peewit.solvers.arrays import BoolArray, Float32Array
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.laplacian.adjacency_spectrum import (
+    WIDTH,
     multiplied,
     regularized,
     spectral_subspace,
 )
 from peewit.solvers.laplacian.structural_points import (
+    N_ROWS,
     first_columns,
     fourier_points,
     log_degrees,
@@ -33,7 +35,7 @@ from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.models.linear.kernel_ridge import class_targets
 from peewit.solvers.row_ranges import row_blocks
 
-FULL_COLUMNS: Final = 34
+FULL_COLUMNS: Final = WIDTH + 2
 """Most columns of a pass over all edges."""
 
 POINT_ARMS: Final = ("spectral", "structural")
@@ -47,15 +49,16 @@ def node_points(prepared: PreparedAuto, watch: Watch) -> dict[str, NodePoints]:
     if prepared.points is None:
         graph = prepared.graph
         subspace = spectral_subspace(graph, prepared.pagerank, watch=watch)
-        prepared.points = points_of(subspace.points(), structural_rows(graph))
+        rows = np.concatenate([subspace.points(), structural_rows(graph)], axis=1)
+        prepared.points = points_of(rows)
     return prepared.points
 
 
-def points_of(spectral: Float32Array, structural: Float32Array) -> dict[str, NodePoints]:
-    """Points for each arm by their rows."""
+def points_of(rows: Float32Array) -> dict[str, NodePoints]:
+    """Points for each arm by their rows, those of roles last."""
     return {
-        "spectral": NodePoints(rows=spectral),
-        "structural": NodePoints(rows=structural, of_rows=fourier_points),
+        "spectral": NodePoints(rows=rows[:, :-N_ROWS]),
+        "structural": NodePoints(rows=rows[:, -N_ROWS:], of_rows=fourier_points),
     }
 
 
@@ -88,7 +91,8 @@ def points_by_passes(
     beside = near[:, None]
     watch.check()
     subspace = multiplied(subspace, multiply)
-    return points_of(subspace.points(), standardized(own, near, squares, sums[1][:, 0]))
+    roles = standardized(own, near, squares, sums[1][:, 0])
+    return points_of(np.concatenate([subspace.points(), roles], axis=1))
 
 
 def point_arm(points: NodePoints, groups: LabelGroups, reachable: BoolArray) -> StackedArm:

@@ -44,6 +44,7 @@ class PreparedAuto:
     walk_cache: WalkCache | None = None  # of the last labels whose walks began anew
     harmonic_cache: HarmonicCache | None = None  # of the last labels
     points: dict[str, NodePoints] | None = None  # of the arms that need no labels to be made
+    has_full_points: bool = False  # whether these are of all edges, as passes over them make
 
     @property
     def graph(self) -> Graph:
