@@ -44,7 +44,12 @@ class PointsGiven:
 
 
 def give_points(
-    task: LabelsTask, graph: WarmGraph, prepared: PreparedAuto, stages: StageTimer
+    task: LabelsTask,
+    graph: WarmGraph,
+    prepared: PreparedAuto,
+    stages: StageTimer,
+    *,
+    max_passes: int,
 ) -> PointsGiven:
     """Points of ``prepared``, if they are kept or all edges are worth their passes."""
     store, meta = graph.store, graph.snapshot.meta
@@ -56,7 +61,8 @@ def give_points(
     if meta.is_whole:
         return PointsGiven()
     warnings: tuple[str, ...] = ()
-    if not prepared.has_full_points and is_worth_passes(task, graph):
+    wants_passes = max_passes >= N_PASSES and is_worth_passes(task, graph)
+    if not prepared.has_full_points and wants_passes:
         try:
             _read_all_edges(task, graph, prepared, stages)
         except (ValueError, OSError, ClusterError) as error:

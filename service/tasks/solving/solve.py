@@ -222,7 +222,7 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
     points = PointsGiven()
     if isinstance(prepared, PreparedAuto) and on_two is None:
         with stages.stage("placing nodes"):
-            points = give_points(task, graph, prepared, stages)
+            points = give_points(task, graph, prepared, stages, max_passes=options.max_passes)
     with stages.stage("solving"):
         key = task.graph_id, (type(model), options.label_column)
         names = labels.class_names if isinstance(labels, Labels) else None
