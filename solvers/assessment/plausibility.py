@@ -17,7 +17,7 @@ from scipy.special import bdtr, chdtr, ndtr, pdtrc
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array, IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import ClassName, Labels
-from peewit.solvers.models.auto.silence import SILENT
+from peewit.solvers.models.auto.silence import SAY_NOTHING
 from peewit.solvers.models.left_out.label_sample import DOUBT
 from peewit.solvers.solution import Advice, Advised, Solution
 
@@ -150,11 +150,10 @@ def _prediction_warnings(
 ) -> Iterator[Advised]:
     """Warnings on predicted shares and left-out labels; see `answer_warnings`."""
     stats = solution.stats
-    is_silent = float(stats.get("belief_majority", 0.0)) >= SILENT  # which the model has told
     sample_p_value = stats.get("sample_p_value")
     if stats.get("class_shares") == "of labels" and not are_random:
         yield from even_warnings(labels)
-    if is_silent:
+    if any(SAY_NOTHING in each for each in solution.warnings):  # which says it all
         return
     if sample_p_value is None:
         yield from share_warnings(shares, are_random=are_random)

@@ -141,5 +141,7 @@ def accepted(schema: Mapping[str, Any]) -> str:
         return ", or ".join(accepted(each) for each in schema["anyOf"])
     if "enum" in schema:
         return ", ".join(str(each) for each in schema["enum"])
+    if "pattern" in schema:
+        return "CLASS=SHARE,..."
     bounds = [text.format(schema[rule]) for rule, text in _BOUNDS.items() if rule in schema]
     return " ".join([_TYPES.get(schema["type"], schema["type"]), *bounds])

@@ -11,29 +11,27 @@ from peewit.solvers.solution import Advice, Advised, Solution
 SILENT: Final = 0.5
 """Belief in the majority from which on the arms have said nothing."""
 
+SAY_NOTHING: Final = "say nothing"
+"""Part of the warning by which others know that it was given."""
+
 _COMMON_SHARE: Final = 0.75
 
 
 def silence_warnings(solution: Solution, labels: Labels) -> Iterator[Advised]:
-    """One where class shares alone are believed as much as all arms together."""
+    """One where class shares are believed as much as all arms together, and one class takes all."""
     if float(solution.stats.get("belief_majority", 0.0)) < SILENT:
         return
-    who = "the edges" if solution.of_features is None else "edges and features"
     predicted = np.bincount(solution.classes()[solution.reachable], minlength=labels.n_classes)
     place = int(predicted.argmax())
+    if predicted[place] < predicted.sum():
+        return
+    who = "the edges" if solution.of_features is None else "edges and features"
     ways: tuple[Advice, ...] = ("label more", "other model")
     if labels.class_prior().max() >= _COMMON_SHARE:
         ways = ("threshold", *ways)
-    if predicted[place] == predicted.sum():
-        yield Advised(
-            f"{who} say nothing about these labels; so far every node gets the commonest class, "
-            f"{labels.class_names[place]!r}: nodes are ranked by what edges say, but hardly better "
-            "than by chance",
-            *ways,
-        )
-    else:
-        yield Advised(
-            f"{who} say little about these labels: class shares alone predict labels left out as "
-            "well, so labels of nodes are hardly better than chance",
-            *ways,
-        )
+    yield Advised(
+        f"{who} {SAY_NOTHING} about these labels; so far every node gets the commonest class, "
+        f"{labels.class_names[place]!r}: nodes are ranked by what {who} say, but hardly better "
+        "than by chance",
+        *ways,
+    )

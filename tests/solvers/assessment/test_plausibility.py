@@ -206,9 +206,14 @@ def two_rings(n_side: int) -> Graph:
 
 def test_labels_of_one_component_are_told() -> None:
     graph = two_rings(100)
-    (told,) = label_warnings(Labels.from_pairs([0, 50], ["x", "y"]), graph)
+    (told,) = label_warnings(Labels.from_pairs([0, 20, 50], ["x", "x", "y"]), graph)
     assert told.startswith("all labels lie in one of 2 components, and 50.0% of the nodes")
-    assert list(label_warnings(Labels.from_pairs([0, 150], ["x", "y"]), graph)) == []
+    assert list(label_warnings(Labels.from_pairs([0, 20, 150], ["x", "x", "y"]), graph)) == []
+
+
+def test_one_label_a_class_is_told_to_be_luck() -> None:
+    (told,) = label_warnings(Labels.from_pairs([0, 150], ["x", "y"]), two_rings(100))
+    assert told.startswith("each class has one label: how many nodes are right is luck")
 
 
 def test_labels_of_one_neighborhood_are_told() -> None:

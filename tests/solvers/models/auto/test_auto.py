@@ -389,6 +389,20 @@ def test_where_the_graph_says_nothing_the_majority_answers(n_labels: int) -> Non
     assert np.mean(losses) < 0.02
 
 
+def test_a_graph_that_says_nothing_is_told_and_nodes_keep_an_order() -> None:
+    graph, _ = blocks([350, 150], 0.0)
+    classes = (np.random.default_rng(0).random(500) < 0.2).astype(np.int64)
+    labels = random_labels(classes, 100, seed=1)
+    solution = Auto().solve(Auto().prepare(graph), labels)
+    assert solution.stats["belief_majority"] >= 0.5
+    assert (solution.classes() == 0).all()
+    (told,) = [each for each in solution.warnings if "say nothing about these labels" in each]
+    assert "every node gets the commonest class, 0" in told
+    assert np.unique(solution.scores[:, 1].astype(np.float32)).size > 400
+    shares = ComparedShares.of(labels, solution)
+    assert not any("collapsed" in each for each in answer_warnings(labels, graph, solution, shares))
+
+
 @pytest.mark.slow
 def test_rings_that_no_label_reaches_get_the_majority() -> None:
     graph, classes = rings(200, 20, 0.1)
