@@ -12,13 +12,13 @@ from peewit.service.graphs.kinds_here import new_kinds_note
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.graphs.notes import doubtful_ids_note
 from peewit.service.inbox.inbox_records import SourceRecord
+from peewit.service.inbox.source_columns import source_columns
+from peewit.service.live_sources.contract import UNREAD
 from peewit.service.tables.column_names import column_list
 from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import RawBlock
-from peewit.streaming.edges.column_mapping import (
-    EdgeColumns,
-    is_directed,
-)
+from peewit.streaming.edges.change_columns import UnreadColumns
+from peewit.streaming.edges.column_mapping import EdgeColumns, is_directed
 from peewit.streaming.edges.conversion import first_rows
 from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.oddities import (
@@ -35,6 +35,11 @@ Door = Literal["command", "page"]
 """In whose words it is told what to do."""
 
 _KINDS_SAID: Final[dict[Door, str | None]] = {"command": None, "page": "at both ends"}
+
+_AS_WEIGHT: Final[dict[Door, str]] = {
+    "command": "say --weight {}",
+    "page": "choose {} as Weight",
+}
 
 LOOKED_AT: Final = 20
 """Files of one call that are looked at."""
@@ -100,7 +105,7 @@ def table_note(
         return None
     if first is None:
         return None
-    as_weight = "say --weight {}" if door == "command" else "choose {} as Weight"
+    as_weight = _AS_WEIGHT[door]
     notes = odd_columns(first.names, file.columns, first.passed_over, as_weight=as_weight)
     notes += ended_notes(first.ended)
     notes += filter(
@@ -120,6 +125,25 @@ def table_note(
         notes += filter(None, [new_kinds_note(nodes, graph, ends)])
     if tells_ids:
         notes += filter(None, [new_ids_note(graph, nodes, first.block.src, first.block.dst)])
+    return "; ".join(notes) or None
+
+
+def source_note(graph: GraphRecord, source: SourceRecord, *, door: Door | None) -> str | None:
+    """What columns of a live source that nobody reads tell, as those of files do.
+
+    In the words of the API where there is no ``door``.
+    """
+    unread = UnreadColumns((source.position or {}).get(UNREAD))
+    if not unread.names:
+        return None
+    columns = source_columns(graph.settings, source.holds, source.columns)
+    beside = columns.beside(unread.names)
+    ended = {name: n_rows for name, n_rows in unread.ended.items() if name in beside}
+    if not isinstance(columns, EdgeColumns):
+        return "; ".join(ended_notes(ended, "a label")) or None
+    values = {name: words for name, words in unread.operations.items() if name in beside}
+    as_weight = "say weight={!r}" if door is None else _AS_WEIGHT[door]
+    notes = odd_columns(unread.names, columns, values, as_weight=as_weight) + ended_notes(ended)
     return "; ".join(notes) or None
 
 

@@ -46,6 +46,7 @@ from peewit.service.inbox.leaving.erasures import ErasureRecord, Sources, Waitin
 from peewit.service.inbox.live_reader import access_to
 from peewit.service.inbox.needed_files import path_below
 from peewit.service.jobs.job import JobStatus
+from peewit.service.live_sources.contract import UNREAD
 from peewit.service.live_sources.kinds import live_source
 from peewit.service.redaction import shown_url
 from peewit.service.tables.uploads import node_array
@@ -53,6 +54,7 @@ from peewit.service.upkeep.backup import STAGING_PREFIX, abandoned_stagings
 from peewit.solvers.arrays import Int64Array
 from peewit.streaming.durable_files import TEMPORARY_PREFIX, publish_json
 from peewit.streaming.edges.blocks import excerpt
+from peewit.streaming.edges.change_columns import UnreadColumns
 from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.edges.reader import read_parts
@@ -335,6 +337,7 @@ class Traces:
         connection.execute(
             update(feature_sets).where(mine, feature_sets.c.position <= position).values(note=None)
         )
+        self._erase_unread(connection, nodes)
         for column in _FREE_TEXTS:
             table = column.table
             rows = connection.execute(
@@ -348,6 +351,20 @@ class Traces:
                     connection.execute(
                         update(table).where(table.c.id == row_id).values({column: left})
                     )
+
+    def _erase_unread(self, connection: Connection, nodes: Sequence[WaitingNode]) -> None:
+        """Take the ids out of what is known of columns of live sources that nobody reads."""
+        statement = select(sources.c.id, sources.c.position).where(
+            sources.c.graph_id == self.record.id, sources.c.position.is_not(None)
+        )
+        for source_id, position in connection.execute(statement).all():
+            unread = UnreadColumns(position.get(UNREAD))
+            unread.forget([node.node for node in nodes])
+            if unread.kept != position.get(UNREAD, {}):
+                left = {**position, UNREAD: unread.kept}
+                connection.execute(
+                    update(sources).where(sources.c.id == source_id).values(position=left)
+                )
 
     def look_through_sources(self, names: pa.Array) -> Sources:
         """Which sources still hold the nodes: in files that are still there, or in live sources."""

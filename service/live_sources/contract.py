@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 import pyarrow as pa
 
@@ -14,15 +14,19 @@ from peewit.streaming.edges.node_kinds import NodeKind
 Position = Mapping[str, Any]
 """How far a source is read: a small JSON object with keys of the kind's own.
 
-``id`` may identify what it is a position of, and is not shown to people.
+``id`` may identify what it is a position of, and is not shown to people; nor is `UNREAD`.
 """
+
+UNREAD: Final = "unread"
+"""Key of what columns that nobody reads held up to a position, as of `UnreadColumns`."""
 
 
 def shown_position(position: Position | None) -> str:
     """A position as text for people, such as ``version 41``."""
     if position is None:
         return "nothing"
-    return ", ".join(f"{name} {_text(value)}" for name, value in position.items() if name != "id")
+    shown = {name: value for name, value in position.items() if name not in {"id", UNREAD}}
+    return ", ".join(f"{name} {_text(value)}" for name, value in shown.items())
 
 
 def _text(value: object) -> str:

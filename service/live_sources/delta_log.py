@@ -32,6 +32,7 @@ from peewit.service.live_sources.table_chunks import (
     read_rows,
 )
 from peewit.service.redaction import shown_url
+from peewit.streaming.edges.change_columns import is_change_column
 
 _MOST_LINE_BYTES: Final = 1 << 24
 _CHANGE: Final = "_change_type"
@@ -145,7 +146,9 @@ class DeltaLog:
     def _require_columns(self, version: int, metadata: Mapping[str, Any]) -> None:
         self._require_unmapped(metadata.get("configuration") or {})
         names = {field["name"] for field in json.loads(metadata["schemaString"])["fields"]}
-        lacking = set(self._access.columns.of(self.schema.names)) - names
+        columns = self._access.columns
+        watched = filter(is_change_column, columns.beside(self.schema.names))
+        lacking = {*columns, *watched}.intersection(self.schema.names) - names
         if lacking and version:
             before = pa.schema(self._at(version - 1).schema().to_arrow()).names
             if lost := sorted(lacking & set(before)):

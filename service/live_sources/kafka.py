@@ -1,7 +1,8 @@
 """Kafka topics as live sources: messages by offset, from all partitions as they come.
 
-A position is the next offset of every partition. The graph stores it: brokers hold no position, and
-partitions are assigned, so that no consumer group moves them.
+A position is the next offset of every partition, with what columns that nobody reads held. The
+graph stores it: brokers hold no position, and partitions are assigned, so that no consumer group
+moves them.
 """
 
 import os
@@ -16,12 +17,11 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
-from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
+from peewit.service.live_sources.contract import UNREAD, Access, ChangesLost, Chunk, Position
 from peewit.service.live_sources.kafka_gatherer import Gatherer
 from peewit.service.live_sources.kafka_values import Message, ids_of
 from peewit.service.redaction import shown_url
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.change_columns import KnownWords
 
 ANSWER_SECONDS: Final = 10.0
 """Time limit of one request."""
@@ -76,7 +76,6 @@ class KafkaSource:
         self._consumer: Consumer | None = None
         self._cause = ""
         self._ranges: Mapping[int, _Range] | None = None
-        self._words = KnownWords()
 
     @classmethod
     def open(cls, access: Access) -> Self:
@@ -108,18 +107,18 @@ class KafkaSource:
         ranges = self._look()
         at = self._offsets(position, ranges)
         self._require(at, ranges, position)
-        reached = position or _position(at)
-        if "from" in reached:
-            reached = _position(at)  # fixed from now on
-            yield Chunk(position=reached, label="start")
-        gathered = Gatherer(self._access, self._words)
+        known = position or {}
+        reached = dict(at)
+        if "from" in known:  # fixed from now on
+            yield Chunk(position=_position(at), label="start")
+        gathered = Gatherer(self._access, known.get(UNREAD))
         for message in self._messages(at, ranges, most_rows, should_stop):
             gathered.add(_message_of(message))
             if gathered.n_rows >= most_rows or gathered.n_bytes >= CHUNK_BYTES:
-                reached = _position(at)
-                yield _chunk(reached, gathered)
-        if not should_stop() and _position(at) != reached:
-            yield _chunk(_position(at), gathered)
+                reached = dict(at)
+                yield _chunk(at, gathered)
+        if not should_stop() and at != reached:
+            yield _chunk(at, gathered)
 
     def lag(self, position: Position | None) -> int:
         """Unread messages of all partitions; transaction markers count, too."""
@@ -299,9 +298,12 @@ def _reason(error: KafkaException) -> str:
     return str(cause.str() if isinstance(cause, KafkaError) else cause)
 
 
-def _chunk(position: Position, gathered: Gatherer) -> Chunk:
+def _chunk(at: Mapping[int, int], gathered: Gatherer) -> Chunk:
     table, refused = gathered.take()
-    label = f"messages-{sum(position['partitions'].values())}"
+    position: dict[str, Any] = _position(at)
+    if gathered.kept:
+        position[UNREAD] = gathered.kept
+    label = f"messages-{sum(at.values())}"
     return Chunk(position=position, label=label, table=table, refused=refused)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.live_sources.contract import Access
-from peewit.streaming.edges.change_columns import KnownWords
+from peewit.streaming.edges.change_columns import UnreadColumns
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.json_tables import json_batch
@@ -19,17 +19,19 @@ def edge_table(
     sent: Sequence[int | None],
     columns: EdgeColumns,
     access: Access,
-    words: KnownWords,
+    unread: UnreadColumns,
 ) -> pa.Table:
     """Columns ``src``, ``dst``, ``weight`` and, where the graph asks for them, ``op`` and ``time``.
 
     Those of events and of relations are as `EdgeColumns.by_place` has them.
     ``rows``, at least one, map column names to values; ``sent`` is when the message of each was
-    written, in milliseconds since 1970; ``words`` are of other messages, too. Raises
+    written, in milliseconds since 1970; ``unread`` is of other messages, too. Raises
     `peewit.streaming.edges.bad_table.BadTable` where a row breaks the contract.
     """
     kind = access.node_kind
-    table = pa.Table.from_batches([json_batch(list(rows), kind, columns, first_row=0, words=words)])
+    table = pa.Table.from_batches(
+        [json_batch(list(rows), kind, columns, first_row=0, unread=unread)]
+    )
     if columns.time is not None:
         place = table.column_names.index(columns.time)
         times = _times(sent, table.column(place), columns)

@@ -2,10 +2,10 @@
 
 A file that breaks a rule is quarantined whole. So the data contract is checked here by message, and
 one that breaks it costs the others nothing. Whether a column asks for deletes is judged by its
-words in all messages so far.
+words in all messages so far, those before the position, too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -16,9 +16,8 @@ from peewit.service.live_sources.kafka_nodes import node_table
 from peewit.service.live_sources.kafka_values import Message, rows_of
 from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.streaming.edges.bad_table import BadTable
-from peewit.streaming.edges.change_columns import KnownWords
-from peewit.streaming.edges.column_mapping import EdgeColumns
-from peewit.streaming.edges.json_tables import look_at_words
+from peewit.streaming.edges.change_columns import UnreadColumns
+from peewit.streaming.edges.json_tables import names_of, unread_texts
 
 _SETTLED_ROWS: Final = 1 << 14
 
@@ -34,10 +33,15 @@ class _MessageRows(NamedTuple):
 class Gatherer:
     """Messages in the order in which they take effect, and their rows."""
 
-    def __init__(self, access: Access, words: KnownWords | None = None) -> None:
+    def __init__(self, access: Access, kept: Mapping[str, Any] | None = None) -> None:
         self._access = access
-        self._words = words or KnownWords()
+        self._unread = UnreadColumns(kept)
         self._begin()
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What is to be known of earlier messages, as of `UnreadColumns`."""
+        return self._unread.kept
 
     def _begin(self) -> None:
         self.n_messages = self.n_rows = self.n_bytes = 0
@@ -64,13 +68,9 @@ class Gatherer:
 
     def _settle(self) -> None:
         """Make a table of the rows so far; as objects they take ten times the memory."""
-        if isinstance(self._access.columns, EdgeColumns):
-            look_at_words(
-                [row for each in self._unsettled for row in each.rows],
-                self._access.columns,
-                self._words,
-            )
-        self._tables += _tables(self._unsettled, self._access, self._words, self._refused)
+        rows = [row for each in self._unsettled for row in each.rows]
+        self._unread.look(unread_texts(rows, self._access.columns), names_of(rows))
+        self._tables += _tables(self._unsettled, self._access, self._unread, self._refused)
         self._unsettled, self._n_unsettled = [], 0
 
     def take(self) -> tuple[pa.Table | None, Sequence[Refused]]:
@@ -87,32 +87,35 @@ class Gatherer:
 
 
 def _tables(
-    group: Sequence[_MessageRows], access: Access, words: KnownWords, refused: dict[int, Refused]
+    group: Sequence[_MessageRows],
+    access: Access,
+    unread: UnreadColumns,
+    refused: dict[int, Refused],
 ) -> Iterator[pa.Table]:
     """Tables of consecutive messages; those that break the contract are found by bisection."""
     if not group:
         return
     try:
-        table = _table(group, access, words)
+        table = _table(group, access, unread)
     except BadTable as error:
         if len(group) == 1:
             refused[group[0].number] = Refused(place=group[0].message.place, reason=str(error))
             return
         half = len(group) // 2
-        yield from _tables(group[:half], access, words, refused)
-        yield from _tables(group[half:], access, words, refused)
+        yield from _tables(group[:half], access, unread, refused)
+        yield from _tables(group[half:], access, unread, refused)
         return
     if table is not None:
         yield table
 
 
-def _table(group: Sequence[_MessageRows], access: Access, words: KnownWords) -> pa.Table | None:
+def _table(group: Sequence[_MessageRows], access: Access, unread: UnreadColumns) -> pa.Table | None:
     """Checked rows of some messages; None without rows."""
     rows = [row for each in group for row in each.rows]
     if not rows:
         return None
     messages = [each.message for each in group for _ in each.rows]
     if isinstance(access.columns, NodeColumns):
-        return node_table(rows, [each.place for each in messages], access.columns)
+        return node_table(rows, [each.place for each in messages], access.columns, unread)
     sent = [each.milliseconds for each in messages]
-    return edge_table(rows, sent, access.columns, access, words)
+    return edge_table(rows, sent, access.columns, access, unread)

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.json_tables import texts_of
+from peewit.streaming.edges.change_columns import UnreadColumns
+from peewit.streaming.edges.json_tables import require_no_json_deletes
 from peewit.streaming.edges.operations import DELETE, OPERATION_NUMBERS
 
 _KINDS: Final = {
@@ -21,19 +22,19 @@ _KINDS: Final = {
 
 
 def node_table(
-    rows: Sequence[dict[str, Any]], places: Sequence[str], columns: NodeColumns
+    rows: Sequence[dict[str, Any]],
+    places: Sequence[str],
+    columns: NodeColumns,
+    unread: UnreadColumns,
 ) -> pa.Table:
     """Columns by argument; nodes and labels, which may be of any type, as JSON.
 
-    ``rows``, at least one, map column names to values. Raises
-    `peewit.streaming.edges.bad_table.BadUpload` where a row lacks a column or is no row.
+    ``rows``, at least one, map column names to values; ``unread`` is of other messages, too. Raises
+    `peewit.streaming.edges.bad_table.BadTable` where a row lacks a column or is no row.
     """
     for row in rows:
         _require_columns(row, columns)
-    names = set().union(*rows) - {columns.op}
-    for name in columns.watched(sorted(names)):
-        cells = [None if columns.op in row else row.get(name) for row in rows]
-        columns.require_no_deletes(texts_of(cells), name)
+    require_no_json_deletes(rows, columns, 0, unread)
     table = {
         argument: _column(argument, [row.get(name) for row in rows])
         for argument, name in columns.by_argument

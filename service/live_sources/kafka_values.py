@@ -264,11 +264,7 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
         table = pa.ipc.open_stream(content).read_all()
         require_stream_end(content.read(1))
         table.validate(full=True)
-        table = table.select(
-            columns.of(table.column_names)
-            if isinstance(columns, NodeColumns)
-            else columns.to_read(table)
-        )
+        table = table.select(_to_read(table, columns))
         for place, field in enumerate(table.schema):
             column = table.column(place)
             if _shares_text(field.type):
@@ -289,6 +285,18 @@ def _arrow_rows(value: bytes, access: Access) -> list[dict[str, Any]]:
     except (pa.ArrowException, LookupError, OSError, OverflowError, TypeError, ValueError) as error:
         raise BadUpload(f"the value must be a whole Arrow IPC stream ({excerpt(error)})") from None
     return rows
+
+
+def _to_read(table: pa.Table, columns: EdgeColumns | NodeColumns) -> list[str]:
+    """Columns of a table that are read, and others that are small or may tell of rows."""
+    names = table.column_names
+    states = columns.states(names)
+    small = [
+        name
+        for name in columns.beside(names)
+        if name in states or pa.types.is_primitive(table.schema.field(name).type)
+    ]
+    return list(dict.fromkeys((*columns.to_read(table), *small)))
 
 
 def _whole_numbers(ids: pa.ChunkedArray) -> pa.ChunkedArray:

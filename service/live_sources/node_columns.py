@@ -1,14 +1,19 @@
 """Columns of rows about one node: its label, or its features."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import pyarrow as pa
 
+from peewit.service.tables.uploads.feature_deletes import asks_for_deletes
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.change_columns import is_change_column, require_no_deletes
+from peewit.streaming.edges.change_columns import (
+    columns_of_changes,
+    is_state_column,
+)
 from peewit.streaming.edges.node_kinds import split_column
 
 Holds = Literal["edges", "labels", "features"]
@@ -102,19 +107,33 @@ class NodeColumns:
     def __iter__(self) -> Iterator[str]:
         return (name for _, name in self.by_argument)
 
-    def of(self, names: Sequence[str]) -> list[str]:
+    def beside(self, names: Sequence[str]) -> list[str]:
+        """Columns of a table that are not read, and may ask for deletes.
+
+        Beside features, whose columns may hold anything, by their names alone.
+        """
+        if self.op in names:
+            return []
+        own, counts, is_any = set(self), Counter(names), self.holds == "labels"
+        return [
+            name
+            for name, count in counts.items()
+            if count == 1 and name not in own and (is_any or asks_for_deletes(name))
+        ]
+
+    def states(self, names: Sequence[str]) -> list[str]:
+        """Columns of a table that are not read, and may say that a row does not hold any more."""
+        return [name for name in self.beside(names) if is_state_column(name)]
+
+    def to_read(self, table: pa.Table) -> list[str]:
         """Those of the columns that a table has, and those that may ask for deletes."""
-        return [name for name in self if name in names] + self.watched(names)
+        names = table.schema.names
+        further = columns_of_changes(table, set(self.beside(names)))
+        return [name for name in self if name in names] + further
 
-    def watched(self, names: Sequence[str]) -> list[str]:
-        """Columns of a table that are not read, but may ask for deletes by their names."""
-        others = () if self.op in names else names
-        return [name for name in others if is_change_column(name) and name not in list(self)]
-
-    def require_no_deletes(self, column: pa.Array | pa.ChunkedArray, name: str) -> None:
-        """Raise `BadEdges` with the first row that asks for a delete, in a watched column."""
-        way = f"which is not read; say op={name!r} of the source, or take the column out"
-        require_no_deletes(column, name, 0, way=way)
+    def way_of_deletes(self, name: str) -> str:
+        """How deletes in a column that is not read are carried out."""
+        return f"which is not read; say op={name!r} of the source, or take the column out"
 
     def check(self, names: Sequence[str]) -> None:
         """Raise `BadUpload` unless ``names`` has every required column, and none twice."""

@@ -1,7 +1,8 @@
 """Chunks of table formats: pieces of a version, read in order.
 
 A *piece* is a data file that a version of the table added or removed. A position within a version
-is the number of the piece in its order and the row of that file.
+is the number of the piece in its order and the row of that file; and what columns that nobody reads
+held so far.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,12 +16,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from peewit.service.live_sources.chunk_rows import as_text, holds_ids
-from peewit.service.live_sources.contract import Access, ChangesLost, Chunk, Position
+from peewit.service.live_sources.contract import UNREAD, Access, ChangesLost, Chunk, Position
 from peewit.service.live_sources.node_columns import PLACE, NodeColumns
 from peewit.service.redaction import shown_url
 from peewit.streaming.edges.bad_table import BadUpload
-from peewit.streaming.edges.change_columns import require_no_deletes
+from peewit.streaming.edges.change_columns import (
+    LOOKED_AT,
+    UnreadColumns,
+    is_state_column,
+    require_no_deletes,
+)
+from peewit.streaming.edges.columns import check_valid
 from peewit.streaming.edges.node_ids import in_kind
+from peewit.streaming.edges.plain_types import is_text
 
 Effect = Literal["insert", "delete", "feed deletes", "feed inserts"]
 """What the rows of a file do; for a file of a change data feed, which of its rows count."""
@@ -166,7 +174,12 @@ def read_versions(
     """
     at = dict(position)
     chunks = partial(
-        read_chunks, table, access=access, most_rows=most_rows, should_stop=should_stop
+        read_chunks,
+        table,
+        access=access,
+        unread=UnreadColumns(at.pop(UNREAD, None)),
+        most_rows=most_rows,
+        should_stop=should_stop,
     )
     if "table" in at:
         version = at["table"]
@@ -188,6 +201,7 @@ def read_chunks(
     pieces: Sequence[Piece_contra],
     access: Access,
     *,
+    unread: UnreadColumns,
     at: Mapping[str, Any],
     within: Mapping[str, int],
     done: Mapping[str, int],
@@ -198,6 +212,8 @@ def read_chunks(
 
     Parameters
     ----------
+    unread : UnreadColumns
+        Of all rows before the position; of those read from now on, too.
     at : mapping
         The position to begin at.
     within : mapping of str to int
@@ -219,7 +235,7 @@ def read_chunks(
             rule = f"column {name!r} must hold ids, as text or integers, got type {kind}"
             raise BadUpload(rule, argument=name)
     ((word, version),) = done.items()
-    columns = access.columns.of(reader.schema.names)
+    columns = _columns_to_read(reader, pieces, version, access)
     waiting: list[pa.Table] = []
     n_rows, number, first_row = 0, at.get("file", 0), at.get("row", 0)
     anew = _set_anew(reader, pieces, version, access) if any(map(_deletes, pieces[number:])) else ()
@@ -228,6 +244,8 @@ def read_chunks(
         for row, table in reader.batches(
             piece, version, columns, first_row=start, most_rows=most_rows
         ):
+            if piece.effect == "insert":
+                _require_no_deletes(table, access, unread, reader.schema.names)
             rows = _rows(table, piece, access, reader.schema.names, f"{word} {version}")
             if anew and _deletes(piece):
                 counts = [node not in anew for node in _names(rows, "node")]
@@ -237,12 +255,56 @@ def read_chunks(
             if should_stop():
                 return
             if n_rows >= most_rows:
-                position = {**within, "file": place, "row": row, "id": reader.id}
+                position = {**within, "file": place, "row": row, "id": reader.id, **_kept(unread)}
                 label = f"{word}-{version}-file-{place}-row-{row}"
                 yield Chunk(position=position, label=label, table=_concatenate(waiting))
                 waiting, n_rows = [], 0
-    position = {**done, "id": reader.id}
+    position = {**done, "id": reader.id, **_kept(unread)}
     yield Chunk(position=position, label=f"{word}-{version}", table=_concatenate(waiting))
+
+
+def _columns_to_read(
+    reader: PieceReader[Piece_contra],
+    pieces: Sequence[Piece_contra],
+    version: int,
+    access: Access,
+) -> list[str]:
+    """Columns of the table that are read, and those that may say that a row is a delete.
+
+    These are known by their names, or by the first rows that a version adds, as of a file.
+    """
+    columns, schema = access.columns, reader.schema
+    texts = [name for name in columns.beside(schema.names) if is_text(schema.field(name).type)]
+    first = next((each for each in pieces if each.effect == "insert"), None)
+    held: Mapping[str, pa.ChunkedArray] = {}
+    if texts and first is not None:
+        batches = reader.batches(first, version, texts, first_row=0, most_rows=LOOKED_AT)
+        _, some = next(batches, (0, pa.table({name: pa.nulls(0, pa.string()) for name in texts})))
+        held = {name: some.column(name) for name in texts}
+    n_rows = max(map(len, held.values()), default=0)
+    nothing = pa.nulls(n_rows, pa.int64())
+    rows = pa.table({name: held.get(name, nothing) for name in schema.names})
+    return list(dict.fromkeys((*columns.to_read(rows), *columns.states(schema.names))))
+
+
+def _require_no_deletes(
+    table: pa.Table, access: Access, unread: UnreadColumns, names: Sequence[str]
+) -> None:
+    """Raise `BadEdges` with the first row that asks for a delete in a column that nobody reads."""
+    columns = access.columns
+    held = {name: table.column(name) for name in columns.beside(table.column_names) if name != ROW}
+    first_row = table.column(ROW)[0].as_py() if table.num_rows else 0
+    for name, column in held.items():
+        check_valid(column, name, first_row)
+    unread.look(held, names)
+    for name, column in held.items():
+        if not is_state_column(name):
+            way, known = columns.way_of_deletes(name), unread.of(name)
+            require_no_deletes(column, name, first_row, way=way, known=known)
+
+
+def _kept(unread: UnreadColumns) -> dict[str, Any]:
+    return {UNREAD: unread.kept} if unread.kept else {}
 
 
 def holds_any(
@@ -312,12 +374,6 @@ def _rows(
 ) -> pa.Table:
     """Rows of the table as rows of a chunk."""
     named = access.columns
-    watched = named.watched(table.column_names) if piece.effect == "insert" else ()
-    for name in watched:
-        if isinstance(named, NodeColumns):
-            named.require_no_deletes(table.column(name), name)
-        else:
-            require_no_deletes(table.column(name), name, 0)
     places = named.by_argument if isinstance(named, NodeColumns) else named.by_place
     columns = {place: table.column(name) for place, name in places if name in names}
     if "op" not in columns and access.takes_changes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from peewit.service.catalog import GraphRecord
+from peewit.service.graphs.table_notes import source_note
 from peewit.service.inbox.confinement import SourceRefused, SourceRules
 from peewit.service.inbox.inbox_records import (
     FileNotListed,
@@ -16,6 +17,7 @@ from peewit.service.inbox.inbox_records import (
 )
 from peewit.service.inbox.source_columns import source_columns
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
+from peewit.service.live_sources.contract import UNREAD
 from peewit.service.live_sources.kinds import FILES, KINDS, start_of
 from peewit.service.live_sources.node_columns import Holds
 from peewit.service.operations.answers import answer_of
@@ -155,7 +157,7 @@ def add_source(
         confined_to=place,
         max_sources=None if here.is_local else settings.max_sources,
     )
-    return _source(here, source)
+    return _source(here, graph, source)
 
 
 @operation(
@@ -166,7 +168,7 @@ def list_sources(here: Here, graph: GraphRecord, which: FilesPage) -> SourceList
     manifest = here.home.manifest
     files = which.read(here, graph)
     return SourceList(
-        sources=[_source(here, each) for each in manifest.sources.list(graph.id)],
+        sources=[_source(here, graph, each) for each in manifest.sources.list(graph.id)],
         files=files.files,
         next_page=files.next_page,
         refusals=[
@@ -251,14 +253,17 @@ def file_of(file: FileRecord) -> File:
     return answer_of(File, file, path=shown_url(file.path))
 
 
-def _source(here: Here, source: SourceRecord) -> Source:
+def _source(here: Here, graph: GraphRecord, source: SourceRecord) -> Source:
+    position = dict(source.position or {})
+    position.pop(UNREAD, None)
     return answer_of(
         Source,
         source,
         url=shown_url(source.url),
         files=dict(here.home.manifest.counts(source.graph_id, source_id=source.id)),
         columns=dict(source.columns or {}),
-        position=None if source.position is None else dict(source.position),
+        position=None if source.position is None else position,
+        note=source_note(graph, source, door="command" if here.is_local else None),
     )
 
 

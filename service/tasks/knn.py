@@ -32,6 +32,7 @@ from peewit.streaming.nodes.index import open_nodes
 from peewit.streaming.problems import Conflict
 
 _SUFFIX: Final = ".parquet"
+_USUAL: Final = KnnSettings()
 
 
 class ConnectedBefore(Conflict, ValueError):
@@ -67,15 +68,17 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         doc="Which graph of nearest neighbors to make",
         settings=KnnSettings,
         docs={
-            "k": "Neighbors of each node; 10 by default.",
-            "weights": "self-tuned, the default: exp(-4 d^2 / d_k^2), d the distance; heat: "
-            "exp(-d^2 / (2 width^2)); binary: 1.",
+            "k": f"Neighbors of each node; {_USUAL.k} by default.",
+            "weights": "self-tuned: exp(-4 d^2 / d_k^2), d the distance; heat: "
+            f"exp(-d^2 / (2 width^2)); binary: 1; {_USUAL.weights} by default.",
             "symmetrize": "Weight of an edge by those of both directions, of which one may be 0; "
-            "the mean by default.",
-            "metric": "Distance of two nodes; euclidean by default.",
+            f"the {_USUAL.symmetrize} by default.",
+            "metric": f"Distance of two nodes; {_USUAL.metric} by default.",
             "width": "Of heat weights; the mean length of the edges when left out.",
-            "method": "How to search; auto, the default, is exact where that is quick.",
-            "n_probes": "Cells that the approximate method looks at; 32 by default.",
+            "method": "How to search; auto is exact where that is quick; "
+            f"{_USUAL.method} by default.",
+            "n_probes": "Cells that the approximate method looks at; "
+            f"{_USUAL.n_probes} by default.",
         },
     )
 

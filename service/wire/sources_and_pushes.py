@@ -150,6 +150,9 @@ class Source:
     n_refused: int = described(
         "What a live source had that was not taken; refused chunks are among the files.", default=0
     )
+    note: str | None = described(
+        "What columns of a live source say that are not read, and how to read them.", default=None
+    )
 
 
 @record

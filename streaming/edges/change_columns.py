@@ -6,11 +6,11 @@ values: it has few, and these are operations, or some say ``delete`` beyond doub
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -125,6 +125,15 @@ def may_be_changes(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
     return _are_words(_different(words_of(some)), _MOST_WORDS)
 
 
+def columns_of_changes(table: pa.Table | pa.RecordBatch, beside: Collection[str]) -> list[str]:
+    """Columns of some first rows that are to be looked at whole, of those that nobody reads."""
+    return [
+        name
+        for name, column in zip(table.schema.names, table.columns, strict=True)
+        if name in beside and may_be_changes(column, name)
+    ]
+
+
 def holds_operations(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
     """Whether a column is one of changes by its name, or holds nothing but operations."""
     if is_change_column(name):
@@ -156,27 +165,92 @@ def _are_words(different: set[str], most: int) -> bool:
     return len(different) <= most and all(map(_WORD.fullmatch, different))
 
 
-class KnownWords:
-    """Words of columns that nobody reads, over tables that come one after the other.
+class UnreadColumns:
+    """What columns that nobody reads held, over tables that come one after the other.
 
-    It tells of a message what is told of a row of a file: by what stands in others, too.
+    A row is judged by what stands in others, too, and what `kept` said goes on. Of a column that
+    holds more, or other text, than operations no words are known.
     """
 
-    def __init__(self) -> None:
-        self._of: dict[str, set[str]] = {}
+    def __init__(self, kept: Mapping[str, Any] | None = None) -> None:
+        kept = kept or {}
+        self._words = {
+            name: None if words is None else set(words)
+            for name, words in kept.get("words", {}).items()
+        }
+        self._ended = Counter(kept.get("ended", {}))
+        self._n_rows = kept.get("rows", 0)
 
-    def look(self, name: str, column: pa.Array) -> None:
-        """Keep what a column holds; some more than operations may have tell that it has none."""
-        is_kept = name in self._of or len(self._of) < _MOST_COLUMNS
-        if is_change_column(name) or not is_kept:
+    @property
+    def kept(self) -> dict[str, Any]:
+        """All of this as JSON; empty where there are no such columns."""
+        if not self._words:
+            return {}
+        words = {
+            name: None if words is None else sorted(words) for name, words in self._words.items()
+        }
+        return {"words": words, "ended": dict(self._ended), "rows": self._n_rows}
+
+    @property
+    def names(self) -> list[str]:
+        """Columns that there were, those that are read, too."""
+        return list(self._words)
+
+    def look(self, columns: Mapping[str, pa.Array | pa.ChunkedArray], names: Sequence[str]) -> None:
+        """Keep what the columns of a table held that nobody reads, of all ``names`` that it has."""
+        if not (columns or self._words):
             return
-        known = self._of.setdefault(name, set())
-        if _are_words(known, _MOST_OF_ALL):
-            known.update(islice(_different(words_of(_distinct(column))), _MOST_OF_ALL + 1))
+        for name in sorted(names):
+            if name not in self._words and len(self._words) < _MOST_COLUMNS:
+                self._words[name] = set() if name in columns else None
+        for name, column in columns.items():
+            known = self._words.get(name)
+            if known is not None:
+                known |= _different(words_of(_distinct(column)))
+                is_judged = (
+                    len(known) <= _MOST_OF_ALL
+                    if is_change_column(name)
+                    else (_are_words(known, _MOST_OF_ALL))
+                )
+                if not is_judged:
+                    self._words[name] = None
+        left = _ROWS_OF_STATES - self._n_rows
+        first = {name: column.slice(0, left) for name, column in columns.items()}
+        if left > 0 and first:
+            self._ended.update(rows_ended(first))
+            self._n_rows += max(map(len, first.values()))
 
-    def of(self, name: str) -> Collection[str]:
-        """What a column held so far."""
-        return self._of.get(name, ())
+    def of(self, name: str) -> Collection[str] | None:
+        """Words of a column so far; None where it holds no operations."""
+        return self._words.get(name, ())
+
+    @property
+    def operations(self) -> dict[str, list[str]]:
+        """Words of each column of operations."""
+        return {
+            name: sorted(words)
+            for name, words in self._words.items()
+            if words and (is_change_column(name) or words <= _WORDS)
+        }
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Forget words and columns that are called as nodes, without the kinds of these."""
+        words = {word for each in ids for word in (each.lower(), each.partition(":")[2].lower())}
+        self._words = {
+            name: known and known - words
+            for name, known in self._words.items()
+            if name.lower() not in words
+        }
+        self._ended = Counter({name: n for name, n in self._ended.items() if name in self._words})
+
+    @property
+    def ended(self) -> dict[str, int]:
+        """As `rows_ended`, of the first rows of all tables."""
+        return {
+            name: n_rows
+            for name, n_rows in self._ended.items()
+            if is_state_column(name) or self._words.get(name)
+        }
 
 
 def require_no_deletes(
@@ -185,11 +259,12 @@ def require_no_deletes(
     first_row: int,
     *,
     way: str | None = None,
-    known: Collection[str] = (),
+    known: Collection[str] | None = (),
 ) -> None:
     """Raise `BadEdges` with the first row that asks for a delete, where nobody reads operations.
 
-    The ``way`` out is by default that of edges. ``known`` are values of the column elsewhere.
+    The ``way`` out is by default that of edges. ``known`` are words of the column elsewhere, None
+    where it holds no operations.
     """
     is_delete = _deletes(_distinct(column), name, known)
     if is_delete is None or not pc.any(is_delete).as_py():
@@ -225,7 +300,7 @@ def way_of_edges(name: str) -> str:
 
 
 def _deletes(
-    column: pa.Array | pa.ChunkedArray, name: str, known: Collection[str]
+    column: pa.Array | pa.ChunkedArray, name: str, known: Collection[str] | None
 ) -> pa.Array | None:
     """Rows that ask for a delete, by the rule for a column of this name; None for no row."""
     plain, text = plain_name(name), words_of(column)
@@ -249,7 +324,7 @@ def _deletes(
             is_date = pc.match_substring_regex(text, _IS_DATE).fill_null(False)
             is_delete = pc.or_(is_delete, is_date)
         return is_delete
-    deletes = different & _meant(different.union(known))
+    deletes = set() if known is None else different & _meant(different.union(known))
     return pc.is_in(text, value_set=pa.array(sorted(deletes))) if deletes else None
 
 

@@ -13,9 +13,9 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.relations.relation_names import MOST_RELATIONS, check_relation_name
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.change_columns import (
+    columns_of_changes,
     is_change_column,
     is_state_column,
-    may_be_changes,
     way_of_edges,
 )
 from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
@@ -101,8 +101,10 @@ class EdgeColumns:
         self._check_kind_columns()
         for (argument, column), kind in zip(self._ends, self.said_kinds, strict=True):
             if any(self.said_kinds) and not kind:
-                rule = f"must name the kind of its nodes, too, as KIND:{column}, got {column!r}"
-                raise BadArgument(self.said(argument), rule)
+                rule = f"must name the kind of its nodes, too, as KIND:{column}"
+                if argument != "via":
+                    rule += f", or {argument}_kind_column the column that says it"
+                raise BadArgument(self.said(argument), f"{rule}, got {column!r}")
         if self.needs_weight is None:
             object.__setattr__(self, "needs_weight", self.weight != "weight")
         for argument, name in self.by_argument:
@@ -247,10 +249,6 @@ class EdgeColumns:
                 said[f"{end}_kind"] = getattr(self, f"{end}_kind")
         return said
 
-    def of(self, names: Sequence[str]) -> list[str]:
-        """Those of the columns that a table has, and those that may ask for deletes."""
-        return [name for name in self if name in names] + self.watched(names)
-
     def watched(self, names: Sequence[str]) -> list[str]:
         """Columns of a table that are not read, but may ask for deletes by their names."""
         return [name for name in self.beside(names) if is_change_column(name)]
@@ -271,13 +269,9 @@ class EdgeColumns:
 
         These are known by their names or first values.
         """
-        beside = set(self.beside(table.schema.names))
-        further = [
-            name
-            for name, column in zip(table.schema.names, table.columns, strict=True)
-            if name in beside and may_be_changes(column, name)
-        ]
-        return [name for name in self if name in table.schema.names] + further
+        names = table.schema.names
+        further = columns_of_changes(table, set(self.beside(names)))
+        return [name for name in self if name in names] + further
 
     def way_of_deletes(self, name: str) -> str | None:
         """How deletes in a column that is not read are carried out; None where none can be."""

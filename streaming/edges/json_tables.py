@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
 import pyarrow as pa
@@ -15,7 +15,7 @@ from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.change_columns import (
     LOOKED_AT,
-    KnownWords,
+    UnreadColumns,
     may_be_changes,
     require_no_deletes,
 )
@@ -197,7 +197,7 @@ def json_edges(
         first_row += len(rows)
 
 
-def names_of(rows: list[Any]) -> list[str]:
+def names_of(rows: Sequence[Any]) -> list[str]:
     """Names of the members of all objects, in order."""
     return list(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
 
@@ -209,11 +209,11 @@ def json_batch(
     *,
     first_row: int,
     alike: AlikeRows | None = None,
-    words: KnownWords | None = None,
+    unread: UnreadColumns | None = None,
 ) -> pa.RecordBatch:
     """Objects as columns of edges; BadUpload or BadEdges with the first row that does not fit.
 
-    What rows that are ``alike`` need stands in every one. ``words`` are of rows elsewhere, too.
+    What rows that are ``alike`` need stands in every one. ``unread`` is of rows elsewhere, too.
     """
     usual_names = {bare_name(name) for name in columns if name != NO_COLUMN}
     names: set[str] = set().union(*(row for row in rows if isinstance(row, dict)))
@@ -255,25 +255,53 @@ def json_batch(
     if columns.op is not None and (columns.needs_op or any(columns.op in row for row in rows)):
         operations = [row.get(columns.op, OPERATIONS[INSERT]) for row in rows]
         batch[columns.op] = _json_text(operations, columns.op, first_row)
-    for name in columns.beside([each for each in names if each != columns.op]):
-        some = [row.get(name) for row in rows[:LOOKED_AT]]
-        if may_be_changes(texts_of(some), name):
-            cells = [None if columns.op in row else row.get(name) for row in rows]
-            way = columns.way_of_deletes(name)
-            known = () if words is None else words.of(name)
-            require_no_deletes(texts_of(cells), name, first_row, way=way, known=known)
+    require_no_json_deletes(rows, columns, first_row, unread)
     if columns.time is not None:
         times = [row.get(columns.time) for row in rows]
         batch[columns.time] = _json_times(times, columns.time, first_row)
     return pa.record_batch(batch)
 
 
-def look_at_words(rows: list[dict[str, Any]], columns: EdgeColumns, words: KnownWords) -> None:
-    """Keep the words of columns that nobody reads, of rows that say no operation."""
-    names = names_of(rows)
-    for name in columns.beside([each for each in names if each != columns.op]):
-        cells = [None if columns.op in row else row.get(name) for row in rows]
-        words.look(name, texts_of(cells))
+class WatchedColumns(Protocol):
+    """Which columns of rows are read, and which may ask for deletes beside them."""
+
+    @property
+    def op(self) -> str | None:
+        """Column of operations, which some rows may lack."""
+
+    def beside(self, names: Sequence[str], /) -> list[str]:
+        """Columns that are not read, and may ask for deletes."""
+
+    def way_of_deletes(self, name: str, /) -> str | None:
+        """How deletes in such a column are carried out."""
+
+
+def unread_texts(rows: Sequence[dict[str, Any]], columns: WatchedColumns) -> dict[str, pa.Array]:
+    """Columns of rows that nobody reads, as text; null where rows say an operation."""
+    op = columns.op
+    return {
+        name: texts_of([None if op in row else row.get(name) for row in rows])
+        for name in columns.beside([each for each in names_of(rows) if each != op])
+    }
+
+
+def require_no_json_deletes(
+    rows: Sequence[dict[str, Any]],
+    columns: WatchedColumns,
+    first_row: int,
+    unread: UnreadColumns | None,
+) -> None:
+    """Raise `BadEdges` with the first row that asks for a delete in a column that nobody reads.
+
+    A row that says its operation does not. ``unread`` is of rows elsewhere, too.
+    """
+    op = columns.op
+    for name in columns.beside([each for each in names_of(rows) if each != op]):
+        if may_be_changes(texts_of([row.get(name) for row in rows[:LOOKED_AT]]), name):
+            cells = texts_of([None if op in row else row.get(name) for row in rows])
+            known = () if unread is None else unread.of(name)
+            way = columns.way_of_deletes(name)
+            require_no_deletes(cells, name, first_row, way=way, known=known)
 
 
 def texts_of(cells: list[Any]) -> pa.Array:

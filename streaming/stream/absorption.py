@@ -107,7 +107,7 @@ class Absorption:
     @property
     def is_full(self) -> bool:
         """Whether the next group begins with a resparsification, which may take long."""
-        return is_full(self.state, self._settings.sparsifier)
+        return is_full(self.state, self._settings.keeping)
 
     def begin_file(self) -> None:
         """Keep the present state for `undo_file`, as long as that costs nothing."""

@@ -341,7 +341,7 @@ class Relations:
         """
         if len(self._by_name) == 1:
             return self.only.is_full
-        settings = self._shared.settings.sparsifier
+        settings = self._shared.settings.keeping
         sizes = [each.state.n_records for each in self._by_name.values()]
         if settings.buffer_edges is not None and sum(sizes) > settings.buffer_edges:
             return True

@@ -559,3 +559,20 @@ def test_who_is_stopped_in_a_file_by_arrival_goes_on_with_the_bucket_it_had(
     resumed.ingest([late])
     loops = int((rows_of(2).u == rows_of(2).v).sum())
     assert newest(paths).n_late == rows_of(2).u.size - loops
+
+
+def test_a_buffer_is_thinned_once_it_holds_more_than_it_keeps_for_edges_that_leave(
+    tmp_path: Path, paths: GraphPaths
+) -> None:
+    n_nodes, n_files = 120, 12
+    budget = SparsifierSettings(epsilon=None, max_edges=400, seed=1, expected_nodes=n_nodes)
+    files = [
+        rows_of(0, n_rows=900, n_nodes=n_nodes, seed=number).write(
+            tmp_path / f"{number:02}.parquet"
+        )
+        for number in range(n_files)
+    ]
+    stream = opened(paths, settings(sparsifier=budget))
+    stream.ingest(files)
+    assert 1 <= stream.state.n_resparsifications <= n_files / 2
+    assert newest(paths).edges_kept <= 400

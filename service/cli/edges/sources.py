@@ -163,6 +163,7 @@ def list_(name: GraphName, json: AsJson = False) -> None:
             if each.kind != FILES
         ),
     )
+    _print_more(("source", "note"), ((each.id, each.note) for each in answer.sources if each.note))
     _print_more(
         ("source", "failed at", "failures", "error"),
         (

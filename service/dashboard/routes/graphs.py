@@ -17,6 +17,7 @@ from peewit.service.dashboard.routes.common import Seen
 from peewit.service.dashboard.routes.maps import map_state
 from peewit.service.dashboard.svg_geometry import Spectrum
 from peewit.service.graphs.ingest_history import IngestHistory, edges_per_second
+from peewit.service.graphs.table_notes import source_note
 from peewit.service.jobs.ingest_steps import IngestSteps
 from peewit.service.jobs.job import JobStatus
 from peewit.service.operations import sources_and_files as operations
@@ -164,13 +165,14 @@ def _live(graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
         (each.source_id, each.doing(stall_seconds), each.is_stuck(stall_seconds))
         for each in IngestSteps(home.database).present(graph.id)
     ]
+    sources = home.manifest.sources.list(graph.id)
     return {
         "details": details,
         "repair_wanted": home.manifest.wishes.of(graph.id).repair_wanted,
         "speed": edges_per_second(points, history.now()),
         "memory_bytes": points[-1].memory_bytes if points else None,
         "steps": steps,
-        "sources": home.manifest.sources.list(graph.id),
+        "sources": [(each, source_note(graph, each, door="page")) for each in sources],
         "quarantined": home.manifest.list_files(
             graph.id, status="quarantined", limit=_QUARANTINED_SHOWN
         ),

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from peewit.service.live_sources.kinds import KINDS, Kind, live_source, start_of
 from peewit.service.live_sources.table_chunks import TableUnavailable, UnreadableTable
 from peewit.service.settings import Settings
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
 from tests.service.live_sources.feeding import edges_after, graph_edges
 from tests.service.live_sources.tables import (
     Row,
@@ -139,6 +140,34 @@ def test_a_column_of_operations_is_taken_from_rows_that_are_added(tmp_path: Path
     DeltaTable(url).delete("src = 'a'")
     with pytest.raises(ChangesLost, match="column 'what' says what its rows do"):
         list(chunks(opened(url, columns=columns), chunk.position))
+
+
+def test_a_column_of_any_name_asks_for_deletes_to_its_last_row(tmp_path: Path) -> None:
+    url = str(tmp_path / "t")
+    n_rows = 300
+    names = [f"n{number}" for number in range(n_rows + 1)]
+    said = {"crud": ["I"] * n_rows, "mood": ["deleted", "fine"] * (n_rows // 2)}
+    table = pa.table({"src": names[:-1], "dst": names[1:], "amount": range(n_rows), **said})
+    write_deltalake(url, table)
+    columns = replace(PLAIN, op="op")
+    (whole,) = chunks(opened(url, columns=columns))
+    assert whole.table is not None
+    assert whole.table.num_rows == n_rows
+    write_deltalake(
+        url,
+        pa.table({"src": ["a"], "dst": ["b"], "crud": ["D"]}),
+        mode="append",
+        schema_mode="merge",
+    )
+    with pytest.raises(BadEdges, match=r"(?s)column 'crud' asks for deletes.*say op='crud'"):
+        list(chunks(opened(url, columns=columns), json.loads(json.dumps(whole.position))))
+    (ignored,) = chunks(opened(url, columns=EdgeColumns(op=NO_COLUMN)), whole.position)
+    assert ignored.table is not None
+    assert ignored.table.num_rows == 1
+    late = pa.table({**table.to_pydict(), "crud": [*said["crud"][1:], "D"]})
+    write_deltalake(str(tmp_path / "late"), late)
+    with pytest.raises(BadEdges, match="1 of the 300 rows looked at, the first is row 299"):
+        list(chunks(opened(str(tmp_path / "late"))))
 
 
 def test_ends_may_be_partitions_with_odd_names(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A topic of Kafka as a live source, on librdkafka's mock cluster."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from confluent_kafka import OFFSET_END, TopicPartition
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.graph_settings import GraphSettings
+from peewit.service.graphs.table_notes import source_note
 from peewit.service.inbox.confinement import SourceRefused, SourceRules, is_within
 from peewit.service.inbox.live_reader import LiveReader
 from peewit.service.inbox.manifest import Manifest
@@ -178,15 +180,16 @@ def test_a_column_asks_for_deletes_by_its_words_in_all_messages(
     cluster: MockCluster, topic: str
 ) -> None:
     url = cluster.create(topic)
-    source = opened(url)
     known = [{**edge("a", "b"), "crud": "I", "size": "M", "mood": "deleted"}] * 2
     known[0]["mood"] = "fine"
     cluster.send(topic, known)
-    (found,) = chunks(source)
+    (found,) = chunks(opened(url))
     assert not found.refused
+    assert shown_position(found.position) == "partitions 0:2"
+    stored = json.loads(json.dumps(found.position))  # another process goes on
     deletes = [{**edge("b", "c"), name: "D"} for name in ("crud", "size")]
     cluster.send(topic, [*deletes, {**edge("c", "d"), "mood": "deleted"}])
-    (more,) = chunks(source, found.position)
+    (more,) = chunks(opened(url), stored)
     assert list(refused([more])) == [f"{topic} partition 0 offset 2"]
     assert "column 'crud' asks for deletes" in more.refused[0].reason
     assert [row[:2] for row in rows_of([more])] == [("b", "c"), ("c", "d")]
@@ -370,6 +373,36 @@ def test_a_topic_leads_to_the_graph_and_its_poison_to_the_refusals(
     (told,) = manifest.live.refusals(graph.id, limit=9)
     assert told.place == f"{topic} partition 0 offset 3"
     assert {file.status for file in manifest.list_files(graph.id)} == {"committed"}
+
+
+def test_columns_of_a_topic_that_nobody_reads_are_told_as_those_of_files(
+    cluster: MockCluster, topic: str, database: Database, settings: Settings, graph: GraphRecord
+) -> None:
+    manifest = Manifest(database)
+    url = cluster.create(topic)
+    pair = {"from": "a", "to": "b"}
+    manifest.sources.add(
+        graph.id, url, kind="kafka", follow=True, columns={"src": "from", "dst": "to"}
+    )
+    cluster.send(topic, [{**pair, "Op": "I", "amount": 3, "valid_to": "2020-01-01", "x": [1]}])
+    gone = pa.table({"from": ["b"], "to": ["c"], "status": ["gone"]})
+    cluster.send(topic, [arrow(gone)])
+    cluster.send(topic, [{**pair, "Op": "u", "status": "closed"}])
+    reader = LiveReader(manifest, Catalog(database), settings, chunk_rows=1)
+    (source,) = manifest.sources.list(graph.id)
+    reader.read(source)
+    reader.close()
+    (source,) = manifest.sources.list(graph.id)
+    note = source_note(Catalog(database).get_by_id(graph.id), source, door="command")
+    assert note == (
+        "column 'Op' is passed over, as it asks for no delete in the first rows ('i', 'u'): every "
+        "row counts as an edge; column 'amount' is passed over, and every edge counts 1; say "
+        "--weight amount where it is the weight; column 'valid_to' is passed over, and says that 1 "
+        "of the first rows does not hold any more: every row counts as an edge; take such rows out "
+        "where they should not; column 'status' is passed over, and says that 1 of the first rows "
+        "does not hold any more: every row counts as an edge; take such rows out where they should "
+        "not"
+    )
 
 
 @pytest.mark.slow

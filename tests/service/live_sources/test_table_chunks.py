@@ -11,6 +11,7 @@ from peewit.service.live_sources import table_chunks
 from peewit.service.live_sources.contract import Access
 from peewit.service.live_sources.node_columns import NodeColumns
 from peewit.service.live_sources.table_chunks import ROW, Effect, read_chunks
+from peewit.streaming.edges.change_columns import UnreadColumns
 
 ACCESS = Access(url="/t", columns=NodeColumns(holds="labels"), takes_changes=True)
 
@@ -58,6 +59,7 @@ def told(
         reader,
         pieces,
         ACCESS,
+        unread=UnreadColumns(),
         at=at or {},
         within={"version": 4},
         done={"version": 5},

@@ -461,7 +461,7 @@ def test_reading_says_nothing_of_relations_where_there_are_none() -> None:
         ({"relation": "a", "relation_column": "b"}, r"relation must stand alone"),
         ({"relation_column": "a", "via": ("b",)}, r"relation_column must stand alone"),
         ({"src": "p:a", "src_kind_column": "k"}, r"src_kind_column must be left out where src"),
-        ({"dst_kind_column": "k"}, r"src must name the kind of its nodes, too, as KIND:src"),
+        ({"dst_kind_column": "k"}, r"as KIND:src, or src_kind_column the column that says"),
         ({"src": "p:a", "dst_kind_column": "k", "via": ("b",)}, r"dst_kind_column must be left"),
         ({"dst": "to", "via": ("b",)}, r"dst must be left out where via joins src.*got 'to'"),
         ({"via": ("b", "b")}, r"via must name a column of its own, got 'b' twice"),
