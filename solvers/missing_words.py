@@ -19,3 +19,9 @@ DOUBTFUL_WORDS: Final = frozenset(
 
 SELDOM_NAMES: Final = frozenset({"-", ".", "nil", "missing"})
 """May be meant: as ids and as labels they are taken and told."""
+
+ANSWERS_OF_NOTHING: Final = frozenset(
+    {"unsure", "not sure", "abstain", "skip", "skipped", "don't know", "dont know", "cannot tell"}
+    | {"can't tell", "cant tell", "undecided", "unclear", "no answer", "tbd", "todo", "pending"}
+)
+"""What people who label say of nothing; may be meant: as labels they are taken and told."""

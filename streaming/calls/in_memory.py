@@ -1,15 +1,15 @@
 """Edges in memory as a table: matrices, graphs, arrays, lists, tables of other libraries."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.late_modules import LateModule
-from peewit.streaming.edges.blocks import excerpt
 from peewit.streaming.edges.change_columns import is_change_column
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -17,6 +17,8 @@ from peewit.streaming.edges.parts import StagedFile, open_parquet
 from peewit.streaming.edges.plain_types import plain_type
 
 sp = LateModule("scipy.sparse")
+
+_NOT_CONVERTED: Final = re.compile(r"failed for column (.*) with type (\w+)")
 
 Edges: TypeAlias = Any
 """What ``sparsify`` takes: path or URL, table, pairs, arrays, sparse adjacency, or a graph."""
@@ -58,7 +60,9 @@ def edge_table(edges: Edges, weight: str = "weight") -> tuple[pa.Table, int | No
             return pa.table(edges), None
         except pa.ArrowException as error:
             rule = "columns of a table must hold values of one type, all text or all numbers"
-            raise TypeError(f"{rule} ({excerpt(error)})") from error
+            column = _NOT_CONVERTED.search(str(error))
+            which = "" if column is None else f"; column {column[1]!r} of type {column[2]} does not"
+            raise TypeError(f"{rule}{which}") from error
     if isinstance(edges, Mapping):
         raise TypeError(
             "edges must be of one kind, got a mapping; `sparsify_relations` takes those of several"

@@ -17,6 +17,14 @@ DAMAGED: Final = (EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 _UNPACKING: Final = re.compile(r"(zlib|zstd|ZSTD|bz2|BZ2)[^:]* (failed|decompress\S*)[^:]*(: .*)?")
 _CSV_ROW: Final = re.compile(r"Row #(?P<line>\d+): (?P<rest>.*)", re.DOTALL)
+_FIELDS: Final = re.compile(
+    r"Expected (?P<expected>\d+) columns, got (?P<actual>\d+): (?P<text>.*)", re.DOTALL
+)
+
+
+def fields_rule(expected: object, actual: object) -> str:
+    """That a line of CSV has another number of fields than there are columns."""
+    return f"a row must have {expected} fields, got {actual}"
 
 
 @contextmanager
@@ -35,6 +43,12 @@ def named_faults(rule: str, *, argument: str | None = None, first_line: int = 2)
             why = ""
         if match is None:
             raise BadUpload(f"{rule}{why}", argument=argument) from error
+        if fields := _FIELDS.fullmatch(match["rest"]):
+            raise BadUpload(
+                fields_rule(fields["expected"], fields["actual"]),
+                row=int(match["line"]) - first_line,
+                value=excerpt(fields["text"]),
+            ) from error
         raise BadUpload(f"{rule}{why}", row=int(match["line"]) - first_line) from error
 
 

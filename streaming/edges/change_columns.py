@@ -19,6 +19,7 @@ from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.operations import (
     DELETE,
+    FLAGS,
     OPERATION_NUMBERS,
     operations_named,
     words_of,
@@ -43,11 +44,16 @@ _MOST_COLUMNS: Final = 64
 _NAMES: Final = frozenset(
     {
         *("op", "optype", "operation", "operationtype", "cdcop", "cdcoperation", "changetype"),
-        *("rowkind", "metadataaction", "action", "eventtype", "eventname", "sign"),
+        *("rowkind", "metadataaction", "action", "eventtype", "eventname"),
     }
 )
-_FLAG: Final = re.compile(r"(?<!un)deleted$")
-_DATE: Final = re.compile(r"delet(ed|ion)(at|on|date|time|timestamp|ts)$|^datedeleted$")
+_SIGNS: Final = frozenset({"sign", "diff", "mzdiff"})
+"""Columns that add with 1 and take away with -1."""
+
+_FLAG: Final = re.compile(rf"(?<!un)({'|'.join(FLAGS)})$")
+_DATE: Final = re.compile(
+    r"(deleted|deletion|removed|removal)(at|on|date|time|timestamp|ts)$|^date(deleted|removed)$"
+)
 _BETWEEN_WORDS: Final = re.compile(r"[\s_$.:-]+")
 
 _WORD: Final = re.compile(r"[+-]?[^\W\d](\w|-){0,31}")
@@ -79,6 +85,10 @@ _TAKEN_OUT: Final = ("deleted", "removed")
 
 _GONE: Final = (*_TAKEN_OUT, "cancelled", "canceled", "closed", "inactive", "disabled")
 _ACTIVE: Final = frozenset({"active", "isactive", "iscurrent", "currentflag", "enabled"})
+_ENDED: Final = re.compile(
+    r"(is|was)?(expired|cancell?ed|archived|voided|revoked|inactive|disabled|obsolete)(flag)?"
+)
+_YES: Final = ("true", "t", "yes", "y", "1")
 _NOT: Final = ("false", "f", "no", "n", "0")
 _END: Final = re.compile(r"(validto|validuntil|effectiveto|enddate)$")
 _IS_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -93,19 +103,26 @@ def plain_name(name: str) -> str:
 def is_change_column(name: str) -> bool:
     """Whether a column is called as those that say that a row is a delete."""
     plain = plain_name(name)
-    return plain in _NAMES or bool(_FLAG.search(plain) or _DATE.search(plain))
+    is_named = plain in _NAMES or plain in _SIGNS
+    return is_named or bool(_FLAG.search(plain) or _DATE.search(plain))
+
+
+def is_sign(name: str) -> bool:
+    """Whether a column is called as those of signs, which elsewhere describe."""
+    return plain_name(name) in _SIGNS
 
 
 def names_operations(name: str) -> bool:
     """Whether a column is called as those whose every cell says what its row does."""
     plain = plain_name(name)
-    return is_change_column(name) and plain != "sign" and not _DATE.search(plain)
+    return is_change_column(name) and not is_sign(name) and not _DATE.search(plain)
 
 
 def is_state_column(name: str) -> bool:
     """Whether a column is called as those that say whether what a row says still holds."""
     plain = plain_name(name)
-    return plain in _STATES or plain in _ACTIVE or bool(_END.search(plain))
+    is_named = plain in _STATES or plain in _ACTIVE
+    return is_named or bool(_END.search(plain) or _ENDED.fullmatch(plain))
 
 
 def may_be_changes(column: pa.Array | pa.ChunkedArray, name: str) -> bool:
@@ -312,7 +329,7 @@ def _deletes(
         is_said = pc.invert(pc.is_in(text, value_set=pa.array(_NO_DATE)))
         return pc.and_(is_said, text.is_valid())
     different = _different(text)
-    if plain == "sign":
+    if is_sign(name):
         is_cancelled = pc.is_in(text, value_set=pa.array(["-1", "-1.0"]))
         return is_cancelled if different <= {"1", "-1", "1.0", "-1.0"} else None
     if is_change_column(name):
@@ -372,6 +389,10 @@ def _n_ended(column: pa.Array | pa.ChunkedArray, name: str) -> int:
         is_ended = pc.and_(is_date, pc.less(text, today.isoformat()))
     elif text is None:
         return 0
+    elif _ENDED.fullmatch(plain):
+        if any(map(str.isdecimal, _different(text) - {"0", "1"})):
+            return 0  # it counts
+        is_ended = pc.is_in(text, value_set=pa.array(_YES))
     elif is_state_column(name):
         is_ended = pc.is_in(text, value_set=pa.array(_GONE if plain in _STATES else _NOT))
     elif not is_change_column(name) and may_be_changes(column, name):

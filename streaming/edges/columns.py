@@ -581,8 +581,11 @@ def _weights(column: pa.ChunkedArray, name: str, first_row: int, *, is_owned: bo
         column = pc.cast(column, pa.float64())
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         kind = excerpt(column.type)
+        way = (
+            "; make numbers of the text, as by a cast to float64" if column.type in _STRINGS else ""
+        )
         raise BadEdges(
-            f"column {name!r} must hold integers, decimals or floats, got type {kind}",
+            f"column {name!r} must hold integers, decimals or floats, got type {kind}{way}",
             argument=name,
         )
     check_valid(column, name, first_row)

@@ -357,6 +357,7 @@ def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:
         for row, value in enumerate(values, first_row):
             if value is not None and type(value) not in {float, int}:
                 way = "; write 1 and 0 for truth values" if isinstance(value, bool) else ""
+                way = "; write numbers without quotes" if isinstance(value, str) else way
                 rule = f"column {name!r} must hold numbers{way}"
                 raise BadUpload(rule, argument=name, row=row, value=repr(value))
     return pa.array([None if value is None else float(value) for value in values], pa.float64())

@@ -40,7 +40,10 @@ OPERATION_NUMBERS: Final = {
 }
 """Operations by their names, in small letters."""
 
-_FLAGS: Final = {
+FLAGS: Final = ("deleted", "removed", "tombstone")
+"""Ends of names of columns that say whether a row is deleted."""
+
+_FLAG_WORDS: Final = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), DELETE),
     **dict.fromkeys(("false", "f", "no", "n", "0"), INSERT),
 }
@@ -49,8 +52,8 @@ _NUMBERED: Final = {"1": DELETE, "2": INSERT, "3": DELETE, "4": SET}
 
 def operations_named(column: str) -> dict[str, int]:
     """Operations by what stands for them in a column of some name: words, flags or numbers."""
-    if "deleted" in column.lower():
-        return OPERATION_NUMBERS | _FLAGS
+    if any(flag in column.lower() for flag in FLAGS):
+        return OPERATION_NUMBERS | _FLAG_WORDS
     return _NUMBERED if column.lower() == "__$operation" else OPERATION_NUMBERS
 
 

@@ -287,7 +287,8 @@ class Encoding:
             for kind in dict.fromkeys(each.kind for each in self.columns)
         }
         of_kinds = ", ".join(f"{count} of {_PLURALS[kind]}" for kind, count in counts.items())
-        text = f"{len(self.columns):,} columns became {len(self.names):,} features: {of_kinds}"
+        columns = "1 column" if len(self.columns) == 1 else f"{len(self.columns):,} columns"
+        text = f"{columns} became {len(self.names):,} features: {of_kinds}"
         if self.left_out:
             more = len(self.left_out) - _SHOWN
             named = ", ".join(map(repr, self.left_out[:_SHOWN]))

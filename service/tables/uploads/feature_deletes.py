@@ -5,7 +5,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from peewit.streaming.edges.change_columns import is_change_column, require_no_deletes
+from peewit.streaming.edges.change_columns import (
+    is_change_column,
+    is_sign,
+    require_no_deletes,
+)
 from peewit.streaming.edges.columns import check_valid
 
 _WAY: Final = (
@@ -16,7 +20,7 @@ _WAY: Final = (
 
 def asks_for_deletes(name: str) -> bool:
     """Whether a column is called as those that say so; a sign describes."""
-    return is_change_column(name) and name.casefold() != "sign"
+    return is_change_column(name) and not is_sign(name)
 
 
 def require_none_deleted(batch: pa.RecordBatch, own: Collection[str], first_row: int) -> None:

@@ -8,10 +8,21 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from peewit.solvers.missing_words import DOUBTFUL_WORDS, MISSING_WORDS, SELDOM_NAMES
+from peewit.solvers.missing_words import (
+    ANSWERS_OF_NOTHING,
+    DOUBTFUL_WORDS,
+    MISSING_WORDS,
+    SELDOM_NAMES,
+)
 from peewit.streaming.edges.bad_table import BadUpload
 
 _SHOWN: Final = 3
+_LIKE_NUMBER: Final = re.compile(
+    r"[-+]?[$€£¥]?\s?[0-9]{1,3}(([,.'\s_][0-9]{3})+|[0-9]*)([.,][0-9]+)?\s?[%$€£¥]?"
+)
+"""A number as people write it, with a comma, a currency or a percent sign."""
+
+_PLAIN: Final = re.compile(r"[-+]?[0-9]+([.][0-9]+)?")
 _WHOLE: Final = re.compile(r"(?P<sign>-?)0*(?P<digits>[0-9]+)(\.0+)?")
 
 SEVERAL: Final = "several labels"
@@ -143,7 +154,23 @@ def label_note(labels: Sequence[object], present: Iterable[object]) -> str | Non
     """What is odd of the classes of some labels, among themselves and beside ``present`` ones."""
     new = set(labels)
     known = new.union(present)
-    return "; ".join(filter(None, [alike_note(known, new), _seldom_note(labels, known)])) or None
+    notes = alike_note(known, new), _seldom_note(labels, known), _numbers_note(new)
+    return "; ".join(filter(None, notes)) or None
+
+
+def _numbers_note(labels: Iterable[object]) -> str | None:
+    """That classes are numbers with a comma, a currency or such, where most classes are numbers."""
+    names = sorted({label for label in labels if isinstance(label, str)})
+    alike = [name for name in names if _LIKE_NUMBER.fullmatch(name)]
+    if 2 * len(alike) <= len(names):
+        return None
+    odd = next((name for name in alike if not _PLAIN.fullmatch(name)), None)
+    if odd is None:
+        return None
+    return (
+        f"labels are numbers, and some are written as {odd!r}, which makes words of them: where "
+        "numbers are meant write them with a point, and nothing between thousands"
+    )
 
 
 def _seldom_note(labels: Iterable[object], known: Container[object]) -> str | None:
@@ -151,7 +178,8 @@ def _seldom_note(labels: Iterable[object], known: Container[object]) -> str | No
     counts = Counter(label for label in labels if isinstance(label, str))
     if "+" in known:  # - is its other half
         return None
-    found = {word: n for word, n in counts.items() if _small(word) in SELDOM_NAMES}
+    names = SELDOM_NAMES | ANSWERS_OF_NOTHING
+    found = {word: n for word, n in counts.items() if _small(word) in names}
     if not found:
         return None
     words = ", ".join(f"{n:,} {word!r}" for word, n in found.items())

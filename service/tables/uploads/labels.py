@@ -71,7 +71,10 @@ _NUMBER: Final = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
 )
 
-_WEIGHT: Final = "weight"
+_WEIGHTS: Final = frozenset(
+    {"weight", "label_weight", "sample_weight", "confidence", "certainty", "probability"}
+)
+"""What columns of the weight of a label are called."""
 _TRUTHS: Final = {"true", "false"}
 """What truth values are as text, in any case."""
 
@@ -142,7 +145,7 @@ def read_labels(
         )
     is_csv = table_format is Format.CSV
     cells = _cells(counted(batches, limits), columns, limits, is_csv=is_csv)
-    weights = [name for name in names if bare_name(name) == _WEIGHT and name not in columns.needed]
+    weights = [name for name in names if bare_name(name) in _WEIGHTS and name not in columns.needed]
     if weights:
         cells.told.append(f"column {weights[0]!r} is not heeded: labels count alike")
     if cells.nodes:

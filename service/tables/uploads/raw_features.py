@@ -195,6 +195,8 @@ def _columns(
             if names.count(name) != 1:
                 held = ", ".join(names)
                 rule = f"column {name!r} must stand once; the file has {excerpt(held)}"
+                if name == node:
+                    rule += "; say node='COLUMN' with the name of the one that holds the nodes"
                 raise BadUpload(rule, argument=name)
 
     match table_format:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from peewit.streaming.edges.arrow_faults import named_faults
+from peewit.streaming.edges.arrow_faults import fields_rule, named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.columns import empty_cells
@@ -271,7 +271,7 @@ class _LeaveOut:
 
     def __call__(self, row: pa.csv.InvalidRow) -> str:
         """Arrow's word for a line that is left out."""
-        rule = f"a row must have {row.expected_columns} fields, got {row.actual_columns}"
+        rule = fields_rule(row.expected_columns, row.actual_columns)
         text = excerpt(" ".join(row.text.split()))
         self._on_damaged(row.number - self._layout.first_line, rule, text)
         return "skip"

@@ -307,6 +307,17 @@ def test_words_that_may_be_classes_are_told_or_left_out(graph: Api) -> None:
     said = graph.call("PUT", "/graphs/g/labels", 200, content=content, **options).json()
     assert said["left_out"] == {"Unlabeled": 1}
     assert "labels are called as nothing is: 1 '-' (no_label=- leaves" in said["note"]
+    unsure = b"node,label\na,Not sure\nb,x\nc,skip\n"
+    told = graph.call("PUT", "/graphs/g/labels", 200, content=unsure, **options).json()
+    assert "called as nothing is: 1 'Not sure', 1 'skip' (no_label=Not sure" in told["note"]
+    for written in (b"a;1,5\nb;0", b"a;$5\nb;$6", b"a;1 000\nb;2", b"a;50%\nb;20%"):
+        numbers = b"node;label\n" + written
+        told = graph.call("PUT", "/graphs/g/labels", 200, content=numbers, **options).json()
+        assert "which makes words of them" in told["note"]
+    for classes in (b"a,1.2.3\nb,1.2.4", b"a,2026-01-01\nb,x", b"a,5%\nb,low", b"a,1\nb,1.5"):
+        words = b"node,label\n" + classes
+        told = graph.call("PUT", "/graphs/g/labels", 200, content=words, **options).json()
+        assert told["note"] is None
     path = "/graphs/g/labels?no_label=-&keep_word=unlabeled"
     said = graph.call("PUT", path, 200, content=content, **options).json()
     assert (said["left_out"], said["note"]) == ({"-": 1}, None)
@@ -359,6 +370,9 @@ def test_columns_of_givers_may_be_called_otherwise(graph: Api) -> None:
     path = "/graphs/g/labels?annotator_column=who&origin_column=from"
     said = graph.call("PUT", path, 200, content=content, **options).json()
     assert said["note"] == "column 'weight' is not heeded: labels count alike"
+    surely = b"node,label,Confidence\na,x,0.9\n"
+    said = graph.call("PUT", "/graphs/g/labels", 200, content=surely, **options).json()
+    assert said["note"] == "column 'Confidence' is not heeded: labels count alike"
     rows = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": CSV}).text.splitlines()
     assert rows[1] == '"a","x","random","ann",'
     assert rows[2].startswith('"b","y","imported",')

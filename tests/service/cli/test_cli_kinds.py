@@ -250,6 +250,8 @@ def test_a_column_of_changes_that_asks_for_no_delete_is_told(
     [
         ("status", ["open", "Deleted"]),
         ("is_active", ["true", "false"]),
+        ("is_expired", ["f", "t"]),
+        ("Cancelled", ["0", "1"]),
         ("post_state", ["draft", "Deleted"]),
         ("valid_to", ["2020-01-01", ""]),
         ("dbt_valid_to", ["9999-12-31", "2020-01-01 10:00:00"]),

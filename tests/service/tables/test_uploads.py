@@ -98,7 +98,7 @@ def test_json_lines_take_integers_as_strings_and_skip_blank_lines() -> None:
         (b"", Format.CSV, "string", None, "must be CSV"),
         (b"a,b\n1,2\n", Format.CSV, "string", None, "'src' is missing"),
         (b"src,src,dst\n1,2,3\n", Format.CSV, "string", None, "must stand once"),
-        (b"src,dst\n1,2\n3\n", Format.CSV, "int64", 1, "Expected 2 columns"),
+        (b"src,dst\n1,2\n3\n", Format.CSV, "int64", 1, "a row must have 2 fields, got 1"),
         (b"src,dst\na,b\n\xff,c\n", Format.CSV, "string", 1, "text must be in UTF-8"),
         (b"src,dst\n1,2\n3,4x\n", Format.CSV, "int64", 1, "'dst' must hold a 64-bit integer"),
         (b"src,dst\n1,2\n9223372036854775808,4\n", Format.CSV, "int64", 1, "64-bit integer"),

@@ -113,7 +113,8 @@ def bad_weights(good: pa.Table) -> dict[str, Bad]:
     )
     bad["text-weight"] = Bad(
         content=with_column(good, "weight", pa.array(["1"] * N_ROWS)),
-        reason="column 'weight' must hold integers, decimals or floats, got type string",
+        reason="column 'weight' must hold integers, decimals or floats, got type string; "
+        "make numbers of the text, as by a cast to float64",
     )
     return bad
 

@@ -342,7 +342,7 @@ def test_files_of_another_format_say_which(tmp_path: Path) -> None:
             edges_of(tmp_path / name)
     for row, text in (
         (b"a,b\xff", r"iconv .* makes of other text(?! \()"),
-        (b"a,b,\xff", "Expected 2 columns, got 3"),
+        (b"a,b,\xff", "must have 2 fields, got 3"),
     ):
         (tmp_path / "e.csv").write_bytes(b"src,dst\n" + row)
         with pytest.raises(BadTable, match=text):
@@ -426,6 +426,8 @@ def test_words_for_nothing_are_no_ids_until_that_is_said(tmp_path: Path, word: s
         ("operationType", "delete"),
         ("eventName", "REMOVE"),
         ("row kind", "-D"),
+        ("removed", "yes"),
+        ("is_tombstone", "1"),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
@@ -473,6 +475,8 @@ def written_edges(path: Path, name: str, values: Sequence[object]) -> Path:
         ("phase", ["load", "null", "tombstone"]),
         ("chg", ["I", "U", "D"]),
         ("sign", [1, 1, -1]),
+        ("mz_diff", [1, 1, -1]),
+        ("removed_at", [None, "2024-01-05", None]),
         ("deleted_at", [None, "2024-01-05", None]),
         ("_sdc_deleted_at", [None, None, "2024-01-05T10:00:00Z"]),
         ("_ab_cdc_deleted_at", [None, None, "2024-01-05T10:00:00Z"]),
