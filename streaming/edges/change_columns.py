@@ -12,9 +12,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.solvers.arrays import BoolArray
 from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.operations import (
@@ -24,7 +26,7 @@ from peewit.streaming.edges.operations import (
     operations_named,
     words_of,
 )
-from peewit.streaming.edges.plain_types import is_text, plain_column, plain_type
+from peewit.streaming.edges.plain_types import is_text, plain_column, plain_type, text_bytes
 
 LOOKED_AT: Final = 100
 """First rows of a column that tell whether it is looked at whole."""
@@ -66,6 +68,16 @@ _WORDS: Final = {
 _DELETES: Final = {word for word, number in OPERATION_NUMBERS.items() if number == DELETE} - {"-1"}
 _CLEAR: Final = {"delete", "tombstone", "update_preimage", "update_before"}
 """Deletes whatever stands beside them; ``deleted`` and ``removed`` may be states."""
+
+_NO_ASCII: Final = 128
+_BLANK: Final = ord(" ")
+
+_DELETES_BEGIN: Final = np.zeros((_NO_ASCII, 2 + max(map(len, _DELETES))), np.bool_)
+for _word in _DELETES:
+    _DELETES_BEGIN[[ord(_word[0]), ord(_word[0].upper())], len(_word)] = True
+"""By first byte and length whether text may be a delete; longer text has the last place."""
+
+_HAS_LENGTH: Final[BoolArray] = np.asarray(_DELETES_BEGIN.any(axis=0))
 
 _REQUESTS: Final = {"get", "post", "put", "patch", "head", "execute", "view", "keep"}
 """Words beside which ``delete`` is a request, a right or a vote."""
@@ -283,6 +295,8 @@ def require_no_deletes(
     The ``way`` out is by default that of edges. ``known`` are words of the column elsewhere, None
     where it holds no operations.
     """
+    if not is_change_column(name) and not _may_hold_deletes(column):
+        return
     is_delete = _deletes(_distinct(column), name, known)
     if is_delete is None or not pc.any(is_delete).as_py():
         return
@@ -314,6 +328,26 @@ def way_of_edges(name: str) -> str:
     if plain_name(name) == "sign":
         of_signs = ", whatever its sign, where -1 is one of a signed network, as distrust"
     return f"say op='' to take every row for an edge{of_signs}"
+
+
+def _may_hold_deletes(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a cell has the length and first letter of a delete: most have not, and this is quick.
+
+    Of text of ASCII without blanks; all other columns may.
+    """
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if chunk.type not in (pa.string(), pa.large_string()):
+            return True
+        if not len(chunk):
+            continue
+        ends, content = text_bytes(chunk)
+        if content.size and (content.max() >= _NO_ASCII or content.min() <= _BLANK):
+            return True
+        lengths = np.minimum(np.diff(ends), _DELETES_BEGIN.shape[1] - 1)
+        rows = np.flatnonzero(_HAS_LENGTH[lengths])
+        if _DELETES_BEGIN[content[ends[rows]], lengths[rows]].any():
+            return True
+    return False
 
 
 def _deletes(

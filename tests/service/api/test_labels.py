@@ -318,6 +318,9 @@ def test_words_that_may_be_classes_are_told_or_left_out(graph: Api) -> None:
         words = b"node,label\n" + classes
         told = graph.call("PUT", "/graphs/g/labels", 200, content=words, **options).json()
         assert told["note"] is None
+    surely = b"node,label,Confidence\na,x,0.9\n"
+    said = graph.call("PUT", "/graphs/g/labels", 200, content=surely, **options).json()
+    assert said["note"] == "column 'Confidence' is not heeded: labels count alike"
     path = "/graphs/g/labels?no_label=-&keep_word=unlabeled"
     said = graph.call("PUT", path, 200, content=content, **options).json()
     assert (said["left_out"], said["note"]) == ({"-": 1}, None)
@@ -370,9 +373,6 @@ def test_columns_of_givers_may_be_called_otherwise(graph: Api) -> None:
     path = "/graphs/g/labels?annotator_column=who&origin_column=from"
     said = graph.call("PUT", path, 200, content=content, **options).json()
     assert said["note"] == "column 'weight' is not heeded: labels count alike"
-    surely = b"node,label,Confidence\na,x,0.9\n"
-    said = graph.call("PUT", "/graphs/g/labels", 200, content=surely, **options).json()
-    assert said["note"] == "column 'Confidence' is not heeded: labels count alike"
     rows = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": CSV}).text.splitlines()
     assert rows[1] == '"a","x","random","ann",'
     assert rows[2].startswith('"b","y","imported",')
