@@ -32,8 +32,8 @@ def structural_rows(graph: Graph) -> Float32Array:
 
 def log_degrees(degree: FloatArray, n_entries: int) -> FloatArray:
     """(n_nodes,) of mean 0; ``n_entries`` counts each edge at both ends."""
-    own: FloatArray = np.log1p(degree * n_entries / degree.sum())
-    return own - own.mean()
+    own = np.log1p(degree * n_entries / degree.sum())
+    return np.asarray(own - own.mean())
 
 
 def first_columns(own: FloatArray) -> FloatArray:

@@ -239,7 +239,7 @@ class UnreadColumns:
                 is_judged = (
                     len(known) <= _MOST_OF_ALL
                     if is_change_column(name)
-                    else (_are_words(known, _MOST_OF_ALL))
+                    else _are_words(known, _MOST_OF_ALL)
                 )
                 if not is_judged:
                     self._words[name] = None
