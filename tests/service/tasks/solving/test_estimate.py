@@ -264,11 +264,13 @@ def test_columns_of_auto_count_by_the_classes(home: Home) -> None:
     without = home.estimate("hfs").n_bytes
     of_graph = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges, 4.0)
     each = 4 + 14 * 8  # of float32, and fourteen vectors of float64 for each that is solved for
-    # what walks began with, twice, and a cycle; harmonic functions, and where both ended, by class
-    kept = 50 + 6 * 2 + 8 * (30 + 2)
+    # what walks began with, twice, and a cycle; harmonic functions, and where both ended, by class;
+    # points of nodes, as many columns of the spectrum as a third of the nodes
+    points = 4 * (N_NODES // 3 + 4)
+    kept = 50 + 6 * 2 + 8 * (30 + 2) + points
     assert home.estimate("auto").n_bytes == of_graph + N_NODES * (30 * each + kept)
     home.graph.label({f"n{node}": f"class {node}" for node in range(10, 40)})  # 32 in all
-    kept = 50 + 6 * 32 + 8 * (5 * 32 + 32)
+    kept = 50 + 6 * 32 + 8 * (5 * 32 + 32) + points
     assert home.estimate("auto").n_bytes == of_graph + N_NODES * (5 * 32 * each + kept)
     assert home.estimate("hfs").n_bytes == without
 
@@ -277,7 +279,7 @@ def test_what_refining_holds_counts_by_its_columns(home: Home) -> None:
     without = home.estimate("hfs").n_bytes
     assert without is not None
     graph = loaded(home)
-    for model, columns in (("hfs", 2), ("poisson", 2), ("auto", 30)):
+    for model, columns in (("hfs", 2), ("poisson", 2), ("auto", 34)):
         lanes = product_bytes(N_NODES, 2 * columns)
         copies = CATALOGUE[model].graph_copies[1]
         of_graph = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges, copies)

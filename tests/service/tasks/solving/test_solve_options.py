@@ -159,7 +159,9 @@ def test_rule_of_words_alone_takes_no_number() -> None:
 def test_rule_of_shares_takes_positive_numbers_by_class() -> None:
     rule = Rule(doc="Sizes.", kind=str, words=("none",), takes_shares=True)
     rule.check("sizes", {"a": 2, "b": 0.5})
-    words, shares = rule.json_schema()["anyOf"]
+    words, text, shares = rule.json_schema()["anyOf"]
+    assert text["pattern"] == "="
+    assert rule.read("sizes", "a=2,b=.5") == {"a": 2.0, "b": 0.5}
     assert (words["enum"], shares["additionalProperties"]["exclusiveMinimum"]) == (["none"], 0)
     for wrong, message in (
         ({}, "sizes must name at least one class"),
