@@ -254,6 +254,7 @@ def test_edges_are_read_as_the_options_say(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.filterwarnings("ignore:job .* each class has one label")
 def test_label_columns_are_put_solved_and_read_by_name(client: Client, api: Api) -> None:
     client.create_graph("g", seed=1)
     client.push_edges("g", edge_table())
