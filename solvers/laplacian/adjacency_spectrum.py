@@ -16,7 +16,6 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.laplacian.walks.adjacency_product import AdjacencyProduct
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.row_ranges import row_blocks
 
 RANK: Final = 24
 """Most eigenvectors of a point: from 16 on they tell as much."""
@@ -34,6 +33,9 @@ _DENSE_NODES: Final = 400
 _MOST_ROUNDS: Final = 3
 _ENOUGH: Final = 0.01
 """Change of the mean inner product of a point with itself by a round that is the last, relative."""
+
+_GRAM_ROWS: Final = 1 << 11
+"""Rows that are in float64 at a time."""
 
 _LOST: Final = 1e-10
 """Squared length of a direction, relative to the longest, that rounding in float32 hides."""
@@ -146,6 +148,7 @@ def _orthonormal(block: Float32Array) -> Float32Array:
 def _gram(left: Float32Array, right: Float32Array) -> FloatArray:
     """left^T right in float64, the mean of it and its transpose."""
     total = np.zeros((left.shape[1], right.shape[1]))
-    for rows in row_blocks(len(left)):
+    for start in range(0, len(left), _GRAM_ROWS):
+        rows = slice(start, start + _GRAM_ROWS)
         total += left[rows].astype(np.float64).T @ right[rows].astype(np.float64)
     return np.asarray(total + total.T) / 2.0

@@ -37,7 +37,13 @@ from peewit.solvers.models.auto.point_arms import (
     points_by_passes,
 )
 from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
-from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, width_of
+from peewit.solvers.models.auto.preparation import (
+    LARGEST,
+    NodePoints,
+    PreparedAuto,
+    indicators,
+    width_of,
+)
 from peewit.solvers.models.auto.silence import silence_warnings
 from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.auto.stacking import (
@@ -93,7 +99,7 @@ and first iterates included; half as much with Jacobi."""
 _FILTERED_BYTES: Final = 36
 """Memory of personalized PageRank per node and column: nine vectors in float32."""
 
-_WALKED_BYTES: Final = 58
+_WALKED_BYTES: Final = 66
 """Memory of the walks, the arms and densities per node and class."""
 
 _KEPT_BYTES: Final = 50
@@ -338,9 +344,10 @@ class Auto(FeatureModel, Refinable):
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms; raises `RunStopped`."""
         labels, graph = groups.labels, prepared.graph
+        points = node_points(prepared, watch)  # first, beside nothing else
         poisson = self._potentials(prepared, groups, watch)
         densities = Densities.of(prepared, groups, watch)
-        built = self._arms(prepared, poisson, densities, watch)
+        built = self._arms(prepared, points, poisson, densities, watch)
         predicted = np.flatnonzero(groups.stand_in_fold >= 0)
         nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
         arms = {name: arm.with_scale_of(nodes, places) for name, arm in built.arms.items()}
@@ -397,7 +404,12 @@ class Auto(FeatureModel, Refinable):
         return replace(solution, warnings=(*solution.warnings, *further))
 
     def _arms(
-        self, prepared: PreparedAuto, poisson: Potentials, densities: Densities, watch: Watch
+        self,
+        prepared: PreparedAuto,
+        points: Mapping[str, NodePoints],
+        poisson: Potentials,
+        densities: Densities,
+        watch: Watch,
     ) -> "_Arms":
         """All arms that the graph and its features allow; raises `RunStopped`."""
         groups = poisson.groups
@@ -407,9 +419,9 @@ class Auto(FeatureModel, Refinable):
         harmonic = harmonic_arm(prepared, poisson, watch, rtol=self.rtol, max_iter=self.max_iter)
         if harmonic.arm is not None:
             arms["harmonic"] = harmonic.arm
-        for name, points in node_points(prepared, watch).items():
-            arms[name] = point_arm(points, groups, poisson.task.reachable)
         arms["walks"], walk_stats = walk_arm(prepared, poisson, densities, arms, watch)
+        for name, each in points.items():
+            arms[name] = point_arm(each, groups, poisson.task.reachable)
         stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **walk_stats}
         reachable, warnings = poisson.task.reachable, harmonic.warnings
         is_informed, of_features = groups.reached(prepared.graph.component), None

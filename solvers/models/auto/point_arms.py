@@ -33,12 +33,14 @@ from peewit.solvers.models.auto.preparation import NodePoints, PreparedAuto
 from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.models.linear.kernel_ridge import class_targets
-from peewit.solvers.row_ranges import row_blocks
 
 FULL_COLUMNS: Final = WIDTH + 2
 """Most columns of a pass over all edges."""
 
 POINT_ARMS: Final = ("spectral", "structural")
+
+_BLOCK_ROWS: Final = 1 << 12
+"""Nodes whose points of roles are there at a time."""
 
 _NORM_PENALTY = 1.0
 _CERTAIN = 1e-6
@@ -109,6 +111,7 @@ def point_arm(points: NodePoints, groups: LabelGroups, reachable: BoolArray) -> 
     own = np.einsum("ij,ji->i", of_labels, cho_solve(factor, of_labels.T / size))
     left_out = (fitted - own[:, None] * targets) / np.maximum(1.0 - own, _CERTAIN)[:, None]
     scores = np.empty((groups.n_nodes, labels.n_classes))
-    for rows in row_blocks(groups.n_nodes):
+    for start in range(0, groups.n_nodes, _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
         scores[rows] = points.of_rows(points.rows[rows]) @ coef
     return scaled(scores, np.concatenate([left_out, scores[groups.stand_ins]]), reachable)

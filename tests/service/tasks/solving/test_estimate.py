@@ -290,7 +290,7 @@ def test_what_refining_holds_counts_by_its_columns(home: Home) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("block_entries", "least"), [(1 << 24, 0.35), (1 << 14, 0.5)])
+@pytest.mark.parametrize(("block_entries", "least"), [(1 << 24, 0.33), (1 << 14, 0.5)])
 def test_the_memory_of_auto_is_what_its_solve_takes(
     monkeypatch: pytest.MonkeyPatch, block_entries: int, least: float
 ) -> None:
