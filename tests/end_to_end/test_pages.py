@@ -173,6 +173,7 @@ def run_python(section: str) -> None:
     assert runner.failures == 0
 
 
+@pytest.mark.filterwarnings("ignore:job .* each class has one label")
 def test_client_session(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PEEWIT_URL", server.url)
