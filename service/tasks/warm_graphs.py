@@ -17,7 +17,12 @@ import psutil
 from peewit.service.tasks.joined_counts import JoinedCounts
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import Cancelled
-from peewit.service.tasks.solving.solve_memory import kept_bytes, refusal
+from peewit.service.tasks.solving.solve_memory import (
+    RESERVED_BYTES,
+    graph_bytes,
+    kept_bytes,
+    refusal,
+)
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.memory_plan import GramTooLarge
 from peewit.solvers.models.contract.model import Model
@@ -170,6 +175,12 @@ class WarmGraphs:
     def n_graphs(self) -> int:
         """Graphs in memory."""
         return len(self.kept.all(WarmGraph))
+
+    def leaves_room(self, graph: WarmGraph, n_bytes: int) -> bool:
+        """Whether so many bytes fit beside the graph, whatever else is warm."""
+        meta = graph.snapshot.meta
+        beside = RESERVED_BYTES + graph_bytes(meta.n_nodes, meta.edges_kept)
+        return beside + n_bytes <= self._memory_bytes
 
     @contextmanager
     def within_memory(self) -> Iterator[None]:

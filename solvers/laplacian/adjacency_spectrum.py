@@ -25,9 +25,10 @@ WIDTH: Final = RANK + _MORE
 """Most columns of a block."""
 
 _BLOCK_ENTRIES: Final = 128 << 20
+"""Most entries of a block: on graphs of more than four million nodes points are shorter."""
+
 _LEAST_RANK: Final = 8
-"""Entries of a block, and eigenvectors of a point on graphs of so many nodes that these would be
-more."""
+"""Eigenvectors of a point on any graph that has them."""
 
 _DENSE_NODES: Final = 400
 _MOST_ROUNDS: Final = 3
@@ -91,8 +92,8 @@ def spectral_subspace(
         image = (vectors[:, largest] * values[largest]).astype(np.float32)
         return Subspace(image=image, turn=np.diag(values[largest]).astype(np.float32))
     product = AdjacencyProduct(pagerank, scale)
-    width = min(rank + _MORE, n_nodes)
-    begun = np.random.default_rng(seed).standard_normal((n_nodes, width), dtype=np.float32)
+    shape = n_nodes, rank + _MORE
+    begun = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
     image, size = product.times(product.in_order(begun)), np.inf
     del begun
     for n_done in range(1, _MOST_ROUNDS + 1):

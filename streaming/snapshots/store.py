@@ -186,9 +186,8 @@ class SnapshotStore:
         if order is not None and not path.exists():
             publish_file(path, partial(_save, order.astype(np.int32)))
 
-    def points(self, number: int, *, of_all_edges: bool) -> Float32Array | None:
+    def points(self, meta: SnapshotMeta, *, of_all_edges: bool) -> Float32Array | None:
         """What was kept of the nodes by `keep_points`; None if it is not there, or is damaged."""
-        meta = self.meta(number)
         path = self._points_path(meta, of_all_edges=of_all_edges)
         try:
             rows: Float32Array = np.load(path, allow_pickle=False)
@@ -199,14 +198,20 @@ class SnapshotStore:
             return None
         return rows if len(rows) == meta.n_nodes else None
 
-    def keep_points(self, number: int, rows: Float32Array, *, of_all_edges: bool) -> None:
+    def lacks_points(self, meta: SnapshotMeta, *, of_all_edges: bool) -> bool:
+        """Whether `keep_points` has kept nothing; raises `SnapshotNotFound`."""
+        return not self._points_path(meta, of_all_edges=of_all_edges).exists()
+
+    def keep_points(self, meta: SnapshotMeta, rows: Float32Array, *, of_all_edges: bool) -> None:
         """Keep rows of numbers of all nodes, which took long to make, as long as the snapshot.
 
-        Raises `SnapshotNotFound` where it was retired meanwhile, and OSError.
+        ``meta`` is that of the snapshot as it was loaded: where nodes were erased since, nothing is
+        kept. Raises `SnapshotNotFound` where it was retired meanwhile, and OSError.
         """
-        path = self._points_path(self.meta(number), of_all_edges=of_all_edges)
-        if not path.exists():
-            publish_file(path, partial(_save, rows))
+        path = self._points_path(meta, of_all_edges=of_all_edges)
+        publish_file(path, partial(_save, rows))
+        if self.meta(meta.number).n_erased != meta.n_erased:
+            path.unlink(missing_ok=True)
 
     def _points_path(self, meta: SnapshotMeta, *, of_all_edges: bool) -> Path:
         """Another one once nodes were erased: what was made before tells of them."""

@@ -2,9 +2,8 @@
 
 Decision: points of a thinned snapshot are made from all edges before a person's solve, in two
 passes and one for degrees. Context: they need no labels, so that one making serves all solves on
-the snapshot. Measured: on six dense graphs thinned to epsilon .7 they bring back nearly all that
-thinning costs. Consequence: a first solve waits for the passes, where these cost no more than a few
-solves would.
+the snapshot, and bring back three quarters of what thinning costs (`docs.benchmarks.strangers`).
+Consequence: a first solve waits for the passes, as long as for some ten solves at most.
 """
 
 from contextlib import suppress
@@ -16,10 +15,12 @@ import numpy as np
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import StageTimer
 from peewit.service.tasks.solving.refine import all_edges
-from peewit.service.tasks.warm_graphs import WarmGraph
+from peewit.service.tasks.solving.solve_memory import points_bytes
+from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs
 from peewit.solvers.models.auto.point_arms import FULL_COLUMNS, points_by_passes, points_of
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.streaming.cluster.cluster_error import ClusterError
+from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
 N_PASSES: Final = 2
@@ -29,7 +30,7 @@ _SECONDS_A_PRODUCT: Final = 2e-8
 
 _WORTH_SECONDS: Final = 10.0
 _WORTH_SECONDS_A_NODE: Final = 2e-4
-"""What passes may take: a first solve takes a quarter of it."""
+"""What passes may take, once a snapshot: about ten solves, or seventy edges a node."""
 
 _LEAST_KEPT: Final = 100_000
 """Nodes above which points are kept on the disk: of fewer they are made in less than a second."""
@@ -44,6 +45,7 @@ class PointsGiven:
 
 
 def give_points(
+    graphs: WarmGraphs,
     task: LabelsTask,
     graph: WarmGraph,
     prepared: PreparedAuto,
@@ -51,18 +53,19 @@ def give_points(
     *,
     max_passes: int,
 ) -> PointsGiven:
-    """Points of ``prepared``, if they are kept or all edges are worth their passes."""
-    store, meta = graph.store, graph.snapshot.meta
-    if prepared.points is None:
-        kept = store.points(meta.number, of_all_edges=not meta.is_whole)
-        if kept is not None:
-            prepared.points = points_of(kept)
-            prepared.has_full_points = not meta.is_whole
+    """Points of ``prepared``, if they are kept, or if all edges are worth their passes."""
+    meta = graph.snapshot.meta
+    if not prepared.has_full_points:
+        _take_kept(graph, prepared)
     if meta.is_whole:
         return PointsGiven()
     warnings: tuple[str, ...] = ()
-    wants_passes = max_passes >= N_PASSES and is_worth_passes(task, graph)
-    if not prepared.has_full_points and wants_passes:
+    if (
+        not prepared.has_full_points
+        and max_passes >= N_PASSES
+        and is_worth_passes(task, meta)
+        and graphs.leaves_room(graph, points_bytes(meta.n_nodes))
+    ):
         try:
             _read_all_edges(task, graph, prepared, stages)
         except (ValueError, OSError, ClusterError) as error:
@@ -71,9 +74,19 @@ def give_points(
     return PointsGiven(stats={"points": made_of}, warnings=warnings)
 
 
-def is_worth_passes(task: LabelsTask, graph: WarmGraph) -> bool:
-    """Whether somebody waits for the answer, and the passes cost no more than a few solves."""
+def _take_kept(graph: WarmGraph, prepared: PreparedAuto) -> None:
+    """Points that are kept beside the snapshot, those of all edges first."""
     meta = graph.snapshot.meta
+    for of_all_edges in (False,) if meta.is_whole else (True, False):
+        if of_all_edges or prepared.points is None:
+            rows = graph.store.points(meta, of_all_edges=of_all_edges)
+            if rows is not None:
+                prepared.points, prepared.has_full_points = points_of(rows), of_all_edges
+                return
+
+
+def is_worth_passes(task: LabelsTask, meta: SnapshotMeta) -> bool:
+    """Whether somebody waits for the answer, and the passes cost no more than some solves."""
     seconds = (N_PASSES + 1) * _SECONDS_A_ROW + N_PASSES * FULL_COLUMNS * _SECONDS_A_PRODUCT
     worth = max(_WORTH_SECONDS, _WORTH_SECONDS_A_NODE * meta.n_nodes)
     return not task.is_automatic and seconds * meta.n_edges <= worth
@@ -81,14 +94,15 @@ def is_worth_passes(task: LabelsTask, graph: WarmGraph) -> bool:
 
 def keep_points(graph: WarmGraph, prepared: PreparedAuto) -> None:
     """Keep points beside the snapshot for other processes, if the disk has room."""
-    number = graph.snapshot.meta.number
-    if prepared.points is None or (
-        graph.snapshot.meta.n_nodes < _LEAST_KEPT and not prepared.has_full_points
-    ):
+    meta = graph.snapshot.meta
+    is_worth_it = prepared.has_full_points or meta.n_nodes >= _LEAST_KEPT
+    if prepared.points is None or not is_worth_it:
         return
-    rows = np.concatenate([points.rows for points in prepared.points.values()], axis=1)
+    is_full, store = prepared.has_full_points, graph.store
     with suppress(OSError, SnapshotNotFound):  # it only saves the next process their making
-        graph.store.keep_points(number, rows, of_all_edges=prepared.has_full_points)
+        if store.lacks_points(meta, of_all_edges=is_full):
+            rows = np.concatenate([points.rows for points in prepared.points.values()], axis=1)
+            store.keep_points(meta, rows, of_all_edges=is_full)
 
 
 def _read_all_edges(

@@ -65,6 +65,7 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.iteration_loop import RunStopped
 from peewit.solvers.labels import Labels, RealLabels, deal_folds
 from peewit.solvers.models.auto.preparation import PreparedAuto
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.solvers.relations.solving import PreparedRelations, RelationModel
 from peewit.solvers.solution import grown
 from peewit.streaming.passes.edge_passes import PassStopped
@@ -117,7 +118,10 @@ class SolveKind(ModelKind[SolveTask]):
             estimate = Estimator.of(home).estimate(graph, self.named(job.model), job.parameters)
         except (ValueError, LookupError, OSError):
             return False
-        is_small = estimate.n_nodes <= SMALL_NODES and estimate.n_edges <= SMALL_EDGES
+        # points of a thinned snapshot are made from all its rows
+        n_read = graph.progress.edges_seen if self.named(job.model) == DEFAULT_MODEL else 0
+        n_edges = max(estimate.n_edges, n_read)
+        is_small = estimate.n_nodes <= SMALL_NODES and n_edges <= SMALL_EDGES
         return is_small and Estimator.of(home).leaves_room(estimate)
 
     def run(self, task: SolveTask, context: TaskContext) -> Done | TaskStopped:
@@ -222,7 +226,9 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
     points = PointsGiven()
     if isinstance(prepared, PreparedAuto) and on_two is None:
         with stages.stage("placing nodes"):
-            points = give_points(task, graph, prepared, stages, max_passes=options.max_passes)
+            points = give_points(
+                graphs, task, graph, prepared, stages, max_passes=options.max_passes
+            )
     with stages.stage("solving"):
         key = task.graph_id, (type(model), options.label_column)
         names = labels.class_names if isinstance(labels, Labels) else None

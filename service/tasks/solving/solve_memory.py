@@ -8,6 +8,7 @@ warm.
 from typing import Final
 
 from peewit.solvers.gram.memory_plan import GramTooLarge
+from peewit.solvers.models.auto.point_arms import FULL_COLUMNS
 from peewit.solvers.models.contract.model import Model
 from peewit.streaming.passes.edge_folds import product_bytes
 from peewit.streaming.snapshots.provenance import SnapshotMeta
@@ -17,6 +18,9 @@ RESERVED_BYTES: Final = 512 * 2**20
 
 _REFINED_BYTES: Final = 144
 """Bytes of conjugate gradients for each node and column: eighteen vectors, measured."""
+
+_PASS_BYTES: Final = 32
+"""Per node and column of points: what is multiplied, the product, and both times the degrees."""
 
 _ENTRY_BYTES: Final = 12
 """Bytes of a weight and its column number; each edge has two."""
@@ -34,6 +38,11 @@ def graph_bytes(n_nodes: int, n_edges: int, n_copies: float = Model.graph_copies
 def refined_bytes(n_nodes: int, n_columns: int) -> int:
     """Bytes of the passes that refine so many columns; at worst two directions for each."""
     return n_nodes * n_columns * _REFINED_BYTES + product_bytes(n_nodes, 2 * n_columns)
+
+
+def points_bytes(n_nodes: int) -> int:
+    """Bytes of the passes over all edges that make points of nodes."""
+    return n_nodes * FULL_COLUMNS * _PASS_BYTES + product_bytes(n_nodes, FULL_COLUMNS)
 
 
 def kept_bytes(memory_bytes: int, model: Model, graph: SnapshotMeta) -> int:

@@ -484,7 +484,7 @@ class Auto(FeatureModel, Refinable):
         degree, n_edges = degrees = full.degrees()
         points = prepared.points
         if not prepared.has_full_points:
-            points = points_by_passes(prepared, full.product, degrees, watch)
+            points = points_by_passes(prepared, full.times, degrees, watch)
         looped = looped_degrees(degree, n_edges)
         # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
         system = replace(

@@ -42,8 +42,8 @@ POINT_ARMS: Final = ("spectral", "structural")
 _BLOCK_ROWS: Final = 1 << 12
 """Nodes whose points of roles are there at a time."""
 
-_NORM_PENALTY = 1.0
-_CERTAIN = 1e-6
+_NORM_PENALTY: Final = 1.0
+"""lambda of (K23)."""
 
 
 def node_points(prepared: PreparedAuto, watch: Watch) -> dict[str, NodePoints]:
@@ -109,7 +109,7 @@ def point_arm(points: NodePoints, groups: LabelGroups, reachable: BoolArray) -> 
     coef = cho_solve(factor, of_labels.T @ targets / size)
     fitted = of_labels @ coef
     own = np.einsum("ij,ji->i", of_labels, cho_solve(factor, of_labels.T / size))
-    left_out = (fitted - own[:, None] * targets) / np.maximum(1.0 - own, _CERTAIN)[:, None]
+    left_out = (fitted - own[:, None] * targets) / (1.0 - own)[:, None]
     scores = np.empty((groups.n_nodes, labels.n_classes))
     for start in range(0, groups.n_nodes, _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)

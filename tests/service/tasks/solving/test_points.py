@@ -74,7 +74,38 @@ def test_points_go_with_erased_nodes(graph: StreamedGraph) -> None:
     store = SnapshotStore(graph.paths.snapshots)
     store.erase(1, np.arange(5, dtype=np.int32))
     assert not kept_files(graph)
-    assert store.points(1, of_all_edges=True) is None
+    assert store.points(store.meta(1), of_all_edges=True) is None
+
+
+def test_nothing_is_kept_of_nodes_that_were_erased_meanwhile(graph: StreamedGraph) -> None:
+    store = SnapshotStore(graph.paths.snapshots)
+    loaded = store.meta(1)
+    rows = np.zeros((N_NODES, 3), np.float32)
+    store.keep_points(loaded, rows, of_all_edges=True)
+    assert kept_files(graph)
+    store.erase(1, np.arange(5, dtype=np.int32))
+    store.keep_points(loaded, rows, of_all_edges=True)
+    assert not kept_files(graph)
+
+
+def test_no_pass_is_made_where_memory_is_short(graph: StreamedGraph) -> None:
+    found = solved(graphs_within(2**20), task(graph, "auto"))
+    assert found["stats"]["points"] == "edges kept"
+
+
+def test_points_of_the_edges_kept_serve_other_processes(
+    graph: StreamedGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("peewit.service.tasks.solving.points._LEAST_KEPT", 1)
+    first = solved(new_solver(), task(graph, "auto", is_automatic=True))
+    (file,) = kept_files(graph)
+    assert "kept" in file.name
+    rows = np.load(file)
+    rows[:] = 0.0
+    np.save(file, rows)
+    second = solved(new_solver(), task(graph, "auto", attempt=2, is_automatic=True))
+    assert second["stats"]["points"] == "edges kept"
+    assert second["stats"]["loo_spectral"] != first["stats"]["loo_spectral"]
 
 
 def test_damaged_points_are_made_anew(graph: StreamedGraph) -> None:
@@ -85,7 +116,7 @@ def test_damaged_points_are_made_anew(graph: StreamedGraph) -> None:
     assert second["stats"]["points"] == "all edges"
     assert share_right(graph, second) == share_right(graph, first)
     store = SnapshotStore(graph.paths.snapshots)
-    rows = store.points(1, of_all_edges=True)
+    rows = store.points(store.meta(1), of_all_edges=True)
     assert rows is not None
     assert len(rows) == N_NODES
 
@@ -93,5 +124,6 @@ def test_damaged_points_are_made_anew(graph: StreamedGraph) -> None:
 def test_a_refined_answer_uses_the_same_points(graph: StreamedGraph) -> None:
     found = solved(new_solver(), task(graph, "auto", parameters={"refine": True}))
     assert found["stats"]["refined"] == 1
+    assert found["stats"]["passes"] > 4  # two systems, whose points were there
     assert found["stats"]["points"] == "all edges"
     assert share_right(graph, found) > 0.8
