@@ -344,6 +344,7 @@ class Auto(FeatureModel, Refinable):
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms; raises `RunStopped`."""
         labels, graph = groups.labels, prepared.graph
+        given = completed_shares("class_shares", self.class_shares, labels)  # or refuses them
         points = node_points(prepared, watch)  # first, beside nothing else
         poisson = self._potentials(prepared, groups, watch)
         densities = Densities.of(prepared, groups, watch)
@@ -369,7 +370,6 @@ class Auto(FeatureModel, Refinable):
                 degrees=unlike_degrees(graph.degree, labels, labels.nodes),
                 nearness=coverage.nearness,
             )
-        given = completed_shares("class_shares", self.class_shares, labels)
         if given is not None:
             sample = sample.with_given(
                 given, "counted" if self.class_shares == "labels" else "known"

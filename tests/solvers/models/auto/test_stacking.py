@@ -20,6 +20,10 @@ from peewit.solvers.models.auto.stacking import (
 from peewit.solvers.models.left_out.label_sample import LabelSample, reweighed
 
 N_LABELS = 60
+ONE_OR_SHARES = {
+    "one": Belief(weights={"one": 1.0}, mass=0.5),
+    "shares": Belief(weights={}, mass=0.5),
+}
 
 
 def said(classes: np.ndarray, n_classes: int, strength: float, *, seed: int) -> np.ndarray:
@@ -226,12 +230,8 @@ def test_arms_that_are_all_contradicted_rank_nodes_and_choose_no_class() -> None
     values = said(classes, 2, -1.0, seed=1)
     arms = {"one": StackedArm(values=values, left_out=values)}
     shares = SharePrior.of(classes, 2)
-    beliefs = {
-        "one": Belief(weights={"one": 1.0}, mass=0.5),
-        "shares": Belief(weights={}, mass=0.5),
-    }
     used = np.arange(classes.size)
-    stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
+    stack = fitted_stack(arms, classes, shares, ONE_OR_SHARES, used, None, covariate_mass=0.0)
     assert stack.fits[0].weights["one"] == 0.0
     found = stack.probabilities(arms, np.zeros(classes.size), slice(None))
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
@@ -250,12 +250,8 @@ def test_the_stack_is_hardly_worse_than_the_shares_where_arms_say_nothing() -> N
         noise = said(classes, 2, 0.0, seed=seed)
         arms = {name: StackedArm(values=noise, left_out=noise) for name in ("one", "two")}
         shares = SharePrior.of(classes, 2)
-        beliefs = {
-            "one": Belief(weights={"one": 1.0}, mass=0.5),
-            "shares": Belief(weights={}, mass=0.5),
-        }
         used = np.arange(classes.size)
-        stack = fitted_stack(arms, classes, shares, beliefs, used, None, covariate_mass=0.0)
+        stack = fitted_stack(arms, classes, shares, ONE_OR_SHARES, used, None, covariate_mass=0.0)
         own = np.exp(shares.left_out)
         own /= own.sum(axis=1, keepdims=True)
         worst = -np.log(own[used, classes]).mean() + np.log(2.0) / classes.size
