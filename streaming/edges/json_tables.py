@@ -352,12 +352,16 @@ def _json_times(values: list[Any], name: str, first_row: int) -> pa.Array:
     return pa.array([None if moment is None else str(moment) for moment in values], pa.string())
 
 
+_WAYS_OF_WEIGHTS: Final[dict[type, str]] = {
+    bool: "; write 1 and 0 for truth values",
+    str: "; write numbers without quotes",
+}
+
+
 def _json_weights(values: list[Any], name: str, first_row: int) -> pa.Array:
     if not {type(value) for value in values} <= {float, int, type(None)}:
         for row, value in enumerate(values, first_row):
             if value is not None and type(value) not in {float, int}:
-                way = "; write 1 and 0 for truth values" if isinstance(value, bool) else ""
-                way = "; write numbers without quotes" if isinstance(value, str) else way
-                rule = f"column {name!r} must hold numbers{way}"
+                rule = f"column {name!r} must hold numbers{_WAYS_OF_WEIGHTS.get(type(value), '')}"
                 raise BadUpload(rule, argument=name, row=row, value=repr(value))
     return pa.array([None if value is None else float(value) for value in values], pa.float64())

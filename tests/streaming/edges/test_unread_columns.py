@@ -1,14 +1,16 @@
 """What columns that nobody reads held, from one table to the next."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
 from peewit.streaming.edges.change_columns import UnreadColumns
 
 
-def looked(*tables: dict[str, list[str]], kept: object = None) -> UnreadColumns:
-    unread = UnreadColumns(kept)  # type: ignore[arg-type]
+def looked(*tables: dict[str, list[str]], kept: Mapping[str, Any] | None = None) -> UnreadColumns:
+    unread = UnreadColumns(kept)
     for table in tables:
         unread.look({name: pa.array(cells) for name, cells in table.items()}, ["src", *table])
     return unread
