@@ -2,6 +2,7 @@
 
     python -m docs.benchmarks.left_out interval [--draws 200] [--labels 50 150] [--sets cora ...]
     python -m docs.benchmarks.left_out accounts [--draws 20]
+    python -m docs.benchmarks.left_out large [--draws 2] [--labels 600 2000 10000]
 
 ``interval``: random labels; how often the interval that is told with left-out accuracy holds the
 accuracy at all other nodes, where what no label reaches is wrong, and its median width.
@@ -10,17 +11,26 @@ accuracy at all other nodes, where what no label reaches is wrong, and its media
 frauds, then with 200 random ones, alone and beside the first: what is said of the sample, the told
 share of frauds beside the true one, and how often the interval holds.
 
-Graphs are those of `docs.benchmarks.default_model`.
+``large``: graphs of five families; CPU seconds of a solve by arms with what they ask of the graph
+alone at hand, the share of nodes that is right, how far off the told one is, and log loss: with all
+labels left out and residuals of 1e-4, with those of large graphs, and with one fifth left out.
+
+Graphs are those of `docs.benchmarks.default_model`, and for ``large`` of `edge_families`.
 """
 
+import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 
 from docs.benchmarks.default_model import SETS
-from docs.benchmarks.frame import CONSOLE, options, show
+from docs.benchmarks.edge_families import FAMILIES
+from docs.benchmarks.frame import CONSOLE, cpu_of, options, share_right, show
 from docs.benchmarks.fraud import labeled
+from docs.benchmarks.large import graph_of
 from peewit.service.tasks.labels_task import Origins
 from peewit.service.tasks.solving.judgement import judgement_of
 from peewit.service.tasks.solving.state import Answered, Assessment, LeaveOutPlan
@@ -29,13 +39,22 @@ from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
+from peewit.solvers.models.auto import preparation
 from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.left_out import label_groups
 from peewit.solvers.solution import Solution
 
 INTERVAL_SETS: Final = (
     *("cora", "citeseer", "acm", "facebook_pagepage", "blogcatalog", "usps", "digits"),
     *("blocks 5, .75", "rings 10 %", "accounts 5 %"),
 )
+
+WAYS: Final = {
+    "all, to 1e-4": (sys.maxsize, sys.maxsize),
+    "all": (1 << 13, sys.maxsize),
+    "a fifth": (1 << 13, 1),
+}
+"""From how many nodes on residuals are coarser, and from how many labels on a fifth is left out."""
 
 
 def told_of(
@@ -148,13 +167,56 @@ def accounts(n_draws: int) -> None:
     show(f"accounts 5 %, {n_draws} draws, percent", columns, means)
 
 
+def large(n_draws: int, counts: list[int], n_nodes: int) -> None:
+    """Every way solves on one preparation, whose columns of labels are dropped before each."""
+    for family in FAMILIES:
+        graph, classes = graph_of(family, n_nodes)
+        model, table = Auto(walks="anew"), []
+        prepared, is_warm = model.prepare(graph), False
+        for n_labels in counts:
+            rows: dict[str, list[list[float]]] = {}
+            for seed in range(n_draws):
+                nodes = np.sort(
+                    np.random.default_rng(seed).choice(n_nodes, n_labels, replace=False)
+                )
+                labels = Labels.from_pairs(nodes, classes[nodes].tolist())
+                is_other = np.isin(classes, labels.class_names)
+                is_other[nodes] = False
+                truth = np.searchsorted(labels.class_names, classes[is_other])
+                for way, (finest, least) in WAYS.items():
+                    with (
+                        patch.object(preparation, "_LARGE", finest),
+                        patch.object(label_groups, "_HELD_OUT_LABELS", least),
+                        patch.object(label_groups, "_HELD_OUT_OF_CLASS", 1),
+                    ):
+                        if not is_warm:  # points of nodes, and what is compiled
+                            model.solve(prepared, labels)
+                            is_warm = True
+                        prepared.potential_columns.by_nodes.clear()
+                        prepared.density_columns.by_nodes.clear()
+                        solution, seconds = cpu_of(partial(model.solve, prepared), labels)
+                    found = np.asarray(labels.class_names)[solution.scores.argmax(axis=1)]
+                    right = 100 * share_right(found, classes, nodes)
+                    of_truth = solution.scores[is_other][np.arange(truth.size), truth]
+                    off = abs(100 * float(solution.stats["loo_accuracy"]) - right)
+                    loss = -float(np.log(np.maximum(of_truth, 1e-6)).mean())
+                    rows.setdefault(way, []).append([seconds, right, off, loss])
+            for way, each in rows.items():
+                table.append((f"{n_labels:,}", way, *np.mean(each, axis=0)))
+        columns = "labels|left out|CPU s {:.1f}|right % {:.2f}|told off by {:.2f}|log loss {:.3f}"
+        show(f"{family}, {n_nodes:,} nodes, {n_draws} draws", columns, table)
+
+
 def main() -> None:
     sets = list(INTERVAL_SETS), SETS
-    asked = options(__doc__, cases=("interval", "accounts"), draws=10, labels=[50, 150], sets=sets)
+    cases = ("interval", "accounts", "large")
+    asked = options(__doc__, cases=cases, draws=10, labels=[50, 150], sets=sets, nodes=200_000)
     if "interval" in asked.cases:
         interval(asked.draws, asked.labels, asked.sets)
     if "accounts" in asked.cases:
         accounts(asked.draws)
+    if "large" in asked.cases:
+        large(asked.draws, asked.labels, asked.nodes)
 
 
 if __name__ == "__main__":

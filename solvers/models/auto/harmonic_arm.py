@@ -22,7 +22,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.poisson_arm import Potentials, mean_degree
-from peewit.solvers.models.auto.preparation import PreparedAuto
+from peewit.solvers.models.auto.preparation import PreparedAuto, enough
 from peewit.solvers.models.auto.stacked_arm import StackedArm, share_arm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import LabelGroups
@@ -34,12 +34,9 @@ LEAST_SCREENING: Final = 0.1
 """Least squared potential of all labels at a node, relative to that of a label at itself (K14):
 about a third of it."""
 
-_LARGE: Final = 1 << 13
-_LARGE_RTOL: Final = 1e-2
-"""Residual on large graphs: on roads it changes the classes of four nodes in a thousand."""
-
-_LARGE_CHANGE_RTOL: Final = 5e-2
-"""Residual on large graphs after a changed label: few nodes are near it."""
+_OF_CHANGE: Final = 5.0
+"""Residual on large graphs after a changed label, relative to that of a first solve: few nodes are
+near it."""
 
 _HOLD: Final = 1e8
 """Shift that holds labels, in largest degrees."""
@@ -63,12 +60,6 @@ class HarmonicOutcome:
 class _Limits:
     rtol: float
     max_iter: int
-
-    @classmethod
-    def of(cls, graph: Graph, rtol: float, least: float, max_iter: int) -> "_Limits":
-        """With ``rtol`` no finer than ``least`` on large graphs."""
-        accuracy = rtol if graph.n_nodes < _LARGE else max(rtol, least)
-        return cls(rtol=accuracy, max_iter=max_iter)
 
 
 def screening(poisson: Potentials) -> float:
@@ -97,11 +88,13 @@ def harmonic_arm(
         prepared.harmonic_cache = None
         return HarmonicOutcome(arm=None, stats=stats)
     prepared.harmonic_cache, built = None, "anew"
+    fine = enough(rtol, base.graph.n_nodes)
     if cache is not None:
-        limits = _Limits.of(base.graph, rtol, _LARGE_CHANGE_RTOL, max_iter)
+        looser = _OF_CHANGE * fine if fine > rtol else rtol
+        limits = _Limits(rtol=looser, max_iter=max_iter)
         cache, built = _amend(base, cache, groups.labels, watch, limits), "repeated"
     if cache is None:
-        limits = _Limits.of(base.graph, rtol, _LARGE_RTOL, max_iter)
+        limits = _Limits(rtol=fine, max_iter=max_iter)
         cache, built = _anew(prepared, groups, share, watch, limits), "anew"
     if cache is None:
         stats["harmonic"] = "not converged"

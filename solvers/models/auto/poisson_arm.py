@@ -16,7 +16,13 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.laplacian.walks.local_start import MOST_NODES, correct_near
-from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators, without_mean
+from peewit.solvers.models.auto.preparation import (
+    LARGEST,
+    PreparedAuto,
+    enough,
+    indicators,
+    without_mean,
+)
 from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.left_out.label_groups import LabelGroups, Starts
@@ -52,11 +58,17 @@ class Potentials:
     ) -> "Potentials":
         """Potentials of ``groups``; raises `RunStopped`."""
         graph, solver = prepared.graph, prepared.base.kernel.solver
-        solver_run = _ColumnSolver(prepared=prepared, watch=watch, rtol=rtol, max_iter=max_iter)
+        is_blind = solver.eliminates or solver.is_blind  # only bounds tell whether rounding decides
+        solver_run = _ColumnSolver(
+            prepared=prepared,
+            watch=watch,
+            rtol=rtol if is_blind else enough(rtol, graph.n_nodes),
+            max_iter=max_iter,
+        )
         columns = prepared.potential_columns.of(groups, solver_run.columns)
         if solver_run.status is not Status.CONVERGED:
             prepared.potential_columns.by_nodes.clear()
-        if solver.eliminates or solver.is_blind:  # only bounds tell whether rounding decides
+        if is_blind:
             bounded = Poisson(rtol=rtol, max_iter=max_iter)
             _, solution = bounded.poisson(prepared.base, groups.labels, None, watch)
             solver_run.status = first_failure(solver_run.status, solution.status)
@@ -178,8 +190,8 @@ class _ColumnSolver:
                 rhs = (-unit * counts / sizes)[whole.component[order]].astype(np.float32)
                 rhs[rank[group]] += np.float32(unit)
                 column = near[place][order]
-                enough = self.rtol * unit * np.sqrt(group.size / unit)
-                correct_near(matrix, rhs, column, rank[nodes], enough)
+                least = self.rtol * unit * np.sqrt(group.size / unit)
+                correct_near(matrix, rhs, column, rank[nodes], least)
                 near[place][order] = column
 
     def _solver(self) -> tuple[LaplacianSolver, float]:

@@ -58,7 +58,7 @@ class LabelCoverage:
             return cls(
                 p_value=p_value, is_near=is_near, is_left_near=is_left_near, nearness=nearness
             )
-        of_all = cut * groups.n_folds / (groups.n_folds - 1)  # no fold is missing
+        of_all = cut * n_labeled / (n_labeled - used.size / groups.n_folds)  # no fold is missing
         for rows in row_blocks(n_nodes):
             is_near[rows] = columns[:, rows].sum(axis=0, dtype=np.float64) > of_all
         if np.count_nonzero(of_labels > cut) >= _LEAST_LABELS:

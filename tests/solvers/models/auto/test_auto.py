@@ -14,7 +14,7 @@ from peewit.solvers.labels import Labels, deal_folds
 from peewit.solvers.models.auto.auto import Auto, _standardized_degrees
 from peewit.solvers.models.auto.density_arm import Densities
 from peewit.solvers.models.auto.poisson_arm import Potentials
-from peewit.solvers.models.auto.preparation import PreparedAuto
+from peewit.solvers.models.auto.preparation import PreparedAuto, enough
 from peewit.solvers.models.auto.stacked_arm import is_better
 from peewit.solvers.models.auto.walk_arm import BY_FAR, CLEARLY, walk_shares
 from peewit.solvers.models.left_out import label_groups
@@ -22,6 +22,9 @@ from peewit.solvers.models.left_out.label_groups import GroupColumns, LabelGroup
 from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.status import Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
+
+HELD_OUT = 91
+"""Labels of a test that leaves a fifth of them out."""
 
 
 def blocks(
@@ -74,8 +77,20 @@ def random_labels(classes: np.ndarray, n_labels: int, *, seed: int) -> Labels:
             return labels_at(nodes, classes)
 
 
-@pytest.mark.parametrize("n_labels", [12, 90])
-def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
+@pytest.fixture
+def holds_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of 60 labels is left out, as of many on large graphs."""
+    monkeypatch.setattr(label_groups, "_LARGE", 1)
+    monkeypatch.setattr(label_groups, "_HELD_OUT_LABELS", 60)
+    monkeypatch.setattr(label_groups, "_HELD_OUT_OF_CLASS", 1)
+
+
+@pytest.mark.parametrize("n_labels", [12, 90, HELD_OUT])
+def test_poisson_without_labels_is_that_of_a_refit(
+    n_labels: int, request: pytest.FixtureRequest
+) -> None:
+    if n_labels == HELD_OUT:
+        request.getfixturevalue("holds_out")
     graph, classes = blocks([150, 100, 50], 0.8)
     labels = random_labels(classes, n_labels, seed=1)
     model = Auto(rtol=1e-10)
@@ -96,6 +111,7 @@ def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
         other = refit.solve(prepared, groups.without(fold))
         is_out = groups.left_out_folds == fold
         reached = groups.reached(graph.component)[is_out]
+        assert groups.n_folds == (1 if n_labels == HELD_OUT else 5)
         assert (reached == other.reachable[groups.left_out_nodes[is_out]]).all()
         np.testing.assert_allclose(
             scores[other.reachable], unit * other.scores[other.reachable], atol=2e-5 * size
@@ -110,8 +126,12 @@ def test_poisson_without_labels_is_that_of_a_refit(n_labels: int) -> None:
                 np.testing.assert_allclose(each[row], unit * other.scores[node], atol=2e-5 * size)
 
 
-@pytest.mark.parametrize("n_labels", [12, 90])
-def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> None:
+@pytest.mark.parametrize("n_labels", [12, 90, HELD_OUT])
+def test_density_is_the_dense_inverse_and_leaves_labels_out(
+    n_labels: int, request: pytest.FixtureRequest
+) -> None:
+    if n_labels == HELD_OUT:
+        request.getfixturevalue("holds_out")
     graph, classes = blocks([120, 80], 0.8)
     labels = random_labels(classes, n_labels, seed=2)
     model = Auto()
@@ -150,9 +170,12 @@ def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int) -> No
         np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-def test_walks_leave_folds_out() -> None:
+@pytest.mark.parametrize("n_labels", [60, HELD_OUT])
+def test_walks_leave_folds_out(n_labels: int, request: pytest.FixtureRequest) -> None:
+    if n_labels == HELD_OUT:
+        request.getfixturevalue("holds_out")
     graph, classes = blocks([150, 100], 0.9)
-    labels = random_labels(classes, 60, seed=3)
+    labels = random_labels(classes, n_labels, seed=3)
     model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
     prepared = model.prepare(graph)
     potentials = potentials_of(model, prepared, groups)
@@ -268,6 +291,48 @@ def test_large_graphs_have_fewer_columns() -> None:
     labels = Labels.from_pairs(np.arange(100), np.repeat(np.arange(10), 10))
     assert LabelGroups.of(labels, 1_000).n_groups == 50
     assert LabelGroups.of(labels, 100_000).n_groups == 20
+
+
+def test_of_many_labels_of_a_large_graph_a_fifth_is_left_out() -> None:
+    classes = np.repeat([0, 1, 2], [5_000, 4_700, 300])
+    labels = Labels.from_pairs(np.arange(10_000), classes)
+    groups = LabelGroups.of(labels, 40_000)
+    assert (groups.n_folds, groups.n_groups) == (1, 6)
+    left_out = np.bincount(classes[groups.usable]) / np.bincount(classes)
+    np.testing.assert_allclose(left_out, 0.2, atol=0.06)
+    others = groups.without(0)
+    assert (others.n_labeled, others.n_classes) == (10_000 - groups.usable.size, 3)
+    is_labeled = np.isin(groups.stand_ins, labels.nodes)
+    np.testing.assert_array_equal(groups.stand_in_fold, np.where(is_labeled, -1, 0))
+    more = LabelGroups.of(Labels.from_pairs(np.arange(10_001), [*classes, 0]), 40_000)
+    assert len(set(more.keys()) - set(groups.keys())) == 1
+    few = Labels.from_pairs(np.arange(10_000), np.where(classes == 2, 1, classes))
+    rare = Labels.from_pairs(np.arange(10_000), np.repeat([0, 1], [9_800, 200]))
+    assert LabelGroups.of(few, 40_000).n_folds == 1
+    fewer = labels.subset(np.arange(9_999))
+    for each, n_nodes in ((rare, 40_000), (labels, 30_000), (fewer, 40_000)):
+        assert LabelGroups.of(each, n_nodes).usable.size == each.n_labeled
+
+
+@pytest.mark.usefixtures("holds_out")
+def test_what_a_fifth_tells_is_so_for_the_other_nodes() -> None:
+    graph, classes = blocks([250, 150], 0.8)
+    labels, model = random_labels(classes, 200, seed=2), Auto()
+    solution = model.solve(model.prepare(graph), labels)
+    assert solution.left_out is not None
+    assert 20 < solution.left_out.places.size == solution.stats["loo_labels"] < 60
+    truth = accuracy(solution.scores, classes, labels.nodes)
+    assert solution.stats["loo_accuracy"] == pytest.approx(truth, abs=0.1)
+
+
+def test_residuals_of_large_graphs_are_a_hundred_times_as_large() -> None:
+    asked = {rtol: (enough(rtol, 8_191), enough(rtol, 8_192)) for rtol in (1e-8, 1e-4, 1e-3, 0.1)}
+    assert asked == {
+        1e-8: (1e-8, pytest.approx(1e-6)),
+        1e-4: (1e-4, pytest.approx(1e-2)),
+        1e-3: (1e-3, 1e-2),
+        0.1: (0.1, 0.1),
+    }
 
 
 def test_columns_of_groups_that_stay_are_not_made_again() -> None:
