@@ -7,12 +7,14 @@ points of nodes, what it was before these. LINK is ridge regression on the rows 
 matrix, of unit length; spreading is scikit-learn's. ``arms`` prints, for every graph, the gain of
 points in each way of drawing, and how much is lost to the best of all after the fact; ``thinned``
 what is right on dense graphs of which little was kept, with points of the edges kept, with those
-made from all edges, and on all edges.
+made from all edges, and on all edges; ``walks``, on graphs of neighbors and 5 labels a class, what
+walks of each length say, from labels of equal weight in the degrees, beside those of any length,
+which are Poisson learning, and spreading.
 """
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -29,12 +31,16 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
+from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.auto.point_arms import points_by_passes
 from peewit.solvers.models.auto.preparation import PreparedAuto
+from peewit.solvers.models.poisson.poisson import Poisson
 
 WAYS = ("1 a class", "5 a class", "20 a class", "1 %", "5 %")
 DENSE = ("amherst_year", "hopkins_dorm", "squirrel_filtered", "twitch_DE")
+NEIGHBORS = ("knn_dna", "knn_satellite", "knn_spam", "sdcn_hhar")
+TELEPORTS = (0.1, 0.05, 0.01, 1e-3, 1e-4)
 MEASURES = ("accuracy", "balanced", "macro-F1", "log loss", "ECE")
 
 Scores = Callable[[Labels], FloatArray]
@@ -140,11 +146,11 @@ def majority(graph: Graph) -> Scores:
 
 
 def compared(
-    methods: dict[str, Scores], classes: Int64Array, n_draws: int
+    methods: dict[str, Scores], classes: Int64Array, n_draws: int, ways: Sequence[str] = WAYS
 ) -> dict[str, dict[str, FloatArray]]:
     """Means of `MEASURES` of every method by the way of drawing."""
     found: dict[str, dict[str, FloatArray]] = {}
-    for way in WAYS:
+    for way in ways:
         rows = defaultdict(list)
         for numbered, labels in draws(classes, way, n_draws):
             for name, scores in methods.items():
@@ -217,8 +223,44 @@ def of_thinned(names: list[str], n_draws: int, epsilon: float) -> None:
     )
 
 
+def walks(graph: Graph, teleport: float) -> Scores:
+    """Densities (K6) of walks of 1 / teleport steps, alone."""
+    pagerank = PersonalizedPageRank.of_graph(graph)
+    root = pagerank.inverse_root[:, None]
+
+    def scores(labels: Labels) -> FloatArray:
+        sources = np.zeros((graph.n_nodes, labels.n_classes))
+        sources[labels.nodes] = labels.targets()
+        filtered = pagerank.filtered(root * sources, teleport, rtol=1e-5)
+        return np.asarray(root * filtered / sources.sum(axis=0), np.float64)
+
+    return scores
+
+
+def potentials(graph: Graph) -> Scores:
+    prepared = Poisson().prepare(graph)
+    return lambda labels: Poisson().solve(prepared, labels).scores
+
+
+def of_walks(names: list[str], n_draws: int) -> None:
+    rows = []
+    for name in names:
+        graph, classes = load(name)
+        methods = {f"{round(1 / each):,}": walks(graph, each) for each in TELEPORTS}
+        methods |= {"Poisson": potentials(graph), "spreading .99": spreading(graph)}
+        methods |= {"auto": auto(Auto().prepare(graph))}
+        found = compared(methods, classes, n_draws, ("5 a class",))["5 a class"]
+        rows.append([name, *(each[0] for each in found.values())])
+    show(
+        f"accuracy by steps of walks, 5 labels a class, {n_draws} draws",
+        "graph|" + "|".join(f"{name} {{:.1f}}" for name in methods),
+        rows,
+    )
+
+
 def main() -> None:
-    asked = options(__doc__, cases=("arms", "thinned"), draws=4, epsilon=0.7, graphs=[""])
+    cases = ("arms", "thinned", "walks")
+    asked = options(__doc__, cases=cases, draws=4, epsilon=0.7, graphs=[""])
     named = [name for name in asked.graphs if name]
     if "arms" in asked.cases:
         files = sorted((folder() / "strangers").glob("*_edges.parquet"))
@@ -226,6 +268,8 @@ def main() -> None:
         of_arms(names, asked.draws)
     if "thinned" in asked.cases:
         of_thinned(named or list(DENSE), asked.draws, asked.epsilon)
+    if "walks" in asked.cases:
+        of_walks(named or list(NEIGHBORS), asked.draws)
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ least two."""
 _HELD_OUT_LABELS: Final = 10_000
 _HELD_OUT_OF_CLASS: Final = 250
 """Labels, and those of every class, from which on large graphs a fifth of them is left out alone: it
-judges arms as well as all do. Of 2,000 it does not: with a fifth of these up to .7 points fewer nodes
-are right, and how many are is told worse."""
+judges arms as well as all do. Of 2,000 it does not: how many nodes are right is told worse then, and
+of 600 fewer are (`python -m docs.benchmarks.left_out large`)."""
 
 _HELD_OUT: Final = 0
 """The fold of five that is left out where one is."""
