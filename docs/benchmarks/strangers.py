@@ -4,12 +4,14 @@
 20 a class, at most half of a class, or 1 or 5 % at random; classes are numbered otherwise in every
 draw, so that no method wins by how it breaks ties, and ties share a hit. *near* is `auto` without
 points of nodes, what it was before these. LINK is ridge regression on the rows of the adjacency
-matrix, of unit length; spreading is scikit-learn's. ``arms`` prints, for every graph, the gain of
-points in each way of drawing, and how much is lost to the best of all after the fact; ``thinned``
-what is right on dense graphs of which little was kept, with points of the edges kept, with those
-made from all edges, and on all edges; ``walks``, on graphs of neighbors, what walks of each length
-say, from labels of equal weight in the degrees, beside those of any length, which are Poisson
-learning, and spreading.
+matrix, of unit length; spreading is scikit-learn's. ``scikit-network`` and ``graphlearning`` are
+left out where they are missing; they give labels alone, so that their log loss says nothing.
+
+``arms`` prints, for every graph, the gain of points in each way of drawing, and how much is lost to
+the best of all after the fact; ``thinned`` what is right on dense graphs of which little was kept,
+with points of the edges kept, with those made from all edges, and on all edges; ``walks``, on
+graphs of neighbors, what walks of each length say, from labels of equal weight in the degrees,
+beside those of any length, which are Poisson learning, and spreading.
 """
 
 import warnings
@@ -25,7 +27,8 @@ from sklearn.preprocessing import normalize
 from sklearn.semi_supervised import LabelSpreading
 
 import peewit
-from docs.benchmarks.frame import folder, options, show
+from docs.benchmarks.accuracy import Problem, peer_methods
+from docs.benchmarks.frame import folder, installed, options, show
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
@@ -38,6 +41,8 @@ from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.solvers.models.poisson.poisson import Poisson
 
 WAYS = ("1 a class", "5 a class", "20 a class", "1 %", "5 %")
+PEERS = ("sknetwork diffusion", "sknetwork pagerank", "graphlearning poisson")
+NEEDS = {name: name.replace("sknetwork", "sknetwork.classification").split()[0] for name in PEERS}
 DENSE = ("amherst_year", "hopkins_dorm", "squirrel_filtered", "twitch_DE")
 NEIGHBORS = ("knn_dna", "knn_satellite", "knn_spam", "sdcn_hhar")
 TELEPORTS = (0.1, 0.05, 0.01, 1e-3, 1e-4)
@@ -141,6 +146,22 @@ def spreading(graph: Graph) -> Scores:
     return scores
 
 
+def peers(graph: Graph) -> dict[str, Scores]:
+    """Methods of other libraries, where these are installed."""
+
+    def scores_of(name: str) -> Scores:
+        def scores(labels: Labels) -> FloatArray:
+            given = np.full(graph.n_nodes, -1)
+            given[labels.nodes] = labels.classes
+            problem = Problem(graph=graph, classes=given, draws=lambda *_: iter(()))
+            predicted = peer_methods(problem, [name])[name](labels.nodes)
+            return np.eye(labels.n_classes)[np.maximum(predicted, 0)]
+
+        return scores
+
+    return {name: scores_of(name) for name in PEERS if installed(NEEDS[name])}
+
+
 def majority(graph: Graph) -> Scores:
     return lambda labels: np.tile(labels.class_prior(), (graph.n_nodes, 1))
 
@@ -169,6 +190,7 @@ def of_arms(names: list[str], n_draws: int) -> None:
             "LINK": link(graph),
             "spreading .99": spreading(graph),
             "majority": majority(graph),
+            **peers(graph),
         }
         found = compared(methods, classes, n_draws)
         gains.append([name, *(_gain(found.get(way)) for way in WAYS)])
