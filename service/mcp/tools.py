@@ -4,7 +4,7 @@ A model reads docstrings as descriptions of tools, and those of the parameters.
 """
 
 from collections import OrderedDict
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from mcp.types import CallToolResult, TextContent
 from pydantic import Field
@@ -212,18 +212,26 @@ class Tools:
         cross_validate: Annotated[
             int, Field(ge=0, le=20, description="Folds to measure accuracy by; 0 for none.")
         ] = 0,
+        parameters: Annotated[
+            dict[str, Any] | None,
+            Field(
+                description="Other settings by name, such as objective (macro-f1 finds rare "
+                'classes), class_shares ({"fraud": 0.02}, known shares) or refine (true reads all '
+                "edges). A wrong one is refused with what is allowed."
+            ),
+        ] = None,
         wait_seconds: Wait = 30.0,
     ) -> Annotated[CallToolResult, JobState]:
         """Start to predict all nodes from the present labels, and wait for a while.
 
         It goes on after the wait: ask show_job for its end.
         """
-        parameters: dict[str, object] = {}
+        settings = dict(parameters or {})
         if label_column is not None:
-            parameters["label_column"] = label_column
+            settings["label_column"] = label_column
         if cross_validate:
-            parameters["cross_validate"] = cross_validate
-        job = await self.client.submit_solve(graph, model, parameters)
+            settings["cross_validate"] = cross_validate
+        job = await self.client.submit_solve(graph, model, settings)
         self._connection.see_to(job.id)
         return await self._ended(job.id, wait_seconds)
 

@@ -173,7 +173,8 @@ _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {
         "page": "Predict takes class_shares, as CLASS=.02, in the settings",
         "python": "solve(name, class_shares={{CLASS: 0.02}}{column}) takes that of a class, and "
         "leaves the rest to the others",
-        "mcp": "who runs the server can say them, by class_shares",
+        "mcp": 'start_solve with parameters {{"class_shares": {{CLASS: 0.02}}}} takes that of a '
+        "class, and leaves the rest to the others",
     },
     "other model": {
         "command": "`peewit solve {graph}{column} --model poisson` solves with another model",
@@ -288,6 +289,7 @@ _READ_ALL = {
     ("model", "command"): "solve with --model stable-hfs, which reads all edges",
     ("model", "python"): "solve with the model 'stable-hfs', which reads all edges",
     ("model", "page"): "predict with the model stable-hfs, which reads all edges",
+    ("refine", "mcp"): 'start_solve with parameters {{"refine": true}}, which reads all edges',
     ("model", "mcp"): "start_solve with model stable-hfs, which reads all edges",
 }
 

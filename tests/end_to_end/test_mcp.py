@@ -122,6 +122,15 @@ def test_an_agent_improves_a_graph_of_a_server(served: Server) -> None:
             stored = served.client.labels("g").to_pylist()
             assert {each["node"]: each["origin"] for each in stored}[node] == "suggested"
 
+            aimed = {"objective": "macro-f1", "class_shares": {"left": 0.25}}
+            solve = await answer(
+                client, "start_solve", graph="g", parameters=aimed, wait_seconds=60
+            )
+            assert served.client.job(solve["job"]).parameters.items() >= aimed.items()
+            wrong = {"objective": "recall"}
+            said = await refusal(client, "start_solve", graph="g", parameters=wrong)
+            assert "objective must be 'accuracy' or 'macro-f1', got 'recall'" in said
+
             assert "409" in await refusal(client, "get_sets", graph="g", coverage=0.9)
 
             why = await answer(client, "explain_node", graph="g", node="n7")

@@ -123,6 +123,7 @@ def test_what_contradicts_a_random_sample_is_named() -> None:
         ("page", "model", ["keep all", "predict with the model stable-hfs"]),
         ("page", None, ["who runs the server can keep all"]),
         ("mcp", "model", ["start_solve with model stable-hfs"]),
+        ("mcp", "refine", ['start_solve with parameters {"refine": true}']),
     ],
 )
 def test_each_door_advises_what_can_be_done_there(door: Any, way_out: Any, said: list[str]) -> None:
