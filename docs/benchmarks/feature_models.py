@@ -7,7 +7,9 @@ split where a set has one, again in every draw, as networks begin at random. Bes
 without features and `filtered-ridge` stand GCN and APPNP (extra ``bench``), and scikit-learn's
 LogisticRegression on the features as they are, and on those that `filter_features` has smoothed.
 Printed first is where `auto` loses most to the best of these, then the CPU seconds of a first solve
-on one thread, the median.
+on one thread, the median. ``--points`` prints instead what points of the graph's spectrum are worth
+as columns beside smoothed features, at weights of 0, .3 and 1, and alone: at other nodes and at
+labels left out.
 """
 
 from collections import defaultdict
@@ -26,10 +28,14 @@ from docs.benchmarks.frame import show as show_table
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.estimators.feature_filter import filter_features
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.auto.point_arms import node_points
 from peewit.solvers.models.contract.model import Model
-from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
+from peewit.solvers.models.linear.filtered_features import Arm
+from peewit.solvers.models.linear.filtered_ridge import TELEPORT, FilteredRidge
+from peewit.solvers.models.linear.kernel_ridge import class_folds, class_targets, fitted_ridge
 from tests.data_sets import draw_per_class, labeled_graph
 
 STORED = ("cora", "citeseer", "acm", "cora_ml", "blogcatalog")
@@ -232,6 +238,42 @@ def show(rows: list[Row]) -> None:
     show_table("CPU seconds of a first solve", f"set|labels|{columns}", seconds, left=2)
 
 
+def with_points(problem: Problem, draw: Draw) -> list[float]:
+    """Right in percent at other nodes and at labels left out, by every weight of the points."""
+    model, nodes, classes = FilteredRidge(), draw.labels.nodes, draw.labels.classes
+    prepared = model.prepare(problem.graph, problem.features)
+    points = node_points(Auto().prepare(problem.graph), UNWATCHED)["spectral"].rows
+    arm, codes = Arm(name="filtered", teleport=TELEPORT), np.array(draw.labels.class_names)
+    kernels = prepared.kernel(arm, nodes, UNWATCHED), points[nodes] @ points[nodes].T
+    sizes = [float(np.trace(kernel)) / nodes.size or 1.0 for kernel in kernels]
+    found = []
+    for weights in ((1.0, 0.0), (1.0, 0.3), (1.0, 1.0), (0.0, 1.0)):
+        ours, theirs = np.divide(weights, sizes)
+        fit = fitted_ridge(
+            ours * kernels[0] + theirs * kernels[1],
+            class_targets(draw.labels),
+            model.norm_penalty,
+            fold=class_folds(draw.labels),
+        )
+        scores = ours * prepared.scores(arm, nodes, fit.dual_coef, UNWATCHED)[0]
+        scores += theirs * (points @ (points[nodes].T @ fit.dual_coef))
+        is_right = codes[scores.argmax(axis=1)] == problem.classes
+        found += [is_right[draw.asked].mean(), (fit.left_out.argmax(axis=1) == classes).mean()]
+    return [100.0 * float(share) for share in found]
+
+
+def show_points(names: list[str], label_counts: list[int], n_draws: int) -> None:
+    rows = []
+    for name in names:
+        problem = SETS[name]()
+        for way, drawn in draws(problem, label_counts, n_draws).items():
+            figures = [with_points(problem, draw) for draw in drawn]
+            rows.append((name, way, *np.mean(figures, axis=0)))
+    ways = ("features", "points .3", "points 1", "points alone")
+    columns = "|".join(f"{way} {{:.1f}}|left out {{:.1f}}" for way in ways)
+    show_table(f"right in %, {n_draws} draws", f"set|labels|{columns}", rows, left=2)
+
+
 def main() -> None:
     asked = options(
         __doc__,
@@ -240,7 +282,11 @@ def main() -> None:
         labels=([1, 5, 20, 50], "per class"),
         draws=10,
         as_is=(False, "networks see features that are not scaled by rows"),
+        points=(False, "points of the spectrum as columns of filtered ridge"),
     )
+    if asked.points:
+        show_points(asked.sets, asked.labels, asked.draws)
+        return
     rows: list[Row] = []
     compile_all()
     for name in asked.sets:

@@ -13,6 +13,7 @@ from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
 from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.laplacian.adjacency_spectrum import spectral_subspace
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.unit_rows import UnitRows
 from peewit.solvers.models.linear.pagerank_columns import (
@@ -32,6 +33,7 @@ class Arm:
     has_features: bool = True  # kernel of filtered features; else P'P, of the graph alone
     factors: tuple[float, ...] = (1.0,)
     """Of the kernels along the graph and, if there are more, along each of its relations (K2b)."""
+    points: float = 0.0  # factor of the kernel of points of the graph's spectrum (K21), beside them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -167,6 +169,7 @@ class FilteredFeatures:
     they are for its judgement alone."""
 
     _unit: UnitRows | None = None
+    _points: Float32Array | None = None
 
     @classmethod
     def of_graph(
@@ -205,6 +208,13 @@ class FilteredFeatures:
             self._unit = UnitRows.of_rows(self.rows, self.graph.n_nodes)
         return self._unit
 
+    def points(self, watch: Watch) -> Float32Array:
+        """(n_nodes, rank) points of the graph's spectrum; raises `RunStopped`."""
+        if self._points is None:
+            subspace = spectral_subspace(self.graph, self.columns.pagerank, watch=watch)
+            self._points = subspace.points()
+        return self._points
+
     def kernel(
         self, arm: Arm, nodes: Int64Array, watch: Watch, *, is_judging: bool = False
     ) -> FloatArray:
@@ -225,14 +235,19 @@ class FilteredFeatures:
                 nodes, lambda some: each.inner(self.unit, nodes, some, teleport, watch)
             )
 
-        return _sum_of(factor * along(place) for place, factor in _used(arm))
+        kernel = _sum_of(factor * along(place) for place, factor in _used(arm))
+        if arm.points:
+            points = self.points(watch)[nodes].astype(np.float64)
+            kernel += arm.points * (points @ points.T)
+        return kernel
 
     def scores(
         self, arm: Arm, nodes: Int64Array, dual_coef: FloatArray, watch: Watch
     ) -> tuple[FloatArray, dict[int, FloatArray]]:
         """(K4) without its constant, (n_nodes, k), and weights of features by place in `smoothed`.
 
-        The weights, (n_features, k) each, are times the factors of the arm.
+        The weights, (n_features, k) each, are times the factors of the arm. An arm with points has
+        none, since new points have no place in the spectrum.
         """
         if not arm.has_features:
             sources = np.zeros((self.graph.n_nodes, dual_coef.shape[1]))
@@ -248,6 +263,10 @@ class FilteredFeatures:
             self.smoothed[place].columns.filtered(self.unit.values(own, watch), arm.teleport, watch)
             for place, own in weights.items()
         )
+        if arm.points:
+            points = self.points(watch)
+            scores += arm.points * (points @ (points[nodes].T @ dual_coef))
+            return scores, {}
         return scores, weights
 
     def functions(self, weights: dict[int, FloatArray], constant: FloatArray) -> LinearFunctions:

@@ -19,6 +19,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
 from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.adjacency_spectrum import rank_of, working_bytes
 from peewit.solvers.laplacian.walks.personalized_pagerank import RTOL, n_steps
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.models.classes.score_calibration import Calibration
@@ -49,6 +50,10 @@ _CONSTANT: Final = 0.03
 """tau of (K3), the square of the constant feature beside rows whose mean square is 1: without it
 classes that are rarer among the nodes than among the labels lose; much more of it is an intercept
 that few labels do not tell."""
+
+_POINTS: Final = 0.3
+"""Points beside features whose kernel has mean 1: where neighbors are opposites they bring thirty
+points of accuracy, and as much of them as of features brings no more (K.1)."""
 
 _STANDARD_ERRORS: Final = 2.0
 
@@ -100,10 +105,10 @@ class FilteredRidge(InductiveModel):
     Rows of features are brought to unit length after their mean is subtracted, and smoothed by
     personalized PageRank, as graph networks of the APPNP kind do it; on them one ridge regression
     for each class is fitted to the labels. With ``teleport`` 'auto' the features and the graph must
-    earn their keep: less smoothing, none at all, or the graph alone take over where they predict
-    clearly more of the labels left out. Without features it is the graph alone. On several
-    relations features are smoothed along each of them as well as along all edges; left-out labels
-    say how much each of both counts.
+    earn their keep: less smoothing, none at all, the graph alone, or points of its spectrum beside
+    the features take over where they predict clearly more of the labels left out. Without features
+    it is the graph alone. On several relations features are smoothed along each of them as well as
+    along all edges; left-out labels say how much each of both counts.
 
     Nodes without features are reached through their neighbors or, if no node in their component has
     features, by the labels there. Scores are class scores, not probabilities.
@@ -130,7 +135,8 @@ class FilteredRidge(InductiveModel):
         "auto",
         Rule(
             doc="Part of the smoothed features that is a node's own: less reaches farther. 'auto' "
-            "is 0.1 unless left-out labels speak clearly for 0.3, the features or the graph alone.",
+            "is 0.1 unless left-out labels speak clearly for 0.3, the features or the graph alone, "
+            "or points of its spectrum beside them.",
             above=0.0,
             below=1.0,
             words=("auto",),
@@ -144,6 +150,10 @@ class FilteredRidge(InductiveModel):
             minimum=1e-4,
         ),
     )
+
+    def node_bytes(self, n_nodes: int, n_classes: int) -> int:  # noqa: ARG002
+        """Points of the spectrum, and what makes them."""
+        return working_bytes(n_nodes) + 4 * rank_of(n_nodes)
 
     @one_blas_thread
     def prepare(
@@ -222,10 +232,13 @@ class FilteredRidge(InductiveModel):
             stats["n_without_features"] = prepared.graph.n_nodes - prepared.rows.n_rows
         prior, n_before = labels.class_prior(), prepared.n_filtered
         arms, of_graph = self._arms(prepared)
+        tries_points = may_drop_features and len(arms) > 1
         if not may_drop_features and len(arms) > 1:
             arms.remove(of_graph)
         try:
-            taken, judgements = self._judgements(prepared, arms, labels, stats, watch)
+            taken, judgements = self._judgements(
+                prepared, arms, labels, stats, watch, tries_points=tries_points
+            )
             scores, functions = self._scores(prepared, labels, judgements, taken, watch)
         except RunStopped:
             n_nodes = prepared.graph.n_nodes
@@ -253,7 +266,7 @@ class FilteredRidge(InductiveModel):
             status=Status.CONVERGED,
             stats=stats,
             functions=functions,
-            of_features=functions if taken.has_features else None,
+            of_features=functions if taken.has_features and not taken.points else None,
         )
         judgements.sort(key=lambda ridge: ridge.arm != taken)
         left_out = judgements[0].left_out(judgements[1:], prior)
@@ -302,6 +315,8 @@ class FilteredRidge(InductiveModel):
         labels: Labels,
         stats: dict[str, float | int | str],
         watch: Watch,
+        *,
+        tries_points: bool,
     ) -> tuple[Arm, list[Judged]]:
         """The arm to take, and fits to all labels, those of the arms of features first."""
         is_few = labels.n_labeled <= MOST_JUDGED
@@ -309,6 +324,9 @@ class FilteredRidge(InductiveModel):
         judgements = [self._judge(prepared, arm, labels, watch) for arm in at_once]
         if prepared.shares.size:
             judgements[0] = self._by_relation(prepared, judgements[0], labels, stats, watch)
+        if tries_points:
+            beside = _beside_points(judgements[0])
+            judgements.append(self._judge(prepared, beside, labels, watch))
         taken = _choose_arm(judgements, labels, stats)
         graph = next((arm for arm in arms if arm not in at_once), None)
         if graph is None:
@@ -402,6 +420,13 @@ class FilteredRidge(InductiveModel):
                 functions = prepared.functions(weights, ridge.fit.constant)
         watch.step("scores", 1, 1)
         return scores, functions
+
+
+def _beside_points(ridge: Judged) -> Arm:
+    """The arm with points of the spectrum beside its features."""
+    unit = ridge.scale or 1.0
+    factors = tuple(factor / unit for factor in ridge.arm.factors)
+    return replace(ridge.arm, name="points", factors=factors, points=_POINTS)
 
 
 def _with_shares_of_nodes(

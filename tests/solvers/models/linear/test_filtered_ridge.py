@@ -9,11 +9,15 @@ import scipy.sparse as sp
 
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import ProgressReport
+from peewit.solvers.iteration_loop import UNWATCHED, ProgressReport
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank, n_steps
 from peewit.solvers.models.linear import filtered_ridge
-from peewit.solvers.models.linear.filtered_features import FilteredFeatures, FunctionsByRelation
+from peewit.solvers.models.linear.filtered_features import (
+    Arm,
+    FilteredFeatures,
+    FunctionsByRelation,
+)
 from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from peewit.solvers.models.linear.kernel_ridge import class_folds, class_targets, fitted_ridge
 from peewit.solvers.solution import Solution
@@ -497,6 +501,48 @@ def test_the_guard_drops_edges_or_features_that_say_nothing(is_right: bool) -> N
     assert accuracy(guarded.scores, classes, labels.nodes) > (
         accuracy(fixed.scores, classes, labels.nodes) + 0.02
     )
+
+
+def test_points_of_the_spectrum_take_over_where_neighbors_are_opposites() -> None:
+    classes = np.arange(600) % 2
+    rng = np.random.default_rng(3)
+    u, v = rng.integers(0, classes.size, (2, 6_000))
+    kept = (u != v) & (rng.random(u.size) < np.where(classes[u] == classes[v], 0.1, 1.0))
+    graph = Graph.from_edges(u[kept], v[kept], np.ones(kept.sum()), n_nodes=classes.size)
+    features, labels = words(classes), some_labels(classes, per_class=20)
+    model = FilteredRidge()
+    prepared = model.prepare(graph, features)
+    solution = model.solve(prepared, labels)
+    assert solution.stats["arm"] == "points"
+    assert solution.stats["loo_points"] > solution.stats["loo_filtered"] + 0.2
+    alone = solved(FilteredRidge(teleport=0.1), graph, features, labels)
+    better = accuracy(solution.scores, classes, labels.nodes)
+    assert better > accuracy(alone.scores, classes, labels.nodes) + 0.2
+    # new points have no place in the spectrum
+    found = model.predict(prepared, solution, features[:9])
+    plain = FilteredRidge(teleport=0.1)
+    ready = plain.prepare(graph, features)
+    np.testing.assert_allclose(
+        found, plain.predict(ready, plain.solve(ready, labels), features[:9]), atol=1e-5
+    )
+    assert solution.of_features is None
+
+
+def test_scores_with_points_are_those_of_the_ridge_on_both() -> None:
+    graph, classes = weighted_graph()
+    labels, features = some_labels(classes), words(classes)
+    prepared = FilteredRidge().prepare(graph, features)
+    smoothed = pagerank(graph.adjacency.toarray(), 0.1) @ unit_rows(features)
+    size = np.sqrt(np.square(smoothed[labels.nodes]).sum() / labels.n_labeled)
+    points = prepared.points(UNWATCHED)
+    both = np.concatenate([smoothed / size, np.sqrt(0.3) * points], axis=1)
+    arm = Arm(name="points", teleport=0.1, factors=(1.0 / size**2,), points=0.3)
+    kernel = prepared.kernel(arm, labels.nodes, UNWATCHED)
+    np.testing.assert_allclose(kernel, both[labels.nodes] @ both[labels.nodes].T, atol=1e-5)
+    dual = np.random.default_rng(0).standard_normal((labels.n_labeled, 3))
+    scores, weights = prepared.scores(arm, labels.nodes, dual, UNWATCHED)
+    np.testing.assert_allclose(scores, both @ (both[labels.nodes].T @ dual), atol=1e-4)
+    assert weights == {}
 
 
 def test_the_guard_is_seldom_moved_by_chance() -> None:
