@@ -8,7 +8,7 @@ import numpy as np
 from peewit.solvers.arrays import Float32Array, FloatArray, Int32Array, Int64Array
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, enough, indicators
+from peewit.solvers.models.auto.preparation import LARGEST, PreparedAuto, indicators
 from peewit.solvers.models.auto.stacked_arm import StackedArm, log_odds
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.left_out.label_groups import LabelGroups, Maker, Starts
@@ -18,6 +18,9 @@ TELEPORT: Final = 0.05
 """Teleport probability a of the density (K6): walks of about 20 steps."""
 
 DENSITY_RTOL: Final = 1e-4
+"""On large graphs, too: labels are spikes of the height n / n_k, beside which the 1 that a density
+is elsewhere is small, and .3 of it decides."""
+
 _EVERYWHERE: Final = 0.3
 """Added to densities (K6), in units of a walk from anywhere: smaller values say nothing."""
 
@@ -95,7 +98,6 @@ def density_maker(prepared: PreparedAuto, watch: Watch) -> Maker:
     pagerank = prepared.pagerank
     root = pagerank.inverse_root / np.median(pagerank.inverse_root)  # weights have any unit
     unit = float((1.0 / np.square(root)).sum()) * root  # vol D^-1/2 of (K6)
-    rtol = enough(DENSITY_RTOL, pagerank.n_nodes)
 
     def make(members: list[Int64Array], starts: Starts | None) -> Float32Array:
         columns = np.empty((len(members), pagerank.n_nodes), np.float32)
@@ -108,7 +110,7 @@ def density_maker(prepared: PreparedAuto, watch: Watch) -> Maker:
                 begun = (starts.columns[first : first + len(some)] / unit).T
                 changed = starts.changed[first : first + len(some)]
             filtered = pagerank.filtered(
-                block, TELEPORT, rtol=rtol, start=begun, changed=changed, watch=watch
+                block, TELEPORT, rtol=DENSITY_RTOL, start=begun, changed=changed, watch=watch
             )
             columns[first : first + len(some)] = np.minimum(filtered.T * unit, LARGEST)
         return columns

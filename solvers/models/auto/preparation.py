@@ -67,10 +67,9 @@ class PreparedAuto:
 
 
 def enough(rtol: float, n_nodes: int) -> float:
-    """The relative residual asked of columns where ``rtol`` is asked of a model.
+    """The relative residual asked of potentials where ``rtol`` is asked of a model.
 
-    On large graphs more: .01 changes the classes of a few nodes in a thousand, and how many are
-    right by .1 point at most, and takes half the steps.
+    On large graphs more: at .01 hardly a node changes its class, in two thirds of the time.
     """
     return rtol if n_nodes < _LARGE else max(rtol, min(_COARSER * rtol, _LARGE_RTOL))
 

@@ -52,15 +52,14 @@ def walk_arm(
         arm = _repeat(prepared, cache, poisson, densities if from_density else poisson, watch)
         if from_density or not is_better(arms["density"], arm, groups, n_errors=CLEARLY):
             return arm, {"class_sizes": "free", "walks_from": cache.walks_from, "walks": "repeated"}
-    prepared.walk_cache = None
-    if is_better(arms["density"], arms["poisson"], groups, n_errors=BY_FAR):
-        walks_from = "density"
-    else:
-        arm, sizes, prepared.walk_cache = walk_shares(prepared, poisson, poisson, watch)
-        if is_better(arms["density"], arm, groups, n_errors=CLEARLY):
-            walks_from = "density"
-    if walks_from == "density":
-        arm, sizes, prepared.walk_cache = walk_shares(prepared, poisson, densities, watch)
+    prepared.walk_cache, found = None, None
+    if not is_better(arms["density"], arms["poisson"], groups, n_errors=BY_FAR):
+        found = walk_shares(prepared, poisson, poisson, watch)
+        if is_better(arms["density"], found[0], groups, n_errors=CLEARLY):
+            found = None  # not both in memory
+    if found is None:
+        found, walks_from = walk_shares(prepared, poisson, densities, watch), "density"
+    arm, sizes, prepared.walk_cache = found
     return arm, {"class_sizes": sizes, "walks_from": walks_from, "walks": "anew"}
 
 

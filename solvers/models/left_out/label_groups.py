@@ -35,9 +35,9 @@ least two."""
 
 _HELD_OUT_LABELS: Final = 10_000
 _HELD_OUT_OF_CLASS: Final = 250
-"""Labels, and those of every class, from which on large graphs a fifth of them is left out alone: it
-judges arms as well as all do. Of 2,000 it does not: how many nodes are right is told worse then, and
-of 600 fewer are (`python -m docs.benchmarks.left_out large`)."""
+"""Labels, and those of every class, from which on large graphs a fifth of them is left out alone:
+it judges arms as well as all do. Of 2,000 it does not: how many nodes are right is told worse then,
+and of 600 fewer are (`python -m docs.benchmarks.left_out large`)."""
 
 _HELD_OUT: Final = 0
 """The fold of five that is left out where one is."""

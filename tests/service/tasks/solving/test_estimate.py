@@ -24,7 +24,7 @@ from peewit.service.tasks.solving.solve_memory import RESERVED_BYTES, graph_byte
 from peewit.service.wire.jobs import Estimate
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import auto
+from peewit.solvers.models.auto import auto, walk_arm
 from peewit.solvers.models.auto import preparation as auto_preparation
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.solution import Solution
@@ -316,12 +316,14 @@ def test_the_memory_of_auto_is_what_its_solve_takes(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("by_far", [walk_arm.BY_FAR, np.inf])  # walks begin twice
 @pytest.mark.parametrize(
     ("block_entries", "n_classes"), [(1 << 24, 10), (1 << 14, 3), (1 << 14, 9)]
 )
 def test_the_memory_of_auto_covers_harmonic_functions(
-    monkeypatch: pytest.MonkeyPatch, block_entries: int, n_classes: int
+    monkeypatch: pytest.MonkeyPatch, block_entries: int, n_classes: int, by_far: float
 ) -> None:
+    monkeypatch.setattr(walk_arm, "BY_FAR", by_far)
     monkeypatch.setattr(auto_preparation, "_BLOCK_ENTRIES", block_entries)
     side = 140
     place = np.arange(side * side).reshape(side, side)
