@@ -41,7 +41,12 @@ from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.linear.filtered_features import FilteredFeatures
-from peewit.solvers.models.linear.filtered_ridge import FilteredRidge, edge_scores, joined_scores
+from peewit.solvers.models.linear.filtered_ridge import (
+    NO_NEW_POINTS,
+    FilteredRidge,
+    edge_scores,
+    joined_scores,
+)
 from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.problems import Conflict, Unprocessable
 
@@ -234,6 +239,8 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
             f"job must have succeeded, got job {job.id}, which is {job.status}"
             + (f" ({job.error}); solve again" if job.status.is_final else "; wait for it")
         )
+    if job.result["stats"].get("arm") == "points":
+        raise NotInductive(f"job must predict new points, got job {job.id}: {NO_NEW_POINTS}")
     if not job.result.get("inductive"):
         raise NotInductive(
             f"job must have worked on features, got job {job.id}, whose input was the "

@@ -77,6 +77,8 @@ class FilteredRidge(CalibratedScores, PenalizedClassifier):
         own = self._new_scores(X)
         if edges is None:
             return own
+        if self.stats_["arm"] == "points":
+            raise ValueError(filtered_ridge.NO_NEW_POINTS)
         teleport, constant = float(self.stats_["teleport"]), self._functions.weights[-1]
         node_scores = filtered_ridge.edge_scores(self.decision_, self._inverse_root, constant)
         return filtered_ridge.joined_scores(own, edges, node_scores, teleport, constant)

@@ -55,6 +55,12 @@ _POINTS: Final = 0.3
 """Points beside features whose kernel has mean 1: where neighbors are opposites they bring thirty
 points of accuracy, and as much of them as of features brings no more (K.1)."""
 
+NO_NEW_POINTS: Final = (
+    "labels left out want points of the graph's spectrum here, in which new points have no place; "
+    "solve with teleport=0.1, which does without them, to predict new points by their edges, too"
+)
+"""Why new points have no edges where the arm is ``points``: their features alone predict them."""
+
 _STANDARD_ERRORS: Final = 2.0
 
 MOST_JUDGED: Final = 200
@@ -285,9 +291,11 @@ class FilteredRidge(InductiveModel):
         """(n_points, n_classes) class scores of new points.
 
         ``edges``, (n_points, n_nodes), are weights >= 0 between new points and nodes, or None.
-        Raises ValueError as `InductiveModel.predict`, and if ``edges`` have another shape or a
-        negative weight.
+        Raises ValueError as `InductiveModel.predict`, if ``edges`` have another shape or a negative
+        weight, or if there are some and the arm is ``points``.
         """
+        if edges is not None and solution.stats.get("arm") == "points":
+            raise ValueError(NO_NEW_POINTS)
         own = InductiveModel.predict(self, prepared, solution, features)
         functions = solution.functions
         if edges is None or not isinstance(functions, LinearFunctions):

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+import peewit
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, ProgressReport
@@ -518,14 +519,23 @@ def test_points_of_the_spectrum_take_over_where_neighbors_are_opposites() -> Non
     alone = solved(FilteredRidge(teleport=0.1), graph, features, labels)
     better = accuracy(solution.scores, classes, labels.nodes)
     assert better > accuracy(alone.scores, classes, labels.nodes) + 0.2
-    # new points have no place in the spectrum
-    found = model.predict(prepared, solution, features[:9])
+    assert solution.of_features is None
     plain = FilteredRidge(teleport=0.1)
     ready = plain.prepare(graph, features)
+    by_features = plain.predict(ready, plain.solve(ready, labels), features[:9])
     np.testing.assert_allclose(
-        found, plain.predict(ready, plain.solve(ready, labels), features[:9]), atol=1e-5
+        model.predict(prepared, solution, features[:9]), by_features, atol=1e-5
     )
-    assert solution.of_features is None
+    edges = sp.csr_array((9, graph.n_nodes))
+    with pytest.raises(ValueError, match="solve with teleport"):
+        model.predict(prepared, solution, features[:9], edges)
+    made = peewit.FilteredRidge().fit(
+        features, [classes[node] if node in labels.nodes else -1 for node in range(600)], graph
+    )
+    assert made.stats_["arm"] == "points"
+    assert made.predict(features[:9]).shape == (9,)
+    with pytest.raises(ValueError, match="solve with teleport"):
+        made.predict(features[:9], edges)
 
 
 def test_scores_with_points_are_those_of_the_ridge_on_both() -> None:
