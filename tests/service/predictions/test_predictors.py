@@ -187,5 +187,5 @@ def test_a_solve_by_points_of_the_spectrum_predicts_no_new_points() -> None:
         status=JobStatus.SUCCEEDED,
         result={"inductive": True, "stats": {"arm": "points"}},
     )
-    with pytest.raises(NotInductive, match="got job j1: .* solve with teleport"):
+    with pytest.raises(NotInductive, match=r"got job j1: .* solve with teleport"):
         predictor_of(store, job)
