@@ -9,7 +9,6 @@ where labels hide one another, filtered ridge where nodes have features.
 `peewit.solvers.models.auto.stacking` combines them, and the class shares are one of the answers.
 """
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -163,10 +162,9 @@ class Auto(FeatureModel, Refinable):
     harmonic functions, or that they were ``left out``, as ``screening`` is low, or have ``not
     converged``; ``belief`` is the one that counts most, ``belief_<name>`` how much each counts;
     ``loo_accuracy`` is the share of the left-out labels that the whole predicts, ``loo_<arm>`` the
-    share that each arm alone would; ``seconds_<arm>`` are the CPU seconds of making each, and of
-    ``points``, which the next solve has for nothing; ``majority`` is the share of the labels in the
-    largest class; ``sample_p_value`` is the probability that a random sample would be as unlike the
-    nodes as these labels.
+    share that each arm alone would; ``majority`` is the share of the labels in the largest class;
+    ``sample_p_value`` is the probability that a random sample would be as unlike the nodes as these
+    labels.
 
     Scores are probabilities. ``class_shares`` of ``stats`` says whose class shares they have:
     ``known`` or ``counted`` ones, as told, ``estimated``, or those ``of labels``.
@@ -353,14 +351,10 @@ class Auto(FeatureModel, Refinable):
         """The stack of all arms; raises `RunStopped`."""
         labels, graph = groups.labels, prepared.graph
         given = completed_shares("class_shares", self.class_shares, labels)  # or refuses them
-        costs = _Costs()
         points = node_points(prepared, watch)  # first, beside nothing else
-        costs.stop("points")
         poisson = self._potentials(prepared, groups, watch)
-        costs.stop("poisson")
         densities = Densities.of(prepared, groups, watch)
-        costs.stop("density")
-        built = self._arms(prepared, points, poisson, densities, watch, costs)
+        built = self._arms(prepared, points, poisson, densities, watch)
         predicted = np.flatnonzero(groups.stand_in_fold >= 0)
         nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
         arms = {name: arm.with_scale_of(nodes, places) for name, arm in built.arms.items()}
@@ -398,7 +392,6 @@ class Auto(FeatureModel, Refinable):
             stats={
                 **built.stats,
                 **_arm_stats(groups, arms, stack, sample),
-                **costs.stats,
                 "class_shares": sample.shares_are,
             },
             warnings=(*built.warnings, *_warnings(labels, sample, coverage)),
@@ -423,7 +416,6 @@ class Auto(FeatureModel, Refinable):
         poisson: Potentials,
         densities: Densities,
         watch: Watch,
-        costs: "_Costs",
     ) -> "_Arms":
         """All arms that the graph and its features allow; raises `RunStopped`."""
         groups = poisson.groups
@@ -433,9 +425,7 @@ class Auto(FeatureModel, Refinable):
         harmonic = harmonic_arm(prepared, poisson, watch, rtol=self.rtol, max_iter=self.max_iter)
         if harmonic.arm is not None:
             arms["harmonic"] = harmonic.arm
-            costs.stop("harmonic")
         arms["walks"], walk_stats = walk_arm(prepared, poisson, densities, arms, watch)
-        costs.stop("walks")
         for name, each in points.items():
             arms[name] = point_arm(each, groups, poisson.task.reachable)
         stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **walk_stats}
@@ -454,7 +444,6 @@ class Auto(FeatureModel, Refinable):
             warnings, of_features = warnings + filtered.warnings, filtered.functions
             names = ("input", "n_without_features", "teleport", "belief_relations")
             stats |= {name: filtered.stats[name] for name in names if name in filtered.stats}
-            costs.stop("features")
         return _Arms(
             arms=arms,
             reachable=reachable,
@@ -540,19 +529,6 @@ class Auto(FeatureModel, Refinable):
 
 
 _GRAPH: Final[GraphModel] = Poisson()
-
-
-class _Costs:
-    """CPU seconds of this process for each arm, from one to the next."""
-
-    def __init__(self) -> None:
-        self.stats: dict[str, float] = {}
-        self._before = time.process_time()
-
-    def stop(self, arm: str) -> None:
-        """Charge ``arm`` with what was spent since the last one."""
-        now = time.process_time()
-        self.stats[f"seconds_{arm}"], self._before = round(now - self._before, 3), now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

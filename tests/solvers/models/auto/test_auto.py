@@ -561,11 +561,6 @@ def test_stats_tell_what_was_weighed() -> None:
     for name in ("loo_accuracy", "loo_poisson", "loo_density", "loo_walks", "majority"):
         assert 0.0 <= float(stats[name]) <= 1.0
     assert stats["belief"] in {"walks", "poisson", "density", "majority"}
-    costs = {name: float(value) for name, value in stats.items() if name.startswith("seconds_")}
-    judged = {name.removeprefix("loo_") for name in stats if name.startswith("loo_")}
-    made = judged & {"poisson", "density", "harmonic", "walks"} | {"points"}
-    assert costs.keys() == {f"seconds_{arm}" for arm in made}
-    assert costs["seconds_walks"] > 0.0
 
 
 def test_one_label_of_each_class_is_enough() -> None:
