@@ -13,12 +13,13 @@ share of frauds beside the true one, and how often the interval holds.
 
 ``large``: graphs of five families; CPU seconds of a solve by arms with what they ask of the graph
 alone at hand, the share of nodes that is right, how far off the told one is, and log loss: with all
-labels left out and residuals of 1e-4, with those of large graphs, and with one fifth left out.
+labels left out and potentials to 1e-4, with those of large graphs, and with one fifth left out.
 
 Graphs are those of `docs.benchmarks.default_model`, and for ``large`` of `edge_families`.
 """
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -39,8 +40,9 @@ from peewit.solvers.assessment.left_out_accuracy import accuracy_interval
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.auto import preparation
+from peewit.solvers.models.auto import poisson_arm
 from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.auto.preparation import tolerance
 from peewit.solvers.models.left_out import label_groups
 from peewit.solvers.solution import Solution
 
@@ -49,12 +51,12 @@ INTERVAL_SETS: Final = (
     *("blocks 5, .75", "rings 10 %", "accounts 5 %"),
 )
 
-WAYS: Final = {
-    "all, to 1e-4": (sys.maxsize, sys.maxsize),
-    "all": (1 << 13, sys.maxsize),
-    "a fifth": (1 << 13, 1),
+WAYS: Final[dict[str, tuple[Callable[[float, int], float], int]]] = {
+    "all, to 1e-4": (lambda rtol, _: rtol, sys.maxsize),
+    "all": (tolerance, sys.maxsize),
+    "a fifth": (tolerance, 1),
 }
-"""From how many nodes on residuals are coarser, and from how many labels on a fifth is left out."""
+"""The residual of potentials, and from how many labels on a fifth is left out."""
 
 
 def told_of(
@@ -183,9 +185,9 @@ def large(n_draws: int, counts: list[int], n_nodes: int) -> None:
                 is_other = np.isin(classes, labels.class_names)
                 is_other[nodes] = False
                 truth = np.searchsorted(labels.class_names, classes[is_other])
-                for way, (finest, least) in WAYS.items():
+                for way, (asked, least) in WAYS.items():
                     with (
-                        patch.object(preparation, "_LARGE", finest),
+                        patch.object(poisson_arm, "tolerance", asked),
                         patch.object(label_groups, "_HELD_OUT_LABELS", least),
                         patch.object(label_groups, "_HELD_OUT_OF_CLASS", 1),
                     ):

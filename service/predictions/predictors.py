@@ -46,6 +46,7 @@ from peewit.solvers.models.linear.filtered_ridge import (
     FilteredRidge,
     edge_scores,
     joined_scores,
+    no_place,
 )
 from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.problems import Conflict, Unprocessable
@@ -239,8 +240,6 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
             f"job must have succeeded, got job {job.id}, which is {job.status}"
             + (f" ({job.error}); solve again" if job.status.is_final else "; wait for it")
         )
-    if job.result["stats"].get("arm") == "points":
-        raise NotInductive(f"job must predict new points, got job {job.id}: {NO_NEW_POINTS}")
     if not job.result.get("inductive"):
         raise NotInductive(
             f"job must have worked on features, got job {job.id}, whose input was the "
@@ -248,6 +247,9 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
             "features and solve again"
         )
     file = store.read(job)
+    arm = file.meta.stats.get("arm")
+    if arm == "points" or (arm in NO_NEW_POINTS and file.meta.calibration is not None):
+        raise NotInductive(f"job must predict new points, got job {job.id}: {no_place(str(arm))}")
     try:
         functions = read_functions(predictor_path(file.path))
     except FileNotFoundError:

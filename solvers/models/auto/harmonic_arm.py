@@ -22,7 +22,7 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.poisson_arm import Potentials, mean_degree
-from peewit.solvers.models.auto.preparation import PreparedAuto, enough
+from peewit.solvers.models.auto.preparation import PreparedAuto, tolerance
 from peewit.solvers.models.auto.stacked_arm import StackedArm, share_arm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import LabelGroups
@@ -88,7 +88,7 @@ def harmonic_arm(
         prepared.harmonic_cache = None
         return HarmonicOutcome(arm=None, stats=stats)
     prepared.harmonic_cache, built = None, "anew"
-    fine = enough(rtol, base.graph.n_nodes)
+    fine = tolerance(rtol, base.graph.n_nodes)
     if cache is not None:
         looser = _OF_CHANGE * fine if fine > rtol else rtol
         limits = _Limits(rtol=looser, max_iter=max_iter)

@@ -19,8 +19,8 @@ from peewit.solvers.laplacian.walks.local_start import MOST_NODES, correct_near
 from peewit.solvers.models.auto.preparation import (
     LARGEST,
     PreparedAuto,
-    enough,
     indicators,
+    tolerance,
     without_mean,
 )
 from peewit.solvers.models.auto.stacked_arm import StackedArm
@@ -62,7 +62,7 @@ class Potentials:
         solver_run = _ColumnSolver(
             prepared=prepared,
             watch=watch,
-            rtol=rtol if is_blind else enough(rtol, graph.n_nodes),
+            rtol=rtol if is_blind else tolerance(rtol, graph.n_nodes),
             max_iter=max_iter,
         )
         columns = prepared.potential_columns.of(groups, solver_run.columns)
@@ -190,8 +190,8 @@ class _ColumnSolver:
                 rhs = (-unit * counts / sizes)[whole.component[order]].astype(np.float32)
                 rhs[rank[group]] += np.float32(unit)
                 column = near[place][order]
-                least = self.rtol * unit * np.sqrt(group.size / unit)
-                correct_near(matrix, rhs, column, rank[nodes], least)
+                enough = self.rtol * unit * np.sqrt(group.size / unit)
+                correct_near(matrix, rhs, column, rank[nodes], enough)
                 near[place][order] = column
 
     def _solver(self) -> tuple[LaplacianSolver, float]:

@@ -66,7 +66,7 @@ class PreparedAuto:
         return width_of(self.graph.n_nodes)
 
 
-def enough(rtol: float, n_nodes: int) -> float:
+def tolerance(rtol: float, n_nodes: int) -> float:
     """The relative residual asked of potentials where ``rtol`` is asked of a model.
 
     On large graphs more: at .01 hardly a node changes its class, in .6 of the time at best.

@@ -55,11 +55,11 @@ _POINTS: Final = 0.3
 """Points beside features whose kernel has mean 1: where neighbors are opposites they bring thirty
 points of accuracy, and as much of them as of features brings no more (K.1)."""
 
-NO_NEW_POINTS: Final = (
-    "labels left out want points of the graph's spectrum here, in which new points have no place; "
-    "solve with teleport=0.1, which does without them, to predict new points by their edges, too"
-)
-"""Why new points have no edges where the arm is ``points``: their features alone predict them."""
+NO_NEW_POINTS: Final = {
+    "points": "points of the graph's spectrum",
+    "graph": "the graph alone",
+}
+"""Arms in which new points have no place: features alone predict these, by another fit."""
 
 _STANDARD_ERRORS: Final = 2.0
 
@@ -295,7 +295,7 @@ class FilteredRidge(InductiveModel):
         weight, or if there are some and the arm is ``points``.
         """
         if edges is not None and solution.stats.get("arm") == "points":
-            raise ValueError(NO_NEW_POINTS)
+            raise ValueError(no_place("points"))
         own = InductiveModel.predict(self, prepared, solution, features)
         functions = solution.functions
         if edges is None or not isinstance(functions, LinearFunctions):
@@ -428,6 +428,14 @@ class FilteredRidge(InductiveModel):
                 functions = prepared.functions(weights, ridge.fit.constant)
         watch.step("scores", 1, 1)
         return scores, functions
+
+
+def no_place(arm: str) -> str:
+    """Why new points are not scored as nodes are where ``arm`` is one of `NO_NEW_POINTS`."""
+    return (
+        f"labels left out want {NO_NEW_POINTS[arm]} here, in which new points have no place; solve "
+        "with teleport=0.1, which smooths features, to predict them as nodes are"
+    )
 
 
 def _beside_points(ridge: Judged) -> Arm:

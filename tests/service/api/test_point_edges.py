@@ -1,6 +1,7 @@
 """New points with edges to nodes: placed as a node with such edges, or refused with their row."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -274,3 +275,29 @@ def test_points_by_name_that_do_not_fit_are_refused(
     problem = api.problem("POST", f"/jobs/{jobs[kind]}:predict", 422, json=body)
     assert problem["argument"] == argument
     assert rule in problem["rule"]
+
+
+def test_new_points_are_refused_where_the_spectrum_predicts(
+    processes: None, tmp_path: Path
+) -> None:
+    rng, n_nodes = np.random.default_rng(3), 400
+    u, v = rng.integers(0, n_nodes, (2, 4_000))
+    kept = (u % 2 != v % 2) | ((rng.random(u.size) < 0.1) & (u != v))
+    with serving(Settings(home=tmp_path, database_url=None)) as api:
+        api.create_graph("g", seed=1)
+        edges = {"src": [f"n{at}" for at in u[kept]], "dst": [f"n{at}" for at in v[kept]]}
+        api.push(as_parquet(pa.table(edges)), PARQUET)
+        headers = {"Content-Type": PARQUET}
+        features = as_parquet(feature_table(rng.standard_normal((n_nodes, 4))))
+        api.call("PUT", "/graphs/g/features", 202, content=features, headers=headers)
+        api.ingest()
+        api.put_labels({f"n{at}": ("buyer", "seller")[at % 2] for at in range(40)})
+        body = {"model": "filtered-ridge"}
+        job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()["id"]
+        api.run_job(job)
+        assert api.call("GET", f"/jobs/{job}", 200).json()["result"]["stats"]["arm"] == "points"
+        points = {"points": [{"features": ROW, "edges": [{"node": "n0"}]}]}
+        problem = api.problem("POST", f"/jobs/{job}:predict", 422, json=points)
+    assert problem["argument"] == "job"
+    assert "points of the graph's spectrum here" in problem["detail"]
+    assert "solve with teleport=0.1" in problem["detail"]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from peewit.service.jobs.job import JobStatus
 from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.prediction_files import (
     PredictionFile,
@@ -20,9 +18,7 @@ from peewit.service.predictions.prediction_files import (
     score_column,
 )
 from peewit.service.predictions.predictors import (
-    NotInductive,
     inductive_models,
-    predictor_of,
     read_functions,
     write_predictor,
 )
@@ -176,16 +172,3 @@ def test_sparse_points_have_the_columns_of_the_model() -> None:
     beyond = [*rows, {"indices": [0, 3], "values": [1.0, 1.0]}]
     with pytest.raises(BadFeatures, match=r"must lie in \[0, 2\], .* got 3 in row 2"):
         checked_points(json_point_batches(beyond, "string"), n_columns=3, model="svm")
-
-
-def test_a_solve_by_points_of_the_spectrum_predicts_no_new_points() -> None:
-    store: Any = None  # no file is looked for
-    job: Any = SimpleNamespace(
-        id="j1",
-        kind="solve",
-        model="filtered-ridge",
-        status=JobStatus.SUCCEEDED,
-        result={"inductive": True, "stats": {"arm": "points"}},
-    )
-    with pytest.raises(NotInductive, match=r"got job j1: .* solve with teleport"):
-        predictor_of(store, job)

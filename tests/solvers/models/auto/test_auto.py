@@ -14,7 +14,7 @@ from peewit.solvers.labels import Labels, deal_folds
 from peewit.solvers.models.auto.auto import Auto, _standardized_degrees
 from peewit.solvers.models.auto.density_arm import Densities
 from peewit.solvers.models.auto.poisson_arm import Potentials
-from peewit.solvers.models.auto.preparation import PreparedAuto, enough
+from peewit.solvers.models.auto.preparation import PreparedAuto, tolerance
 from peewit.solvers.models.auto.stacked_arm import is_better
 from peewit.solvers.models.auto.walk_arm import BY_FAR, CLEARLY, walk_shares
 from peewit.solvers.models.left_out import label_groups
@@ -22,9 +22,6 @@ from peewit.solvers.models.left_out.label_groups import GroupColumns, LabelGroup
 from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.status import Status
 from tests.data_sets import accuracy, digits_graph, draw_per_class, labeled_graph
-
-HELD_OUT = 91
-"""Labels of a test that leaves a fifth of them out."""
 
 
 def blocks(
@@ -78,25 +75,28 @@ def random_labels(classes: np.ndarray, n_labels: int, *, seed: int) -> Labels:
 
 
 @pytest.fixture
-def holds_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of 60 labels is left out, as of many on large graphs."""
-    monkeypatch.setattr(label_groups, "_LARGE", 1)
-    monkeypatch.setattr(label_groups, "_HELD_OUT_LABELS", 60)
-    monkeypatch.setattr(label_groups, "_HELD_OUT_OF_CLASS", 1)
+def n_folds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Folds of many labels: all five or, as of very many on large graphs, one."""
+    if request.param == 1:
+        monkeypatch.setattr(label_groups, "_LARGE", 1)
+        monkeypatch.setattr(label_groups, "_HELD_OUT_LABELS", 60)
+        monkeypatch.setattr(label_groups, "_HELD_OUT_OF_CLASS", 1)
+    return int(request.param)
 
 
-@pytest.mark.parametrize("n_labels", [12, 90, HELD_OUT])
-def test_poisson_without_labels_is_that_of_a_refit(
-    n_labels: int, request: pytest.FixtureRequest
-) -> None:
-    if n_labels == HELD_OUT:
-        request.getfixturevalue("holds_out")
+FOLDS = pytest.mark.parametrize(
+    ("n_labels", "n_folds"), [(12, 5), (90, 5), (90, 1)], indirect=["n_folds"]
+)
+
+
+@FOLDS
+def test_poisson_without_labels_is_that_of_a_refit(n_labels: int, n_folds: int) -> None:
     graph, classes = blocks([150, 100, 50], 0.8)
     labels = random_labels(classes, n_labels, seed=1)
     model = Auto(rtol=1e-10)
     groups = LabelGroups.of(labels, graph.n_nodes)
     potentials = potentials_of(model, model.prepare(graph), groups)
-    assert groups.is_single == (n_labels < 30)
+    assert (groups.is_single, groups.n_folds) == (n_labels < 30, n_folds)
     refit = Poisson(rtol=1e-10)
     prepared = refit.prepare(graph)
     whole = refit.solve(prepared, labels)
@@ -111,7 +111,6 @@ def test_poisson_without_labels_is_that_of_a_refit(
         other = refit.solve(prepared, groups.without(fold))
         is_out = groups.left_out_folds == fold
         reached = groups.reached(graph.component)[is_out]
-        assert groups.n_folds == (1 if n_labels == HELD_OUT else 5)
         assert (reached == other.reachable[groups.left_out_nodes[is_out]]).all()
         np.testing.assert_allclose(
             scores[other.reachable], unit * other.scores[other.reachable], atol=2e-5 * size
@@ -126,17 +125,14 @@ def test_poisson_without_labels_is_that_of_a_refit(
                 np.testing.assert_allclose(each[row], unit * other.scores[node], atol=2e-5 * size)
 
 
-@pytest.mark.parametrize("n_labels", [12, 90, HELD_OUT])
-def test_density_is_the_dense_inverse_and_leaves_labels_out(
-    n_labels: int, request: pytest.FixtureRequest
-) -> None:
-    if n_labels == HELD_OUT:
-        request.getfixturevalue("holds_out")
+@FOLDS
+def test_density_is_the_dense_inverse_and_leaves_labels_out(n_labels: int, n_folds: int) -> None:
     graph, classes = blocks([120, 80], 0.8)
     labels = random_labels(classes, n_labels, seed=2)
     model = Auto()
     prepared = model.prepare(graph)
     groups = LabelGroups.of(labels, graph.n_nodes)
+    assert groups.n_folds == n_folds
     arm = Densities.of(prepared, groups, UNWATCHED).arm()
     adjacency = graph.adjacency.toarray()
     counts = (adjacency > 0).sum(axis=1)
@@ -170,13 +166,12 @@ def test_density_is_the_dense_inverse_and_leaves_labels_out(
         np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("n_labels", [60, HELD_OUT])
-def test_walks_leave_folds_out(n_labels: int, request: pytest.FixtureRequest) -> None:
-    if n_labels == HELD_OUT:
-        request.getfixturevalue("holds_out")
+@pytest.mark.parametrize("n_folds", [5, 1], indirect=True)
+def test_walks_leave_folds_out(n_folds: int) -> None:
     graph, classes = blocks([150, 100], 0.9)
-    labels = random_labels(classes, n_labels, seed=3)
+    labels = random_labels(classes, 60, seed=3)
     model, groups = Auto(), LabelGroups.of(labels, graph.n_nodes)
+    assert groups.n_folds == n_folds
     prepared = model.prepare(graph)
     potentials = potentials_of(model, prepared, groups)
     arm, *_ = walk_shares(prepared, potentials, potentials, UNWATCHED)
@@ -314,7 +309,8 @@ def test_of_many_labels_of_a_large_graph_a_fifth_is_left_out() -> None:
         assert LabelGroups.of(each, n_nodes).usable.size == each.n_labeled
 
 
-@pytest.mark.usefixtures("holds_out")
+@pytest.mark.parametrize("n_folds", [1], indirect=True)
+@pytest.mark.usefixtures("n_folds")
 def test_what_a_fifth_tells_is_so_for_the_other_nodes() -> None:
     graph, classes = blocks([250, 150], 0.8)
     labels, model = random_labels(classes, 200, seed=2), Auto()
@@ -326,7 +322,9 @@ def test_what_a_fifth_tells_is_so_for_the_other_nodes() -> None:
 
 
 def test_residuals_of_large_graphs_are_a_hundred_times_as_large() -> None:
-    asked = {rtol: (enough(rtol, 8_191), enough(rtol, 8_192)) for rtol in (1e-8, 1e-4, 1e-3, 0.1)}
+    asked = {
+        rtol: (tolerance(rtol, 8_191), tolerance(rtol, 8_192)) for rtol in (1e-8, 1e-4, 1e-3, 0.1)
+    }
     assert asked == {
         1e-8: (1e-8, pytest.approx(1e-6)),
         1e-4: (1e-4, pytest.approx(1e-2)),

@@ -529,13 +529,16 @@ def test_points_of_the_spectrum_take_over_where_neighbors_are_opposites() -> Non
     edges = sp.csr_array((9, graph.n_nodes))
     with pytest.raises(ValueError, match="solve with teleport"):
         model.predict(prepared, solution, features[:9], edges)
-    made = peewit.FilteredRidge().fit(
-        features, [classes[node] if node in labels.nodes else -1 for node in range(600)], graph
-    )
+    given = np.full(classes.size, -1)
+    given[labels.nodes] = labels.classes
+    made = peewit.FilteredRidge(probabilities=True).fit(features, given, graph)
     assert made.stats_["arm"] == "points"
     assert made.predict(features[:9]).shape == (9,)
     with pytest.raises(ValueError, match="solve with teleport"):
         made.predict(features[:9], edges)
+    with pytest.raises(ValueError, match="to predict them as nodes are"):
+        made.predict_proba(features[:9])  # calibrated are the scores of nodes
+    assert made.predict_proba(nodes=[0, 1]).shape == (2, 2)
 
 
 def test_scores_with_points_are_those_of_the_ridge_on_both() -> None:
