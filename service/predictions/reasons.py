@@ -220,6 +220,11 @@ def _note(
             f"{belief:.0%} of the answer is what kind of neighbors the node has, not which labels "
             "are near it: belief_spectral and belief_structural in the job's stats"
         )
+    if file.meta.stats.get("arm") == "points":
+        sentences.append(
+            "what kind of neighbors the node has counts beside its features, not which labels are "
+            "near it: arm in the job's stats"
+        )
     model, names = file.meta.model, file.meta.class_names
     favoured = int(evidence.support.argmax())
     differs = favoured != predicted and evidence.support[favoured] > 0.0

@@ -298,6 +298,8 @@ def test_new_points_are_refused_where_the_spectrum_predicts(
         assert api.call("GET", f"/jobs/{job}", 200).json()["result"]["stats"]["arm"] == "points"
         points = {"points": [{"features": ROW, "edges": [{"node": "n0"}]}]}
         problem = api.problem("POST", f"/jobs/{job}:predict", 422, json=points)
+        why = api.call("GET", "/graphs/g/predictions/node/reasons?id=n101", 200).json()["reasons"]
+    assert "kind of neighbors the node has counts beside its features" in why["note"]
     assert problem["argument"] == "job"
     assert "points of the graph's spectrum here" in problem["detail"]
     assert "solve with teleport=0.1" in problem["detail"]
