@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any, Final
 
 import pytest
+from hypothesis import strategies as st
 
 USUAL_COSTS: Final = Path(__file__).with_name("usual_costs.json")
 ALWAYS_ALLOWED_SECONDS: Final = 3.0
@@ -53,7 +54,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Meter(config), "peewit-item-meter")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Ledger(config), "peewit-item-ledger")
-
 
 def cpu_seconds() -> float:
     """CPU seconds of this process and of the children that it has waited for."""
@@ -155,6 +155,14 @@ class _Ledger:
         self._config = config
         self._items: dict[str, dict[str, float]] = defaultdict(dict)
         self._usual: set[str] = set()
+
+    @pytest.hookimpl(trylast=True)  # hypothesis minds before, xdist starts workers after
+    def pytest_sessionstart(self) -> None:
+        """Have hypothesis make its table of characters, once a checkout, before workers read it.
+
+        It takes 3 CPU seconds, which would be those of whatever test first draws a text.
+        """
+        st.text().validate()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write the table, where it is asked for."""
