@@ -69,7 +69,7 @@ class PreparedAuto:
 def tolerance(rtol: float, n_nodes: int) -> float:
     """The relative residual asked of potentials where ``rtol`` is asked of a model.
 
-    On large graphs more: at .01 hardly a node changes its class, in .6 of the time at best.
+    On large graphs more: at .01 hardly a node changes its class, in some .85 of the time.
     """
     return rtol if n_nodes < _LARGE else max(rtol, min(_COARSER * rtol, _LARGE_RTOL))
 
