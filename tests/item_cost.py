@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Ledger(config), "peewit-item-ledger")
 
+
 def cpu_seconds() -> float:
     """CPU seconds of this process and of the children that it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)

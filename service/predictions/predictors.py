@@ -42,11 +42,9 @@ from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.linear.filtered_features import FilteredFeatures
 from peewit.solvers.models.linear.filtered_ridge import (
-    NO_NEW_POINTS,
     FilteredRidge,
     edge_scores,
     joined_scores,
-    no_place,
 )
 from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.problems import Conflict, Unprocessable
@@ -229,7 +227,8 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
     points; and `PredictionsNotFound` where newer jobs have replaced its predictions.
     """
     inductive = ", ".join(inductive_models())
-    if job.kind != "solve" or job.model not in inductive_models():
+    model = CATALOGUE.get(job.model or "")
+    if job.kind != "solve" or model is None or not issubclass(model, InductiveModel):
         description = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
         raise NotInductive(
             f"job must be a solve by one of {inductive}, which predict new points; got job "
@@ -241,15 +240,12 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
             + (f" ({job.error}); solve again" if job.status.is_final else "; wait for it")
         )
     if not job.result.get("inductive"):
-        raise NotInductive(
-            f"job must have worked on features, got job {job.id}, whose input was the "
-            f"{job.result.get('input', 'spectral embedding')} of the graph; give the nodes "
-            "features and solve again"
-        )
+        raise NotInductive(_without_features(job))
     file = store.read(job)
-    arm = file.meta.stats.get("arm")
-    if arm == "points" or (arm in NO_NEW_POINTS and file.meta.calibration is not None):
-        raise NotInductive(f"job must predict new points, got job {job.id}: {no_place(str(arm))}")
+    is_calibrated = file.meta.calibration is not None
+    reason = model.barred(file.meta.stats, is_calibrated=is_calibrated)
+    if reason is not None:
+        raise NotInductive(f"job must predict new points, got job {job.id}: {reason}")
     try:
         functions = read_functions(predictor_path(file.path))
     except FileNotFoundError:
@@ -263,6 +259,16 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
         functions=functions,
         joining=_joining(file, functions),
     )
+
+
+def _without_features(job: Job) -> str:
+    """Why a job found no functions of features, and the way out."""
+    if job.parameters.get("norm_penalty") == 0:
+        found, way = "whose functions have no norm", "solve with norm_penalty above 0"
+    else:
+        found = f"which worked on the {(job.result or {}).get('input', 'graph')} alone"
+        way = "give the nodes features and solve again"
+    return f"job must have worked on features, got job {job.id}, {found}; {way}"
 
 
 def _joining(file: PredictionFile, functions: Functions) -> Joining | None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         TVRLS,
         TVSVM,
         CheegerRLS,
+        CheegerSVM,
         LapRLS,
         SimplexLapSVM,
     )
@@ -55,6 +56,7 @@ __all__ = [
     "TVSVM",
     "Auto",
     "CheegerRLS",
+    "CheegerSVM",
     "FilteredRidge",
     "HFSRegressor",
     "HarmonicMBO",
@@ -98,6 +100,7 @@ _ROOMS: Final = {
         "TVRLS",
         "TVSVM",
         "CheegerRLS",
+        "CheegerSVM",
         "LapRLS",
         "SimplexLapSVM",
     ),

@@ -11,6 +11,7 @@ from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.estimators.base import ModelEstimator
 from peewit.solvers.estimators.targets import ClassTargets
 from peewit.solvers.models.classes.score_calibration import Calibration
+from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 
@@ -63,6 +64,11 @@ class CalibratedScores(ModelEstimator):
         if places is not None:
             chosen: FloatArray = self.label_distributions_[places]
             return chosen
+        model = self._model
+        if issubclass(model, InductiveModel) and (
+            reason := model.barred(self.stats_, is_calibrated=True)
+        ):
+            raise ValueError(f"predict_proba has no probabilities of new samples: {reason}")
         scores, reached = self._scores_of_new(X)
         return self._probabilities(scores, reached)
 

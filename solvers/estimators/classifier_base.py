@@ -101,7 +101,7 @@ class GraphClassifier(Classifier, GraphEstimator):
         self._finish(solution)
         self.classes_ = targets.classes
         self._targets = targets
-        self._keep(solution.scores)
+        self._keep(solution)
         self._rule = solution.decision
         self.transduction_: AnyArray = targets.named(
             decided(self._scores(), self._rule), solution.reachable
@@ -111,8 +111,40 @@ class GraphClassifier(Classifier, GraphEstimator):
         return self._new_scores(X)
 
     @abstractmethod
-    def _keep(self, scores: FloatArray) -> None:
+    def _keep(self, solution: Solution) -> None:
         """Keep the scores of all nodes under the name they have for users."""
+
+
+class FeaturedClassifier(GraphClassifier):
+    """A classifier of graphs that takes features of the nodes, too."""
+
+    def fit(self, X: Any, y: Any, features: Any = None, **further: Any) -> Self:
+        """Classes of all nodes from those of some.
+
+        Parameters
+        ----------
+        X, y, **further
+            As every classifier of graphs takes them.
+        features : (n_nodes, n_features) array, scipy sparse matrix or data frame, or None
+            What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
+            Rows of a frame are those of the nodes that its index or its column ``node`` names,
+            where ``X`` has names; other nodes have no features.
+
+        Raises
+        ------
+        TypeError, ValueError
+            ``X`` or ``y`` breaks a rule, fewer than two classes have a label, ``features`` has not
+            one row for each node, or an entry that is not finite.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            The solve ended before the residual asked for was reached.
+        UserWarning
+            What was computed as asked is hardly what was wanted; says what to do about it.
+        """
+        self._refuse(further)
+        return self._solve(*self._problem(X, y, features))
 
 
 class ProbabilityClassifier(GraphClassifier):
@@ -139,8 +171,8 @@ class ProbabilityClassifier(GraphClassifier):
             return chosen
         return _distributions(self._new_scores(X)[0])
 
-    def _keep(self, scores: FloatArray) -> None:
-        self.label_distributions_ = _distributions(scores)
+    def _keep(self, solution: Solution) -> None:
+        self.label_distributions_ = _distributions(solution.scores)
 
     def _scores(self) -> FloatArray:
         return self.label_distributions_
@@ -173,8 +205,8 @@ class ScoreClassifier(CalibratedScores, GraphClassifier):
         scores = self._new_scores(X)[0] if places is None else self.decision_[places]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _keep(self, scores: FloatArray) -> None:
-        self.decision_ = scores
+    def _keep(self, solution: Solution) -> None:
+        self.decision_ = solution.scores
 
     def _scores(self) -> FloatArray:
         return self.decision_

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
+from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.inductive_base import PenalizedClassifier
 from peewit.solvers.estimators.targets import decisions_of_columns
@@ -82,13 +82,6 @@ class FilteredRidge(CalibratedScores, PenalizedClassifier):
         teleport, constant = float(self.stats_["teleport"]), self._functions.weights[-1]
         node_scores = filtered_ridge.edge_scores(self.decision_, self._inverse_root, constant)
         return filtered_ridge.joined_scores(own, edges, node_scores, teleport, constant)
-
-    def _scores_of_new(self, X: Any) -> tuple[FloatArray, BoolArray]:
-        check_is_fitted(self)
-        arm = self.stats_["arm"]
-        if arm in filtered_ridge.NO_NEW_POINTS:  # calibrated are the scores of another fit
-            raise ValueError(filtered_ridge.no_place(arm))
-        return super()._scores_of_new(X)
 
     def _keep(self, prepared: Any, solution: Solution) -> None:
         super()._keep(prepared, solution)

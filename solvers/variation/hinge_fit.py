@@ -56,12 +56,12 @@ class HingeFit:
             kernel=symmetric(kernel),
         )
 
-    def nearest(self, values: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
-        """Functions without intercept, the intercepts (n_columns,), and the program's status."""
+    def residual(self, values: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
+        """The inverse's residual at the fit, the intercepts (n_columns,), the program's status."""
         residual = self.inverse.pull * values
         dual, intercepts, status = self._dual(self.inverse.apply(residual)[self.nodes])
         residual[self.nodes] += dual
-        return self.inverse.apply(residual), intercepts, status
+        return residual, intercepts, status
 
     def _dual(self, smooth: FloatArray) -> tuple[FloatArray, FloatArray, Status]:
         """Y b of (G11) for every column, with b <= label_weight / margin."""

@@ -12,6 +12,7 @@ import scipy.linalg as sl
 
 from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import FeatureMap
+from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, OnStep, RunStopped, Watch, ignore_step
 from peewit.solvers.laplacian.solver import LaplacianSolver
@@ -35,6 +36,9 @@ class PenaltyInverse(Protocol):
     def apply(self, residual: FloatArray) -> FloatArray:
         """argmin_f penalty(f) - <residual, f>, (n_nodes, n_columns)."""
 
+    def functions(self, residual: FloatArray, intercept: FloatArray) -> Expansion | None:
+        """What `apply` gives, plus the intercepts (n_columns,), at any point; None on a graph."""
+
     def with_squares(self, nodes: Int64Array, weight: float) -> Self:
         """The inverse of penalty(f) + weight / 2 |f|^2 at some nodes."""
 
@@ -48,6 +52,9 @@ class Smoothing(Protocol):
 
     def nearest(self, values: FloatArray) -> FloatArray:
         """argmin_f penalty(f) + pull / 2 |f - values|^2 for the pull it was made for."""
+
+    def nearest_functions(self, values: FloatArray, intercept: FloatArray) -> Expansion:
+        """What `nearest` gives, plus the intercepts (n_columns,), at any point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,12 +102,23 @@ class SpaceInverse:
 
     def apply(self, residual: FloatArray) -> FloatArray:
         """Values at the nodes."""
-        own = self.space.adjoint(residual)
-        return self.space.values(sl.cho_solve(self.factor, own, check_finite=False))
+        return self.space.values(self._coefficients(residual))
+
+    def functions(self, residual: FloatArray, intercept: FloatArray) -> Expansion:
+        """f(x) = sum_i alpha_i k(x, x_i) + intercept of (G2a), for any x."""
+        return self.space.expansion(self._coefficients(residual), intercept)
 
     def nearest(self, values: FloatArray) -> FloatArray:
         """argmin_f penalty(f) + pull / 2 |f - values|^2, the f-block of (G5)."""
         return self.apply(self.pull * values)
+
+    def nearest_functions(self, values: FloatArray, intercept: FloatArray) -> Expansion:
+        """`nearest` plus the intercepts, for any x."""
+        return self.functions(self.pull * values, intercept)
+
+    def _coefficients(self, residual: FloatArray) -> FloatArray:
+        own = self.space.adjoint(residual)
+        return np.asarray(sl.cho_solve(self.factor, own, check_finite=False))
 
     def with_squares(self, nodes: Int64Array, weight: float) -> Self:
         """A + weight Phi_S' Phi_S, factored."""
@@ -151,6 +169,9 @@ class GraphInverse:
         self.status = first_failure(self.status, solution.status)
         self._last = np.asarray(solution.x, np.float64)
         return self._last
+
+    def functions(self, residual: FloatArray, intercept: FloatArray) -> None:
+        """None: nothing off the graph is tied to it."""
 
     def with_squares(self, nodes: Int64Array, weight: float) -> Self:
         """The inverse with ``weight`` added to the diagonal at some nodes."""

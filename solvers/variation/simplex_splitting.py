@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.kernels.simplex import project_rows
 from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import HingeFidelity
@@ -67,8 +68,7 @@ class SimplexSplitting:
     def step(self, state: SimplexState) -> SimplexState:
         """The copies f and h, then g, then the duals."""
         pull, before = self.inverse.pull, state.values
-        inside = before - state.dual / pull - self.base
-        fitted = self.base + self.inverse.apply(self.linear + pull * inside)
+        fitted = self.base + self.inverse.apply(self._residual(state))
         target = fitted + state.dual / pull
         if self.hinges is not None:
             nodes = self.hinges.nodes
@@ -82,6 +82,14 @@ class SimplexSplitting:
             state.label_dual += pull * differences[-1]
         state.residual = max(float(np.abs(part).max(initial=0.0)) for part in differences)
         return state
+
+    def functions(self, state: SimplexState) -> Expansion | None:
+        """The copy f of a state, for any x; None on a graph."""
+        return self.inverse.functions(self._residual(state), self.base)
+
+    def _residual(self, state: SimplexState) -> FloatArray:
+        pull = self.inverse.pull
+        return self.linear + pull * (state.values - state.dual / pull - self.base)
 
     def terminate(self, state: SimplexState) -> Status | None:
         """Converged once the copies agree."""

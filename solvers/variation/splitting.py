@@ -6,6 +6,7 @@ from typing import Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
+from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.status import Status
 from peewit.solvers.variation.fidelity import Fidelity
@@ -100,8 +101,7 @@ class VariationSplitting:
         labeled, state.intercepts = self.fidelity.nearest(values - state.label_dual / pull, pull)
         target, n_blocks, smooth = labeled + state.label_dual / pull, 1, None
         if self.smoothing is not None:
-            base = 1.0 / values.shape[1] if self.of_distributions else 0.0
-            smooth = base + self.smoothing.nearest(values - state.norm_dual / pull - base)
+            smooth = self._base + self.smoothing.nearest(self._target(state))
             target, n_blocks = 0.5 * (target + smooth + state.norm_dual / pull), 2
         n_columns = values.shape[1]
         step = self.variation.nearest(
@@ -132,6 +132,20 @@ class VariationSplitting:
         state.n_proximal += step.n_iter
         state.is_accurate = step.status is Status.CONVERGED
         return state
+
+    def functions(self, state: SplitState) -> Expansion | None:
+        """The copy f of a state plus its intercepts, for any x; None without a norm."""
+        if self.smoothing is None:
+            return None
+        return self.smoothing.nearest_functions(self._target(state), self._base + state.intercepts)
+
+    @property
+    def _base(self) -> float:
+        return 1.0 / self.first.shape[1] if self.of_distributions else 0.0
+
+    def _target(self, state: SplitState) -> FloatArray:
+        """What f is to be near to."""
+        return state.values - state.norm_dual / self.pull - self._base
 
     def terminate(self, state: SplitState) -> Status | None:
         """Converged when residuals are small or, rescaled, when hardly a node moves any more."""

@@ -1,5 +1,6 @@
 """Base of inductive models, which predict new points by functions of features."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from peewit.solvers.arrays import FloatArray
@@ -12,6 +13,14 @@ class InductiveModel(FeatureModel):
     """A model whose functions of features also predict new points."""
 
     __slots__ = ()
+
+    @classmethod
+    def barred(cls, stats: Mapping[str, Any], *, is_calibrated: bool) -> str | None:  # noqa: ARG003
+        """Why new points cannot be scored as nodes were, and the way out; None where they can.
+
+        ``stats`` are the solution's; ``is_calibrated`` says that its scores are made probabilities.
+        """
+        return None
 
     @one_blas_thread
     def predict(self, prepared: Any, solution: Solution, features: Any) -> FloatArray:

@@ -5,7 +5,7 @@ features that say nothing; its rows come from one column for each label or one f
 whichever are fewer. Consequence: one more label is one more column at most.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -55,7 +55,7 @@ _POINTS: Final = 0.3
 """Points beside features whose kernel has mean 1: where neighbors are opposites they bring thirty
 points of accuracy, and as much of them as of features brings no more (K.1)."""
 
-NO_NEW_POINTS: Final = {
+_NO_NEW_POINTS: Final = {
     "points": "points of the graph's spectrum",
     "graph": "the graph alone",
 }
@@ -284,6 +284,14 @@ class FilteredRidge(InductiveModel):
         rows = LeftOutRows(values=left_out, is_informed=is_informed)
         return replace(solution, stats=stats), rows
 
+    @classmethod
+    def barred(cls, stats: Mapping[str, Any], *, is_calibrated: bool) -> str | None:
+        """Points have no place in arms of the graph; features predict these by another fit."""
+        arm = stats.get("arm")
+        if arm == "points" or (arm in _NO_NEW_POINTS and is_calibrated):
+            return no_place(arm)
+        return None
+
     @one_blas_thread
     def predict(
         self, prepared: FilteredFeatures, solution: Solution, features: Any, edges: Any = None
@@ -431,10 +439,10 @@ class FilteredRidge(InductiveModel):
 
 
 def no_place(arm: str) -> str:
-    """Why new points are not scored as nodes are where ``arm`` is one of `NO_NEW_POINTS`."""
+    """Why new points are not scored as nodes are where ``arm`` is one of `_NO_NEW_POINTS`."""
     return (
-        f"labels left out want {NO_NEW_POINTS[arm]} here, in which new points have no place; solve "
-        "with teleport=0.1, which smooths features, to predict them as nodes are"
+        f"labels left out want {_NO_NEW_POINTS[arm]} here, in which new points have no place; "
+        "solve with teleport=0.1, which smooths features, to predict them as nodes are"
     )
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.contract.point_model import PointProblem, Points
@@ -79,7 +80,12 @@ class CheegerModel(StartedModel):
         drift = self._drifting(problem, SINGLE_EPS)
         status = first_failure(outcome.status, before, fitted, drift)
         solution = problem.task.solution(state.values, status, stats)
-        return self._warn(replace(solution, warnings=self._warnings(prepared)), labels)
+        functions = None
+        if smoothing is not None:  # as the next step would make them; shares of a class sum to 1
+            base = np.full(labels.n_classes, 1.0 / labels.n_classes)
+            functions = smoothing.nearest_functions(state.values - base, base)
+        solution = replace(solution, functions=functions, warnings=self._warnings(prepared))
+        return self._warn(solution, labels)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:  # noqa: ARG002
         """Warnings about settings that had no effect."""
@@ -151,7 +157,7 @@ class CheegerSVM(CheegerModel):
             label_weight=self.label_weight,
             margin=0.5,
         )
-        return _HingeSmoothing(fit)
+        return _HingeSmoothing(fit, inverse)
 
     def _warnings(self, prepared: Points) -> tuple[str, ...]:
         is_set = self.label_weight != CheegerSVM().label_weight
@@ -167,12 +173,19 @@ class CheegerSVM(CheegerModel):
 class _HingeSmoothing:
     """e = K alpha of (G11), and how the programs ended."""
 
-    def __init__(self, fit: HingeFit) -> None:
-        self._fit = fit
+    def __init__(self, fit: HingeFit, inverse: SpaceInverse) -> None:
+        self._fit, self._inverse = fit, inverse
         self.status = Status.CONVERGED
 
     def nearest(self, values: FloatArray) -> FloatArray:
         """Functions of the space, near to the values and to the labels' margins."""
-        fitted, _, status = self._fit.nearest(values)
+        return self._inverse.apply(self._residual(values))
+
+    def nearest_functions(self, values: FloatArray, intercept: FloatArray) -> Expansion:
+        """`nearest` plus the intercepts, for any x."""
+        return self._inverse.functions(self._residual(values), intercept)
+
+    def _residual(self, values: FloatArray) -> FloatArray:
+        residual, _, status = self._fit.residual(values)
         self.status = first_failure(self.status, status)
-        return fitted
+        return residual

@@ -1,12 +1,13 @@
 """Lap-RLS and Lap-SVM of the total variation paper: one fit for all classes, on the simplex."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from peewit.solvers.arrays import FloatArray
+from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import class_scores, one_against_rest
 from peewit.solvers.models.contract.point_model import PointProblem
@@ -60,20 +61,19 @@ class SimplexMachine(VariationalModel):
 
     def _solution(self, problem: PointProblem) -> Solution:
         problem.stats["n_iter"] = 1  # convex, and mostly solved at once: a start is not used
-        if problem.labels.n_classes == 2:
-            values, status = self._function(problem)
-        else:
-            values, status = self._distributions(problem)
-        status = first_failure(status, self._points_status(problem.prepared, problem.watch))
-        return problem.task.solution(class_scores(values), status, problem.stats)
+        is_binary = problem.labels.n_classes == 2
+        fit = self._function(problem) if is_binary else self._distributions(problem)
+        status = first_failure(fit.status, self._points_status(problem.prepared, problem.watch))
+        solution = problem.task.solution(class_scores(fit.values), status, problem.stats)
+        return replace(solution, functions=fit.functions)
 
     @abstractmethod
-    def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
-        """(n_nodes, 1) of two classes, > 0 at the second."""
+    def _function(self, problem: PointProblem) -> "_Fit":
+        """The function of two classes, > 0 at the second."""
 
     @abstractmethod
-    def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
-        """(n_nodes, n_classes) on the simplex, of more than two."""
+    def _distributions(self, problem: PointProblem) -> "_Fit":
+        """One function for each of more than two classes, on the simplex."""
 
     def _invert_penalty(
         self, problem: PointProblem, pull: float, *, tells_solves: bool = False
@@ -96,23 +96,46 @@ class SimplexMachine(VariationalModel):
             watch=watch if tells_solves else watch.silent(),
         )
 
-    def _free(self, problem: PointProblem, targets: FloatArray) -> tuple[FloatArray, Status]:
-        """The fit of squares, without the simplex (G2)."""
+    def _free(
+        self, problem: PointProblem, targets: FloatArray, base: FloatArray | float = 0.0
+    ) -> "_Fit":
+        """``base`` plus the fit of squares to ``targets`` - ``base``, without the simplex (G2)."""
         inverse = self._invert_penalty(problem, 0.0, tells_solves=True)
         fit = inverse.with_squares(problem.labels.nodes, self.label_weight)
-        return fit.apply(self._pull(problem, targets)), fit.status
+        residual = self._pull(problem, targets - base)
+        return _Fit(
+            values=base + fit.apply(residual),
+            status=fit.status,
+            functions=fit.functions(residual, np.zeros(targets.shape[1]) + base),
+        )
 
     def _pull(self, problem: PointProblem, targets: FloatArray) -> FloatArray:
         """The linear term of the squares at the labels: eta J y."""
         return problem.task.on_nodes(self.label_weight * targets)
 
     def _to_simplex(
-        self, splitting: SimplexSplitting, problem: PointProblem
-    ) -> tuple[FloatArray, Status]:
-        """The values where the splitting ends, and its status."""
+        self, splitting: SimplexSplitting, problem: PointProblem, before: Status
+    ) -> "_Fit":
+        """Where the splitting ends; ``before`` is the status of what it started from."""
         outcome = problem.watch.run(splitting, max_iter=self.max_iter, phase="simplex")
         problem.stats.update(n_iter=outcome.n_iter, residual=outcome.state.residual)
-        return outcome.state.values, first_failure(outcome.status, splitting.inverse.status)
+        return _Fit(
+            values=outcome.state.values,
+            status=first_failure(before, outcome.status, splitting.inverse.status),
+            functions=splitting.functions(outcome.state),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fit:
+    """Values of the functions at the nodes, and the functions themselves unless of a graph alone.
+
+    Both are equal up to rounding or, where values are brought to the simplex, up to ``rtol``.
+    """
+
+    values: FloatArray  # (n_nodes, n_columns)
+    status: Status
+    functions: Expansion | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,16 +151,16 @@ class LapRLS(SimplexMachine):
     As `TVRLS` of total_variation_machines; Belkin, Niyogi and Sindhwani, JMLR 2006.
     """
 
-    def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+    def _function(self, problem: PointProblem) -> _Fit:
         return self._free(problem, one_against_rest(problem.labels))
 
-    def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+    def _distributions(self, problem: PointProblem) -> _Fit:
         labels = problem.labels
         base, targets = labels.class_prior(), labels.targets()
-        free, status = self._free(problem, targets - base)
-        first = on_simplex(base + free)
-        if float(np.abs(base + free - first).max(initial=0.0)) <= self.rtol:
-            return first, status
+        free = self._free(problem, targets, base)
+        first = on_simplex(free.values)
+        if float(np.abs(free.values - first).max(initial=0.0)) <= self.rtol:
+            return replace(free, values=first)
         tied = self._invert_penalty(problem, self.pull)
         splitting = SimplexSplitting(
             inverse=tied.with_squares(labels.nodes, self.label_weight),
@@ -147,8 +170,7 @@ class LapRLS(SimplexMachine):
             first=first,
             rtol=self.rtol,
         )
-        values, ended = self._to_simplex(splitting, problem)
-        return values, first_failure(status, ended)
+        return self._to_simplex(splitting, problem, free.status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +192,7 @@ class SimplexLapSVM(SimplexMachine):
     As `LapRLS`.
     """
 
-    def _function(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+    def _function(self, problem: PointProblem) -> _Fit:
         labels, n_nodes = problem.labels, problem.prepared.graph.n_nodes
         inverse = self._invert_penalty(problem, 0.0)
         fit = HingeFit.of(
@@ -181,14 +203,18 @@ class SimplexLapSVM(SimplexMachine):
             label_weight=self.label_weight,
             on_step=problem.watch.step_of("labels"),
         )
-        values, intercepts, status = fit.nearest(np.zeros((n_nodes, 1)))
-        return values + intercepts, first_failure(status, inverse.status)
+        residual, intercepts, status = fit.residual(np.zeros((n_nodes, 1)))
+        return _Fit(
+            values=inverse.apply(residual) + intercepts,
+            status=first_failure(status, inverse.status),
+            functions=inverse.functions(residual, intercepts),
+        )
 
-    def _distributions(self, problem: PointProblem) -> tuple[FloatArray, Status]:
+    def _distributions(self, problem: PointProblem) -> _Fit:
         labels = problem.labels
         base, targets = labels.class_prior(), labels.targets()
-        near, status = self._free(problem, targets - base)
-        first = on_simplex(base + near)
+        near = self._free(problem, targets, base)
+        first = on_simplex(near.values)
         signs = one_against_rest(labels)
         forces = self.label_weight * (targets - first[labels.nodes])
         forces = signs * np.clip(signs * forces, 0.0, 2.0 * self.label_weight)
@@ -206,5 +232,4 @@ class SimplexLapSVM(SimplexMachine):
             rtol=self.rtol,
             forces=forces,
         )
-        values, ended = self._to_simplex(splitting, problem)
-        return values, first_failure(status, ended)
+        return self._to_simplex(splitting, problem, near.status)

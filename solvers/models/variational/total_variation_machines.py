@@ -1,7 +1,7 @@
 """TV-RLS and TV-SVM: labels spread by total variation, which draws sharp borders."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
 import numpy as np
@@ -110,6 +110,7 @@ class TotalVariationModel(StartedModel):
         drift = self._drifting(problem, seen * self.pull / penalty) if penalty else Status.CONVERGED
         status = first_failure(outcome.status, before, drift)
         solution = problem.task.solution(scores, status, stats)
+        solution = replace(solution, functions=splitting.functions(state))
         return self._warn(solution, labels)
 
     def entry_bytes(self, n_classes: int) -> int:

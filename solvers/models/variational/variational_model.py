@@ -1,10 +1,12 @@
 """Base of the total variation family: starts, labels as targets, and the kernel's space."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
 from peewit.solvers.gram.kernel_spaces import DenseGram
@@ -14,7 +16,9 @@ from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, one_against_rest
 from peewit.solvers.models.classes.class_mass import contrasts, normalized_masses
+from peewit.solvers.models.contract.feature_model import FEATURES
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
+from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.kernel_space_model import KernelSpaceModel
 from peewit.solvers.models.contract.point_model import PointProblem, Points
 from peewit.solvers.models.harmonic.harmonic import HFS, even_penalty
@@ -41,10 +45,11 @@ InitialName = Literal["auto", "cut", "contrasts", "harmonic", "poisson"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariationalModel(KernelSpaceModel):
+class VariationalModel(KernelSpaceModel, InductiveModel):
     """A model with weights for the labels, the norm of functions and the graph.
 
-    Edge weights are in units of the mean degree, so that their scale changes nothing.
+    Edge weights are in units of the mean degree, so that their scale changes nothing. With a norm
+    of functions of features, those functions predict new points (G2a).
     """
 
     of_graph: ClassVar[str] = "graph"
@@ -109,6 +114,17 @@ class VariationalModel(KernelSpaceModel):
             )
         return KernelSpaceModel.solve_watched(self, prepared, labels, start, watch)
 
+    def predict(self, prepared: Points, solution: Solution, features: Any) -> FloatArray:
+        """Class scores of new points; see `InductiveModel.predict`.
+
+        Raises ValueError if the functions have no norm, too: values at nodes are all there is.
+        """
+        if prepared.rows is not None and not self._has_norm(prepared):
+            raise BadArgument(
+                "norm_penalty", "must be above 0 where new points are predicted, got 0"
+            )
+        return InductiveModel.predict(self, prepared, solution, features)
+
     def _points_status(self, prepared: Points, watch: Watch) -> Status:
         """Status of making the points of the kernel."""
         if not self._has_norm(prepared):
@@ -170,6 +186,16 @@ class StartedModel(VariationalModel):
             words=("auto", "cut", "contrasts", "harmonic", "poisson"),
         ),
     )
+
+    @classmethod
+    def barred(cls, stats: Mapping[str, Any], *, is_calibrated: bool) -> str | None:
+        """Nodes have the values of a partition, to which functions are fitted."""
+        if is_calibrated and stats.get("input") == FEATURES:
+            return (
+                "its probabilities are made of a partition of the nodes, new points have functions "
+                "fitted to it; solve without probabilities to predict these by class scores"
+            )
+        return None
 
     def entry_bytes(self, n_classes: int) -> int:
         """A weight, and two numbers in float32 for each function that varies.

@@ -23,13 +23,13 @@ from peewit.solvers.estimators import (
     FilteredRidge,
     HarmonicMBO,
     HFSRegressor,
-    LapRLS,
     LapSVM,
     Poisson,
     StableHFS,
 )
 from peewit.solvers.estimators.base import Classifier, GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
+from peewit.solvers.estimators.variational import FunctionClassifier
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.catalogue import CATALOGUE
@@ -70,7 +70,6 @@ OF_A_KERNEL = {
 LEFT_OUT = {
     Auto: OF_A_KERNEL | {"walks"},  # each fit prepares the graph, and begins anew
     HFSRegressor: {"class_mass"},
-    LapRLS: OF_A_KERNEL | {"pull", "rtol", "max_iter"},
 }
 """What models have and these estimators do not."""
 
@@ -147,7 +146,9 @@ def test_parameters_are_those_of_the_model(estimator) -> None:
         for name, parameter in inspect.signature(estimator).parameters.items()
     }
     of_graph, of_classes = (issubclass(estimator, kind) for kind in (GraphEstimator, Classifier))
-    left_out = LEFT_OUT.get(estimator, OF_A_KERNEL if of_graph else {"n_dimensions"})
+    has_kernel = issubclass(estimator, FunctionClassifier)
+    of_kind = set() if has_kernel else OF_A_KERNEL if of_graph else {"n_dimensions"}
+    left_out = LEFT_OUT.get(estimator, of_kind)
     model = {
         parameter.name: parameter.default
         for parameter in fields(estimator._model)
