@@ -46,6 +46,14 @@ BAD_BODIES: list[tuple[Any, str, int | None]] = [
 ]
 
 
+OF_FAMILY = [
+    ("simplex", "lap-svm", {"norm_penalty": 0.01}),
+    ("calibrated cut", "tv-rls", {"probabilities": True, "cross_validate": 2}),
+    ("without norm", "tv-rls", {"norm_penalty": 0}),
+]
+"""Jobs by name, their models and settings: those whose functions are fitted beside a graph."""
+
+
 @pytest.fixture(scope="module")
 def trained(
     processes: None, tmp_path_factory: pytest.TempPathFactory
@@ -67,6 +75,9 @@ def trained(
         asked = {"probabilities": True, "sets": "marginal", "cross_validate": 2}
         jobs["calibrated"] = submit(api, "lapsvm", parameters=asked)
         api.run_job(jobs["calibrated"])
+        for name, model, parameters in OF_FAMILY:
+            jobs[name] = submit(api, model, parameters=parameters)
+            api.run_job(jobs[name])
         jobs["waiting"] = submit(api, "svm")
         jobs["tuning"] = submit(api, "svm", kind="tune")
         yield api, jobs
@@ -216,6 +227,20 @@ def test_bodies_too_large_or_of_another_type_are_refused(
     api.problem("POST", path, 406, json={"points": []}, headers={"Accept": "image/png"})
 
 
+def test_functions_beside_a_graph_score_points_as_such_nodes(
+    trained: tuple[Api, dict[str, str]],
+) -> None:
+    api, jobs = trained
+    headers = {"Content-Type": ARROW, "Accept": ARROW}
+    path = f"/jobs/{jobs['simplex']}:predict"
+    answer = api.call("POST", path, 200, content=written(ARROW), headers=headers)
+    path = f"/graphs/g/predictions?job={jobs['simplex']}"
+    stored = read(api.call("GET", path, 200, headers=headers).content, ARROW)
+    found = read(answer.content, ARROW)
+    assert found["label"].to_pylist() == stored["label"].to_pylist()
+    np.testing.assert_allclose(found["score"], stored["score"], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("job", "status", "said"),
     [
@@ -223,10 +248,12 @@ def test_bodies_too_large_or_of_another_type_are_refused(
         (
             "hfs",
             422,
-            "job must be a solve by one of da-svm, filtered-ridge, laprlsc, lapsvm, ",
+            "job must be a solve by one of cheeger-rls, cheeger-svm, da-svm, filtered-ridge, ",
         ),
         ("tuning", 422, "which is of kind tune"),
-        ("embedded", 422, "was the spectral embedding of the graph; give the nodes features"),
+        ("embedded", 422, "on the spectral embedding alone; give the nodes features"),
+        ("without norm", 422, "functions have no norm; solve with norm_penalty above 0"),
+        ("calibrated cut", 422, "solve without probabilities to predict these by class scores"),
     ],
 )
 def test_jobs_that_predict_no_points_say_what_to_do(

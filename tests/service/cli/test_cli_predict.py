@@ -106,7 +106,8 @@ def test_what_cannot_be_predicted_says_why(labeled: Peewit, tmp_path: Path) -> N
     none = labeled("predict", "g", path)
     assert none.exit_code == 1
     assert (
-        "give its nodes features and solve with --model, one of da-svm, filtered-ridge" in none.err
+        "give its nodes features and solve with --model, one of cheeger-rls, cheeger-svm"
+        in none.err
     )
     graph_only = labeled("solve", "g", "--model", "hfs", "--json").json["id"]
     refused = labeled("predict", "g", path, "--job", graph_only)

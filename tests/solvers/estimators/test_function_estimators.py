@@ -1,4 +1,4 @@
-"""Estimators of the total variation family with features: functions of these predict new samples."""
+"""Estimators of the total variation family: functions of features predict new samples."""
 
 import numpy as np
 import pandas as pd

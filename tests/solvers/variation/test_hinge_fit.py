@@ -109,7 +109,8 @@ def test_hinges_are_those_of_a_quadratic_program(
         label_weight=label_weight,
         margin=margin,
     )
-    found, intercepts, status = fit.nearest(values)
+    residual, intercepts, status = fit.residual(values)
+    found = inverse.apply(residual)
     assert status is Status.CONVERGED
     twin = Composite(
         graph=problem.graph,
