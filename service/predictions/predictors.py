@@ -34,6 +34,7 @@ from peewit.service.predictions.store import PredictionsNotFound, PredictionStor
 from peewit.solvers.arrays import Float32Array, FloatArray
 from peewit.solvers.gram.kernel_functions import KernelFunction, ScaledRows
 from peewit.solvers.gram.space_base import Expansion
+from peewit.solvers.gram.sparse_spaces import LocalExpansion
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.linear.row_scaling import RowScaling
 from peewit.solvers.models.catalogue import CATALOGUE
@@ -131,6 +132,8 @@ def _expansion_parts(functions: Expansion) -> dict[str, Any]:
         "coef": functions.coef,
         "intercept": functions.intercept,
     }
+    if isinstance(functions, LocalExpansion):
+        parts["n_nearest"] = functions.n_nearest
     if not sp.issparse(values):
         return parts | {"values": values}
     return parts | {
@@ -154,12 +157,15 @@ def _read_expansion(parts: Mapping[str, Any]) -> Expansion:
         values = sp.csr_array(
             (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
         )
-    return Expansion(
+    expansion = Expansion(
         kernel=kernel,
         basis=ScaledRows(values=values, half_squares=parts["half_squares"]),
         coef=parts["coef"],
         intercept=parts["intercept"],
     )
+    if "n_nearest" not in parts:
+        return expansion
+    return LocalExpansion.of(expansion, int(parts["n_nearest"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

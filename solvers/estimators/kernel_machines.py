@@ -19,7 +19,6 @@ class KernelClassifier(CalibratedScores, InductiveClassifier):
     degree: int = 3
     norm_penalty: float = 0.01
     bias: BiasName = "none"
-    gram: Literal["auto", "dense", "blocked", "landmarks"] = "auto"
     n_landmarks: int = 2_000
     precision: Literal["auto", "float32", "float64"] = "auto"
     seed: int = 0
@@ -28,6 +27,8 @@ class KernelClassifier(CalibratedScores, InductiveClassifier):
 class LaplacianClassifier(PenalizedClassifier, KernelClassifier):
     """Base of the kernel machines with a graph penalty."""
 
+    gram: Literal["auto", "dense", "blocked", "landmarks", "sparse"] = "auto"
+    n_nearest: int = 50
     graph_penalty: float | Literal["auto"] = "auto"
     laplacian: LaplacianName = "normalized"
     power: int = 2
@@ -60,6 +61,7 @@ class SVM(KernelClassifier):
 
     _model = supervised_machines.SVM
 
+    gram: Literal["auto", "dense", "blocked", "landmarks"] = "auto"
     method: Literal["auto", "newton", "dual"] = "auto"
     loss: Literal["auto", "squared-hinge", "hinge"] = "auto"
 
@@ -68,3 +70,5 @@ class RLSC(KernelClassifier):
     """Regularised least squares of the labeled samples: model `RLSC` as an estimator."""
 
     _model = supervised_machines.RLSC
+
+    gram: Literal["auto", "dense", "blocked", "landmarks"] = "auto"

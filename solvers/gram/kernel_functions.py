@@ -1,4 +1,4 @@
-"""Kernel functions: Gaussian, polynomial and linear, on rows in one unit of length.
+"""Kernel functions: Gaussian, polynomial, linear and of compact support, in one unit of length.
 
 Rows are divided by ``width`` once; a block of a Gram matrix is then one matrix product and one pass
 over its entries.
@@ -15,8 +15,8 @@ from peewit.solvers.features import Rows
 from peewit.solvers.neighbors.distances import euclidean_distances
 from peewit.solvers.row_ranges import Parallel
 
-KernelName = Literal["gaussian", "polynomial", "linear"]
-KERNELS: tuple[KernelName, ...] = ("gaussian", "polynomial", "linear")
+KernelName = Literal["gaussian", "polynomial", "linear", "wendland"]
+KERNELS: tuple[KernelName, ...] = ("gaussian", "polynomial", "linear", "wendland")
 
 _WIDTH_ROWS = 1024
 _WIDTH_SHARE = 0.7
@@ -28,8 +28,15 @@ class KernelFunction:
     """A kernel with its parameters; build it with `fitted`.
 
     Gaussian: exp(-|x - z|^2 / (2 width^2)); polynomial: ((1 + <x, z> / width^2) / 2)^degree;
-    linear: <x, z> / width^2. ``center`` (n_columns,) is subtracted from dense rows of a Gaussian,
-    which changes it by rounding only; else it is empty.
+    linear: <x, z> / width^2; wendland: (1 - r)_+^(l + 1) ((l + 1) r + 1) for r = |x - z| / (width
+    `support`), which is positive definite, twice differentiable and near 0 the Gaussian. ``degree``
+    is that of the polynomial, or l of (E15). ``center`` (n_columns,) is subtracted from dense rows
+    of kernels of distances, which changes them by rounding only; else it is empty.
+
+    References
+    ----------
+    Wendland, Piecewise polynomial, positive definite and compactly supported radial functions of
+    minimal degree, Advances in Computational Mathematics 4, 1995.
     """
 
     name: KernelName
@@ -45,9 +52,10 @@ class KernelFunction:
 
         Notes
         -----
-        The width found is 0.7 of the mean distance of two rows for a Gaussian, else the root of the
-        mean squared length, of 1,024 rows drawn with a fixed seed; 1 where that is 0. 0.7 is the
-        middle of the shares (0.35 to 1) that serve digits, news and Gaussian clouds alike.
+        The width found is 0.7 of the mean distance of two rows for kernels of distances, else the
+        root of the mean squared length, of 1,024 rows drawn with a fixed seed; 1 where that is 0.
+        0.7 is the middle of the shares (0.35 to 1) that serve digits, news and Gaussian clouds
+        alike.
         """
         places = np.arange(rows.n_rows)
         if rows.n_rows > _WIDTH_ROWS:
@@ -55,17 +63,24 @@ class KernelFunction:
             places = np.sort(drawn)
         sample = rows.take(places).astype(np.float64)
         center = np.zeros(0)
-        if name == "gaussian" and not rows.is_sparse:
+        is_of_distances = name in {"gaussian", "wendland"}
+        if is_of_distances and not rows.is_sparse:
             center = np.asarray(sample).mean(axis=0)
         if width is None:
-            is_gaussian = name == "gaussian"
-            width = _width(sample) if is_gaussian else _root_mean_square(sample)
+            width = _width(sample) if is_of_distances else _root_mean_square(sample)
         if not np.isfinite(width):
             raise ValueError(
                 f"features must have lengths that a float can hold, got a width of {width}; "
                 "scale them down"
             )
+        if name == "wendland":
+            degree = rows.n_columns // 2 + 2  # (E15)
         return cls(name=name, width=float(width), degree=degree, center=center)
+
+    @property
+    def support(self) -> float:
+        """Distance, in units of ``width``, from which a kernel of compact support is 0."""
+        return float(np.sqrt((self.degree + 1.0) * (self.degree + 2.0)))
 
     def scaled(self, values: Any, dtype: Any) -> "ScaledRows":
         """``values`` in the unit of the kernel, as `block` takes them.
@@ -113,13 +128,22 @@ class KernelFunction:
             list(parallel(finish, range(-(-out.shape[0] // n_rows))))
         return out
 
+    def of_distances(self, distances: RealArray) -> RealArray:
+        """Wendland's function of distances in units of ``width``."""
+        shares = distances / self.support
+        power = self.degree + 1
+        return np.asarray(np.maximum(1.0 - shares, 0.0) ** power * (power * shares + 1.0))
+
     def _finish(self, products: RealArray, half_rows: RealArray, half_others: RealArray) -> None:
         """Turn inner products into the kernel, in place."""
-        if self.name == "gaussian":
+        if self.name in {"gaussian", "wendland"}:
             products -= half_rows[:, None]
             products -= half_others
             np.minimum(products, 0.0, out=products)
-            np.exp(products, out=products)
+            if self.name == "gaussian":
+                np.exp(products, out=products)
+            else:
+                products[:] = self.of_distances(np.sqrt(-2.0 * products))
             return
         products += 1.0
         products *= 0.5

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import numpy as np
 
-GramName = Literal["dense", "blocked", "landmarks", "linear"]
+GramName = Literal["dense", "blocked", "landmarks", "sparse", "linear"]
 GRAMS: tuple[GramName, ...] = ("dense", "blocked", "landmarks")
-"""Forms that a caller may request; a linear kernel needs no Gram matrix."""
+"""Forms that every kernel has; a linear one needs no Gram matrix."""
 
 PrecisionName = Literal["float32", "float64"]
 PRECISIONS: tuple[PrecisionName, ...] = ("float32", "float64")
@@ -44,6 +44,7 @@ class GramRequest:
     is_linear: bool  # linear kernel: features serve instead of a Gram matrix
     n_landmarks: int
     is_factored: bool  # the method factors the matrix: Newton and the dual, not iterations
+    n_nearest: int = 0  # entries of a row of a sparse matrix; 0 if unknown
 
     def n_bytes(self, form: GramName, precision: PrecisionName) -> int:
         """Memory of a form and of the method that works on it."""
@@ -54,6 +55,9 @@ class GramRequest:
             return self.n_rows**2 * itemsize + factors + rows
         if form == "blocked":
             return rows + min(_BLOCK_BYTES, self.n_rows**2 * itemsize)
+        if form == "sparse":
+            factors = 3 * self.n_rows**2 * 8 if self.is_factored else 0
+            return factors + 2 * self.n_rows * self.n_nearest * (itemsize + 8) + 3 * rows
         width = self.n_columns if form == "linear" else min(self.n_landmarks, self.n_rows)
         factors = 3 * width**2 * 8 if self.is_factored or form == "landmarks" else 0
         block = min(_BLOCK_BYTES, self.n_rows * max(width, 1) * itemsize)
@@ -61,7 +65,7 @@ class GramRequest:
 
     def plan(
         self,
-        form: GramName | Literal["auto"],
+        form: str,
         precision: PrecisionName | Literal["auto"],
         budget_bytes: int,
     ) -> GramPlan:
@@ -71,7 +75,9 @@ class GramRequest:
         that fits.
         """
         best: GramName = "linear" if self.is_linear else "dense"
-        forms: tuple[GramName, ...] = (best, "landmarks") if form == "auto" else (form,)
+        forms: tuple[GramName, ...] = (best, "landmarks")
+        if form != "auto":
+            forms = (cast("GramName", form),)
         wanted: tuple[PrecisionName, ...] = ("float64", "float32")
         if precision != "auto":
             wanted = (precision,)

@@ -12,6 +12,7 @@ from peewit.solvers.gram.kernel_spaces import BlockedGram, DenseGram
 from peewit.solvers.gram.landmarks import LandmarkMap
 from peewit.solvers.gram.memory_plan import GRAMS, PRECISIONS, GramPlan, GramRequest
 from peewit.solvers.gram.space_base import Space
+from peewit.solvers.gram.sparse_spaces import LocalMap, SparseGram
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.models.contract.embedded_model import EmbeddedModel
@@ -31,11 +32,12 @@ OF_SPACE: Final = ("inverse", "tied inverse", "eigenvectors", "gram factor")
 class KernelSpaceModel(EmbeddedModel):
     """A model whose functions live in the space of a kernel of features, or of an embedding."""
 
-    kernel: Literal["gaussian", "polynomial", "linear"] = hyperparameter(
+    kernel: Literal["gaussian", "polynomial", "linear", "wendland"] = hyperparameter(
         "gaussian",
         Rule(
             doc="Kernel of the features: exp(-|x - z|^2 / (2 width^2)), "
-            "((1 + <x, z> / width^2) / 2)^degree or <x, z> / width^2.",
+            "((1 + <x, z> / width^2) / 2)^degree, <x, z> / width^2, or Wendland's of compact "
+            "support, which near 0 is the Gaussian; of few features it is 0 a few widths away.",
             kind=str,
             words=KERNELS,
         ),
@@ -44,13 +46,13 @@ class KernelSpaceModel(EmbeddedModel):
         "auto",
         Rule(
             doc="Unit of length of the features; 'auto' is 0.7 of the mean distance of two "
-            "nodes for the Gaussian, else the root of the mean squared length.",
+            "nodes for kernels of distances, else the root of the mean squared length.",
             above=0.0,
             words=("auto",),
         ),
     )
     degree: int = hyperparameter(3, Rule(doc="Degree of the polynomial.", kind=int, minimum=1))
-    gram: Literal["auto", "dense", "blocked", "landmarks"] = hyperparameter(
+    gram: str = hyperparameter(
         "auto",
         Rule(
             doc="How the Gram matrix is held: in memory, made in blocks at every product, or "
@@ -91,8 +93,19 @@ class KernelSpaceModel(EmbeddedModel):
             is_linear=self.kernel == "linear",
             n_landmarks=self.n_landmarks,
             is_factored=self._is_factored(n_rows, n_columns),
+            n_nearest=self._n_nearest,
         )
         return request.plan(self.gram, self.precision, budget_bytes)
+
+    @property
+    def _n_nearest(self) -> int:
+        """Entries of a row of a sparse Gram matrix; 0 where none is made, or distance decides."""
+        return 0
+
+    def _fitted_kernel(self, rows: Rows) -> KernelFunction:
+        """The kernel in the unit of the rows."""
+        width = None if self.width == "auto" else self.width
+        return KernelFunction.fitted(self.kernel, rows, width=width, degree=self.degree)
 
     def _is_factored(self, n_rows: int, n_columns: int) -> bool:
         """Whether the method factors the Gram matrix, or the penalty of a linear kernel."""
@@ -101,13 +114,11 @@ class KernelSpaceModel(EmbeddedModel):
         return n_rows <= FACTORED_ROWS
 
     def _space(self, prepared: Points, rows: Rows, watch: Watch, stats: Stats) -> Space:
-        width = None if self.width == "auto" else self.width
-        kernel_key = (self.kernel, width, self.degree, self._input_key(prepared))
-        kernel = prepared.latest(
-            "kernel",
-            kernel_key,
-            lambda: KernelFunction.fitted(self.kernel, rows, width=width, degree=self.degree),
+        kernel_key = (
+            *(self.kernel, self.width, self.degree),
+            *(self.gram == "sparse", self._n_nearest, self._input_key(prepared)),
         )
+        kernel = prepared.latest("kernel", kernel_key, lambda: self._fitted_kernel(rows))
         plan = self.plan(rows.n_rows, rows.n_columns, prepared.kept_bytes, row_bytes=rows.row_bytes)
         stats["gram"], stats["precision"], stats["width"] = plan.form, plan.dtype.name, kernel.width
         space_key = (kernel_key, plan.form, plan.dtype, self.n_landmarks, self.seed)
@@ -116,7 +127,10 @@ class KernelSpaceModel(EmbeddedModel):
             prepared.forget(*OF_SPACE)
             return self._make_space(prepared, kernel, rows, plan, watch)
 
-        return prepared.latest("space", space_key, made)
+        space: Space = prepared.latest("space", space_key, made)
+        if isinstance(space, SparseGram | LocalMap):
+            stats["row_entries"] = space.n_stored / space.n_rows
+        return space
 
     def _make_space(
         self,
@@ -133,6 +147,13 @@ class KernelSpaceModel(EmbeddedModel):
             return BlockedGram.of(kernel, rows, plan.dtype, parallel)
         if plan.form == "dense":
             return DenseGram.of(kernel, rows, plan.dtype, parallel, on_step)
+        if plan.form == "sparse" and self.kernel == "wendland":
+            kept_bytes = prepared.kept_bytes
+            return SparseGram.of(
+                kernel, rows, plan.dtype, kept_bytes=kept_bytes, parallel=parallel, on_step=on_step
+            )
+        if plan.form == "sparse":
+            return LocalMap(kernel, rows, plan.dtype, self._n_nearest, on_step)
         rng = np.random.default_rng(self.seed)
         n_landmarks = min(self.n_landmarks, rows.n_rows)
         chosen = np.sort(rng.choice(rows.n_rows, n_landmarks, replace=False))

@@ -13,6 +13,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.gram.feature_spaces import FeatureMap
 from peewit.solvers.gram.kernel_spaces import DenseGram
 from peewit.solvers.gram.space_base import Expansion, Space
+from peewit.solvers.gram.sparse_spaces import LocalExpansion, LocalMap
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import class_scores
 from peewit.solvers.models.contract.inductive_model import InductiveModel
@@ -80,6 +81,8 @@ def started(
     """
     functions = None if start is None else start.functions
     if not isinstance(functions, Expansion) or functions.coef.shape[1] != n_functions:
+        return None
+    if isinstance(functions, LocalExpansion) and not isinstance(space, LocalMap):
         return None
     if isinstance(space, FeatureMap):
         known = space.coefficients(functions)

@@ -8,9 +8,13 @@ import numpy as np
 
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import FloatArray, Int64Array, frozen
+from peewit.solvers.features import Rows
 from peewit.solvers.gram.feature_spaces import FeatureMap, GramFactor
+from peewit.solvers.gram.kernel_functions import KernelFunction
 from peewit.solvers.gram.kernel_spaces import DenseGram
+from peewit.solvers.gram.memory_plan import GRAMS
 from peewit.solvers.gram.space_base import Space
+from peewit.solvers.gram.sparse_spaces import LocalMap, SparseGram, near_width
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_rest
@@ -21,6 +25,7 @@ from peewit.solvers.models.machines.kernel_machine import KernelMachine, is_fact
 from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import descend
 from peewit.solvers.svm.dual import maximize
+from peewit.solvers.svm.iterative_inverse import IterativeInverse
 from peewit.solvers.svm.labeled_system import (
     DenseInverse,
     FactoredInverse,
@@ -54,6 +59,26 @@ class LaplacianMachine(KernelMachine):
     method: str
     """How it is solved; each model has its own words."""
 
+    gram: Literal["auto", "dense", "blocked", "landmarks", "sparse"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="How the Gram matrix is held: in memory, made in blocks at every product, "
+            "approximated on landmarks, or sparse: a Gaussian between the nodes that both points "
+            "have among their n_nearest, or Wendland's kernel as it is. 'auto' is dense, or on "
+            "landmarks where that does not fit the memory; a linear kernel then needs none.",
+            kind=str,
+            words=("auto", *GRAMS, "sparse"),
+        ),
+    )
+    n_nearest: int = hyperparameter(
+        50,
+        Rule(
+            doc="Nodes that a sparse Gaussian joins each point to; with a width of 'auto' it ends "
+            "with the last of them, and Wendland's kernel has about as many.",
+            kind=int,
+            minimum=1,
+        ),
+    )
     graph_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
         Rule(
@@ -123,6 +148,12 @@ class LaplacianMachine(KernelMachine):
 
     def __post_init__(self) -> None:
         KernelMachine.__post_init__(self)
+        if self.gram == "sparse" and self.kernel not in {"gaussian", "wendland"}:
+            raise BadArgument(
+                "gram",
+                f"must not be 'sparse' with kernel={self.kernel!r}, which is 0 nowhere; use "
+                "kernel='gaussian' or kernel='wendland'",
+            )
         method = self._method_or_auto()
         if method in {"auto", "pcg"}:
             return
@@ -147,7 +178,20 @@ class LaplacianMachine(KernelMachine):
         """'auto', or the method that the hyperparameters leave."""
         return "pcg" if self.method == "auto" and self.stop != "optimal" else self.method
 
+    @property
+    def _n_nearest(self) -> int:
+        return self.n_nearest if self.gram == "sparse" else 0
+
+    def _fitted_kernel(self, rows: Rows) -> KernelFunction:
+        kernel = KernelMachine._fitted_kernel(self, rows)
+        if self.gram != "sparse" or self.width != "auto":
+            return kernel
+        return replace(kernel, width=near_width(kernel, rows, self.n_nearest))
+
     def _is_factored(self, n_rows: int, n_columns: int) -> bool:
+        if self.gram == "sparse":
+            is_small = self.kernel == "gaussian" and n_rows <= FACTORED_COLUMNS
+            return is_small and self._method_or_auto() != "pcg"
         if self._method_or_auto() == "auto":
             return KernelMachine._is_factored(self, n_rows, n_columns)
         return self._method_or_auto() != "pcg"
@@ -262,6 +306,8 @@ class LaplacianMachine(KernelMachine):
             return False
         if self.gram in {"blocked", "landmarks"}:
             return self.gram == "landmarks"
+        if self.gram == "sparse":
+            return self._is_factored(prepared.graph.n_nodes, 0)
         if self.kernel == "linear" and self.gram == "auto":
             rows = prepared.rows
             return (self.n_dimensions if rows is None else rows.n_columns) <= FACTORED_COLUMNS
@@ -338,6 +384,22 @@ class LaplacianMachine(KernelMachine):
         if self._penalty == 0.0:
             return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
         graph_key = (id(space), self.laplacian, self.power)
+        if isinstance(space, SparseGram) or (
+            isinstance(space, LocalMap) and space.n_coef > FACTORED_COLUMNS
+        ):
+            iterative = prepared.latest(
+                "inverse",
+                (*graph_key, self.norm_penalty, self._penalty),
+                lambda: IterativeInverse(
+                    space,
+                    self._laplacian(prepared),
+                    self.norm_penalty,
+                    self._penalty,
+                    watch=watch,
+                ),
+            )
+            iterative.watch = watch
+            return iterative
         if isinstance(space, FeatureMap):
             eigen = prepared.latest(
                 "inverse",
