@@ -10,6 +10,8 @@ Each case runs in a process of its own, whose peak memory is that of the case. W
 - ``blocked``: 31,000 points, Gaussian kernel, Gram matrix never stored; stopped by stability.
 - ``landmarks``: a million points in 50 dimensions from Parquet, 2,000 landmarks, a sparsifier of
   8 M edges; and how far 2,000 landmarks are from the exact solution on 10,000 of the points.
+- ``sparse``: 20,000 and 100,000 points and sparse Gram matrices by conjugate gradients and Newton,
+  beside landmarks and, of the fewer, a dense matrix. CPU seconds without the graph.
 
 The points that are no digits are clouds of a mixture of Gaussians.
 """
@@ -233,6 +235,47 @@ def landmarks(n_points: int, n_landmarks: int) -> None:
     CONSOLE.print(f"  same class {same:.2%}, scores differ by {gap:.1%} of their norm")
 
 
+SPARSE: dict[str, dict[str, Any]] = {
+    "dense, pcg": {"gram": "dense", "method": "pcg", "precision": "float32"},
+    "landmarks": {"gram": "landmarks"},
+    "local features, pcg": {"gram": "sparse", "method": "pcg"},
+    "local features, newton": {"gram": "sparse", "method": "newton"},
+    "compact support, pcg": {"gram": "sparse", "kernel": "wendland", "method": "pcg"},
+    "compact support, newton": {"gram": "sparse", "kernel": "wendland", "method": "newton"},
+}
+"""Forms of a Gram matrix and methods."""
+
+
+def sparse(sizes: tuple[int, int]) -> None:
+    """Every form in a process of its own; a dense matrix of the smaller size alone."""
+    for n_points in sizes:
+        CONSOLE.print(f"  {n_points:,} points")
+        for form in list(SPARSE)[n_points > sizes[0] :]:
+            alone(one_form, n_points, form)
+
+
+def one_form(n_points: int, form: str) -> None:
+    """CPU seconds and memory of a solve from nothing, errors at nodes and held back."""
+    n_new = 2_000
+    points, classes = clouds(n_points + n_new, 50, 10, 0)
+    graph = neighbor_graph(points[:-n_new], 10, weights="heat", symmetrize="max")
+    labels = some_labels(classes[:-n_new], 10, 0)
+    before, began = peak_bytes(), time.process_time()
+    model = LapSVM(graph_penalty=1.0, **SPARSE[form])
+    prepared = model.prepare(graph, points[:-n_new], kept_bytes=8 * GIB)
+    solution = model.solve(prepared, labels)
+    seconds, peak = time.process_time() - began, peak_bytes() - before
+    names, stats = np.array(labels.class_names), solution.stats
+    at_nodes = share_right(names[solution.scores.argmax(axis=1)], classes[:-n_new], labels.nodes)
+    scores = model.predict(prepared, solution, points[-n_new:])
+    at_points = np.mean(names[scores.argmax(axis=1)] == classes[-n_new:])
+    CONSOLE.print(
+        f"  {form}: {seconds:.1f} CPU s, {stats['n_iter']} iterations, {solution.status.value}, "
+        f"{peak / GIB:.2f} GiB more; {stats.get('row_entries', stats['gram'])} a row, "
+        f"error {1 - at_nodes:.2%}, held back {1 - at_points:.2%}"
+    )
+
+
 def run(case: str, arguments: dict[str, Any]) -> None:
     compile_kernels()
     CASES[case][0](**arguments)
@@ -244,6 +287,7 @@ CASES: dict[str, tuple[Callable[..., None], dict[str, Any], dict[str, Any]]] = {
     "stopped": (stopped, {"n_points": None}, {"n_points": 1_000}),
     "exact": (exact, {"n_points": 20_000}, {"n_points": 2_000}),
     "blocked": (blocked, {"n_points": 31_000}, {"n_points": 3_000}),
+    "sparse": (sparse, {"sizes": (20_000, 100_000)}, {"sizes": (1_000, 5_000)}),
     "landmarks": (
         landmarks,
         {"n_points": 1_000_000, "n_landmarks": 2_000},

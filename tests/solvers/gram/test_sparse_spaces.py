@@ -52,11 +52,9 @@ def spaces(width: float = 0.4) -> list[tuple[SparseGram | LocalMap, np.ndarray]]
     compact = KernelFunction.fitted("wendland", rows, width=width, degree=0)
     gaussian = KernelFunction.fitted("gaussian", rows, width=width, degree=0)
     local = local_features(POINTS, POINTS, width, 12)
+    exact = SparseGram.of(compact, rows, np.float64, kept_bytes=ROOM)
     return [
-        (
-            SparseGram.of(compact, rows, np.float64, kept_bytes=ROOM),
-            wendland(POINTS, POINTS, width),
-        ),
+        (exact, wendland(POINTS, POINTS, width)),
         (LocalMap(gaussian, rows, np.float64, 12), local @ local.T),
     ]
 
@@ -214,7 +212,7 @@ def test_a_penalty_is_told_where_conjugate_gradients_do_not_converge(monkeypatch
     monkeypatch.setattr(iterative_inverse, "_MAX_ITER", 3)
     model = LapSVM(kernel="wendland", gram="sparse", method="newton", graph_penalty=1.0, width=0.4)
     solution = model.solve(model.prepare(GRAPH, POINTS), LABELS)
-    assert solution.status is Status.ILL_CONDITIONED
+    assert solution.status is Status.STAGNATED
 
 
 def test_a_solve_by_conjugate_gradients_can_be_cancelled() -> None:
