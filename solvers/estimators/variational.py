@@ -21,7 +21,8 @@ from peewit.solvers.models.variational import (
     simplex_machines,
     total_variation_machines,
 )
-from peewit.solvers.models.variational.variational_model import InitialName, VariationalModel
+from peewit.solvers.models.variational.started_model import InitialName
+from peewit.solvers.models.variational.variational_model import VariationalModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.variation.splitting import Normalization
 

@@ -11,12 +11,8 @@ from peewit.solvers.gram.space_base import Expansion
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.contract.point_model import PointProblem, Points
-from peewit.solvers.models.variational.variational_model import (
-    SINGLE_EPS,
-    StartedModel,
-    held_classes,
-    mean_degree,
-)
+from peewit.solvers.models.variational.started_model import SINGLE_EPS, StartedModel, held_classes
+from peewit.solvers.models.variational.variational_model import mean_degree
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.cheeger_partition import PartitionDescent
@@ -48,11 +44,10 @@ class CheegerModel(StartedModel):
     )
     max_iter: int = hyperparameter(100, Rule(doc="Most steps.", kind=int, minimum=1))
 
-    def _solution(self, problem: PointProblem) -> Solution:
+    def _solved_from(self, problem: PointProblem, shares: FloatArray, before: Status) -> Solution:
         prepared, labels = problem.prepared, problem.labels
         watch, stats = problem.watch, problem.stats
         graph, reachable = prepared.graph, problem.task.reachable
-        shares, before = self._first_shares(problem)  # a start must not choose between minima
         first = shares.argmax(axis=1)
         first[labels.nodes] = labels.classes
         weight = np.ones(graph.n_nodes)

@@ -6,17 +6,17 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
+from peewit.solvers.arrays import FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.labels import Labels, class_scores, one_against_rest
 from peewit.solvers.models.contract.point_model import PointProblem
-from peewit.solvers.models.variational.variational_model import (
+from peewit.solvers.models.variational.started_model import (
     SINGLE_EPS,
     InitialName,
     StartedModel,
     contested,
-    mean_degree,
-    targets_of,
 )
+from peewit.solvers.models.variational.variational_model import mean_degree, targets_of
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 from peewit.solvers.variation.fidelity import Fidelity, HingeFidelity, SquaredFidelity
@@ -77,10 +77,9 @@ class TotalVariationModel(StartedModel):
     )
     max_iter: int = hyperparameter(200, Rule(doc="Most steps.", kind=int, minimum=1))
 
-    def _solution(self, problem: PointProblem) -> Solution:
+    def _solved_from(self, problem: PointProblem, shares: FloatArray, before: Status) -> Solution:
         prepared, labels = problem.prepared, problem.labels
         watch, stats = problem.watch, problem.stats
-        shares, before = self._first_shares(problem)  # a start must not choose between minima
         first = shares[:, 1:] - shares[:, :1] if labels.n_classes == 2 else shares
         smoothing = None
         if self._has_norm(prepared):

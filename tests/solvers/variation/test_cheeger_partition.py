@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import iterate
 from peewit.solvers.labels import Labels
-from peewit.solvers.models.variational.variational_model import held_classes
+from peewit.solvers.models.variational.started_model import held_classes
 from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger_partition import PartitionDescent
 from peewit.solvers.variation.cheeger_ratio import Balances, partition_balances
