@@ -43,6 +43,7 @@ from peewit.solvers.variation.cheeger_cut import best_cut, best_threshold, desce
 from peewit.solvers.variation.splitting import NORMALIZATIONS
 from peewit.streaming.calls.sparsify_call import sparsify
 from tests.data_sets import draw_per_class, labeled_graph
+from tests.streaming.graphs import camps
 
 SETS: Final = {"4 vs 9": (4, 9), "0, 1, 4, 9": (0, 1, 4, 9)}
 COUNTS: Final = (1, 5, 10, 50)
@@ -297,18 +298,20 @@ def timed(
 
 
 def clusters(options: argparse.Namespace) -> None:
-    """Accuracy from each start, beside models without cuts, with 1 and 10 labels per class."""
+    """Accuracy from each start, beside models without cuts, with 1 to 10 labels per class."""
     kinds: dict[str, Model] = {
         **{name: CATALOGUE[name]() for name in ("hfs", *PEERS)},
         **{
             f"{name}, {initial}": CATALOGUE[name](initial=initial)
             for name in ("tv-rls", "cheeger-rls")
-            for initial in ("cut", "harmonic", "poisson")
+            for initial in ("auto", "cut", "contrasts", "harmonic", "poisson")
         },
     }
-    for name in ("cora", "citeseer"):
-        given = largest_component(*labeled_graph(folder(), name))
-        show_accuracy(name, given, kinds, (1, 10), options)
+    given = {
+        name: largest_component(*labeled_graph(folder(), name)) for name in ("cora", "citeseer")
+    }
+    for name, graph in {"two camps": camps(), **given}.items():
+        show_accuracy(name, graph, kinds, (1, 2, 5, 10), options)
 
 
 def largest_component(graph: Graph, classes: Int64Array) -> tuple[Graph, Int64Array]:

@@ -23,7 +23,7 @@ from peewit.solvers.status import Status
 from tests.data_sets import accuracy, draw_per_class
 from tests.reference.kernel_machines import kernel_matrix, laplacian_power
 from tests.reference.variation import Composite, Hinge, incidence
-from tests.streaming.graphs import blocks_with_hubs
+from tests.streaming.graphs import blocks_with_hubs, camps
 
 NAMES = ["cheeger-rls", "cheeger-svm", "lap-rls", "lap-svm", "tv-rls", "tv-svm"]
 WIDTH = 1.0
@@ -587,3 +587,50 @@ def test_camps_with_hubs_are_told_apart_from_their_labels(kind: Callable[..., Mo
     model = kind()
     solution = model.solve(model.prepare(graph), Labels.from_pairs(nodes, classes[nodes]))
     assert accuracy(solution.scores, classes, nodes) > 0.95
+
+
+# ------------------------------------------------------------------------------------- starts
+
+
+@pytest.mark.parametrize("name", ["tv-rls", "tv-svm"])
+def test_a_solve_that_lost_its_cut_begins_anew(name) -> None:
+    """From the contrasts of some labels nearly all nodes come to one camp; from clusters none."""
+    graph, classes = camps()
+
+    def right(seed: int, initial: str) -> tuple[float, Solution]:
+        nodes = draw_per_class(classes, 8, seed=seed)
+        model = CATALOGUE[name](initial=initial)
+        solution = model.solve(model.prepare(graph), Labels.from_pairs(nodes, classes[nodes]))
+        return np.mean(solution.scores.argmax(axis=1) == classes), solution
+
+    assert right(0, "contrasts")[0] < 0.7
+    share, solution = right(0, "auto")
+    assert share > 0.95
+    assert (solution.stats["initial"], solution.stats["n_starts"]) == ("cut", 2)
+    share, solution = right(1, "auto")
+    assert share > 0.95
+    assert solution.stats["initial"] == "contrasts"
+    assert "n_starts" not in solution.stats
+
+
+@pytest.mark.parametrize("name", ["tv-rls", "cheeger-rls"])
+def test_left_out_labels_refuse_clusters_that_are_no_classes(name) -> None:
+    """Classes are quarters of a ring; on it hang four cliques, whose borders cost least."""
+    n_ring, n_clique, n_cliques = 80, 12, 4
+    ring = np.arange(n_ring)
+    pairs = np.argwhere(np.tri(n_clique, k=-1))
+    src, dst = [ring, ring], [np.roll(ring, -1), np.roll(ring, -2)]
+    for number in range(n_cliques):
+        start = n_ring + number * n_clique
+        src += [pairs[:, 0] + start, np.array([start])]
+        dst += [pairs[:, 1] + start, np.array([number])]
+    ends = np.concatenate(src), np.concatenate(dst)
+    n_nodes = n_ring + n_cliques * n_clique
+    graph = Graph.from_edges(*ends, np.ones(ends[0].size), n_nodes=n_nodes)
+    nodes = ring[2::5]
+    labels = Labels.from_pairs(nodes, nodes // (n_ring // 4))
+    model = CATALOGUE[name]()
+    solution = model.solve(model.prepare(graph), labels)
+    assert solution.stats["initial"] == model.start_with_labels
+    one = Labels.from_pairs(nodes[1::4], nodes[1::4] // (n_ring // 4))
+    assert model.solve(model.prepare(graph), one).stats["initial"] == "cut"  # none is left out
