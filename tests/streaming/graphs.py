@@ -188,22 +188,3 @@ def blocks_with_hubs(
     u, v = ends[:, ends[0] != ends[1]]
     graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=n_nodes)
     return graph, np.repeat(np.arange(n_blocks), size)
-
-
-def camps(seed: int = 0) -> tuple[Graph, np.ndarray]:
-    """Two camps of nodes of very different degrees, with a tenth of the edges across."""
-    rng = np.random.default_rng(seed)
-    n_nodes, n_edges = 1_200, 16_000
-    camp = rng.integers(0, 2, n_nodes)
-    size = np.minimum(rng.pareto(1.3, n_nodes) + 0.3, 60.0)
-    src = rng.choice(n_nodes, n_edges, p=size / size.sum())
-    dst = np.empty(n_edges, np.int64)
-    goes_to = np.where(rng.random(n_edges) < 0.91, camp[src], 1 - camp[src])
-    for side in (0, 1):
-        own = np.flatnonzero(camp == side)
-        edges = np.flatnonzero(goes_to == side)
-        dst[edges] = rng.choice(own, edges.size, p=size[own] / size[own].sum())
-    kept = src != dst
-    graph = Graph.from_edges(src[kept], dst[kept], np.ones(kept.sum()), n_nodes=n_nodes)
-    own = np.flatnonzero(graph.component == np.bincount(graph.component).argmax())
-    return graph.subgraph(own), camp[own]
