@@ -127,7 +127,7 @@ def _embed(root: Path) -> None:
     """Ingest graphs whose resistances bounds leave open: by Cholesky, then with a ridge by Jacobi.
 
     The first is two communities joined by two edges: 32-bit ids, no weights, self-loops,
-    independent coins and a budget that binds.
+    independent coins and a budget that binds. The second has a leaf at every node of these.
     """
     half = _N_NODES // 2
     u, v = np.triu_indices(_N_NODES, k=1)
@@ -137,7 +137,12 @@ def _embed(root: Path) -> None:
         for name, ids in (("src", u), ("dst", v))
     }
     budget = replace(_SPARSIFIER, coins="independent", max_edges=4 * _N_NODES)
-    _ingest(root / "communities", "dense", [pa.table(ends)], budget)
+    communities = pa.table(ends)
+    _ingest(root / "communities", "dense", [communities], budget)
+    inner = np.arange(_N_NODES, dtype=np.int32)
+    leaves = pa.table({"src": inner, "dst": inner + np.int32(_N_NODES)})
+    budget = replace(budget, expected_nodes=2 * _N_NODES, max_edges=6 * _N_NODES)
+    _ingest(root / "leaves", "dense", [pa.concat_tables([communities, leaves])], budget)
     ends = {"src": _ids(u, "dense"), "dst": _ids(v, "dense"), "weight": _weights(len(u), "c")}
     _ingest(root / "ridge", "dense", [pa.table(ends)], replace(_SPARSIFIER, ridge=1.0))
 
