@@ -106,11 +106,13 @@ class StartedModel(VariationalModel):
         """From the given start, or from the one that energy and left-out labels choose (G15)."""
         if self.initial != "auto":
             return self._attempt(problem, self.initial).solution
-        first = self._first_start(problem)
+        hits: dict[InitialName, BoolArray] = {}
+        first = self._first_start(problem, hits)
         best = self._attempt(problem, first)
         n_starts = 1
-        for name in _STARTS if best.has_risen else ():
-            if name == first or self._is_clearly_better(problem, first, name):
+        is_over = self._is_convex or best.solution.status is Status.CANCELLED
+        for name in _STARTS if best.has_risen and not is_over else ():
+            if name == first or self._is_clearly_better(problem, hits, first, name):
                 continue
             other = self._attempt(problem, name)
             n_starts += 1
@@ -121,25 +123,38 @@ class StartedModel(VariationalModel):
             return best.solution
         return replace(best.solution, stats={**best.solution.stats, "n_starts": n_starts})
 
-    def _first_start(self, problem: PointProblem) -> InitialName:
+    @property
+    def _is_convex(self) -> bool:
+        """Whether every start leads to the same answer."""
+        return False
+
+    def _first_start(
+        self, problem: PointProblem, hits: dict[InitialName, BoolArray]
+    ) -> InitialName:
         labels = problem.labels
         if labels.n_labeled >= FEW_LABELS * labels.n_classes:
             return self.start_with_labels
-        is_against = self._is_clearly_better(problem, self.start_with_labels, "cut")
+        is_against = self._is_clearly_better(problem, hits, self.start_with_labels, "cut")
         return self.start_with_labels if is_against else "cut"
 
     def _is_clearly_better(
-        self, problem: PointProblem, name: InitialName, other: InitialName
+        self,
+        problem: PointProblem,
+        hits: dict[InitialName, BoolArray],
+        name: InitialName,
+        other: InitialName,
     ) -> bool:
-        """Whether a start is right at more left-out labels than another.
+        """Whether a start is right at more left-out labels than another; ``hits`` keeps which.
 
         By two standard errors, of labels on which they differ; False where none can be left out.
         """
         if problem.labels.n_usable < 2:
             return False
-        hits, others = (self._left_out_hits(problem, each) for each in (name, other))
-        n_differing = np.count_nonzero(hits != others)
-        more = np.count_nonzero(hits) - np.count_nonzero(others)
+        for each in (name, other):
+            if each not in hits:
+                hits[each] = self._left_out_hits(problem, each)
+        n_differing = np.count_nonzero(hits[name] != hits[other])
+        more = np.count_nonzero(hits[name]) - np.count_nonzero(hits[other])
         return bool(more > _STANDARD_ERRORS * np.sqrt(n_differing))
 
     def _left_out_hits(self, problem: PointProblem, name: InitialName) -> BoolArray:

@@ -112,6 +112,10 @@ class TotalVariationModel(StartedModel):
         solution = replace(solution, functions=splitting.functions(state))
         return self._warn(solution, labels)
 
+    @property
+    def _is_convex(self) -> bool:
+        return self.normalization == "none"
+
     def entry_bytes(self, n_classes: int) -> int:
         """As `StartedModel.entry_bytes`; in float64 if the accuracy needs it."""
         single = StartedModel.entry_bytes(self, n_classes)

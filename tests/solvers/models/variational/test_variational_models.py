@@ -597,9 +597,9 @@ def test_a_solve_that_lost_its_cut_begins_anew(name) -> None:
     """From the contrasts of some labels nearly all nodes come to one camp; from clusters none."""
     graph, classes = blocks_with_hubs(2, 600, inside=0.7, seed=0)
 
-    def right(seed: int, initial: str) -> tuple[float, Solution]:
+    def right(seed: int, initial: str, **settings) -> tuple[float, Solution]:
         nodes = draw_per_class(classes, 5, seed=seed)
-        model = CATALOGUE[name](initial=initial)
+        model = CATALOGUE[name](initial=initial, **settings)
         solution = model.solve(model.prepare(graph), Labels.from_pairs(nodes, classes[nodes]))
         return np.mean(solution.scores.argmax(axis=1) == classes), solution
 
@@ -611,6 +611,9 @@ def test_a_solve_that_lost_its_cut_begins_anew(name) -> None:
     assert share > 0.95
     assert solution.stats["initial"] == "contrasts"
     assert "n_starts" not in solution.stats
+    convex = right(1, "auto", normalization="none", max_iter=30)[1]
+    assert convex.stats["initial"] == "contrasts"  # every start leads to the same answer
+    assert "n_starts" not in convex.stats
 
 
 @pytest.mark.parametrize("name", ["tv-rls", "cheeger-rls"])
