@@ -152,7 +152,7 @@ class TransductiveMachine(LinearMachine):
 class TSVM(TransductiveMachine):
     """Transductive support vector machine by multiple switching (section F.2).
 
-    Sindhwani and Keerthi (2006), section 3: the machine of the labels ranks the unlabeled nodes,
+    Sindhwani and Keerthi (2006), section 3.1: the machine of the labels ranks the unlabeled nodes,
     which gives them labels. Then pairs of labels change places as long as that lowers the
     objective, while the weight of the unlabeled nodes grows.
     """
@@ -194,7 +194,7 @@ class TSVM(TransductiveMachine):
 class DASVM(TransductiveMachine):
     """Transductive support vector machine by deterministic annealing (section F.3).
 
-    Sindhwani and Keerthi (2006), section 4: each unlabeled node has both labels, with beliefs whose
+    Sindhwani and Keerthi (2006), section 3.2: each unlabeled node has both labels, with beliefs whose
     entropy counts less and less. Of the weights at the end of each step, those with the smallest
     objective are kept.
     """
