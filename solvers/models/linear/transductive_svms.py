@@ -194,9 +194,9 @@ class TSVM(TransductiveMachine):
 class DASVM(TransductiveMachine):
     """Transductive support vector machine by deterministic annealing (section F.3).
 
-    Sindhwani and Keerthi (2006), section 3.2: each unlabeled node has both labels, with beliefs whose
-    entropy counts less and less. Of the weights at the end of each step, those with the smallest
-    objective are kept.
+    Sindhwani and Keerthi (2006), section 3.2: each unlabeled node has both labels, with beliefs
+    whose entropy counts less and less. Of the weights at the end of each step, those with the
+    smallest objective are kept.
     """
 
     first_temperature: float = hyperparameter(
