@@ -64,10 +64,7 @@ class CalibratedScores(ModelEstimator):
         if places is not None:
             chosen: FloatArray = self.label_distributions_[places]
             return chosen
-        model = self._model
-        if issubclass(model, InductiveModel) and (
-            reason := model.barred(self.stats_, is_calibrated=True)
-        ):
+        if (reason := self._barred()) is not None:
             raise ValueError(f"predict_proba has no probabilities of new samples: {reason}")
         scores, reached = self._scores_of_new(X)
         return self._probabilities(scores, reached)
@@ -106,8 +103,16 @@ class CalibratedScores(ModelEstimator):
         )
 
     def _decide(self, scores: FloatArray, reached: Any) -> FloatArray:
-        """By what classes are chosen: the probabilities, where there are some."""
-        return self._probabilities(scores, reached) if self.probabilities else scores
+        """By what classes of new samples are chosen: probabilities, where they have some."""
+        is_calibrated = self.probabilities and self._barred() is None
+        return self._probabilities(scores, reached) if is_calibrated else scores
+
+    def _barred(self) -> str | None:
+        """Why new samples have no probabilities: theirs would be those of other scores."""
+        model = self._model
+        if not issubclass(model, InductiveModel):
+            return None
+        return model.barred(self.stats_, is_calibrated=True)
 
     def _probabilities(self, scores: FloatArray, reached: Any) -> FloatArray:
         calibrated = self._calibration.probabilities(scores)

@@ -3,7 +3,7 @@
 Without features functions have no norm, and new samples have the scores of their neighbors.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from peewit.solvers.models.variational import (
     total_variation_machines,
 )
 from peewit.solvers.models.variational.started_model import InitialName
-from peewit.solvers.models.variational.variational_model import VariationalModel
 from peewit.solvers.solution import Solution
 from peewit.solvers.variation.splitting import Normalization
 
@@ -33,8 +32,6 @@ class FunctionClassifier(FeaturedClassifier, ScoreClassifier):
     Where `fit` is given ``features``, functions of them predict new samples (G2a): `predict` takes
     rows of such features. Else these get what their neighbors have, with affinity 'knn'.
     """
-
-    _model: ClassVar[type[VariationalModel]]
 
     norm_penalty: float | Literal["auto"] = "auto"
     kernel: KernelName = "gaussian"
@@ -67,11 +64,6 @@ class FunctionClassifier(FeaturedClassifier, ScoreClassifier):
             )
         scores: FloatArray = self._functions.class_scores(node_features(X, None))
         return scores, np.ones(scores.shape[0], bool)
-
-    def _decide(self, scores: FloatArray, reached: Any) -> FloatArray:
-        """Class scores of new samples where their probabilities would be those of other scores."""
-        reason = self._model.barred(self.stats_, is_calibrated=True)
-        return super()._decide(scores, reached) if reason is None else scores
 
 
 class SimplexClassifier(FunctionClassifier):

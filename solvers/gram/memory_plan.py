@@ -44,7 +44,7 @@ class GramRequest:
     is_linear: bool  # linear kernel: features serve instead of a Gram matrix
     n_landmarks: int
     is_factored: bool  # the method factors the matrix: Newton and the dual, not iterations
-    n_nearest: int = 0  # entries of a row of a sparse matrix; 0 if unknown
+    n_nearest: int = 0  # entries of a row of a sparse matrix, about
 
     def n_bytes(self, form: GramName, precision: PrecisionName) -> int:
         """Memory of a form and of the method that works on it."""

@@ -48,26 +48,33 @@ class SparseGram(KernelSpace):
         """Compute the entries; raises `GramTooLarge` where they outgrow ``kept_bytes``."""
         scaled = kernel.scaled(rows.whole(), dtype)
         search = neighbors.NearestNeighbors(radius=kernel.support).fit(scaled.values)
-        blocks, n_bytes = [], 0
+        blocks, n_below = [], 0
+        most = kept_bytes // (2 * (np.dtype(dtype).itemsize + _INDEX_BYTES))
         for start in range(0, scaled.n_rows, _BLOCK_ROWS):
             on_step(start, scaled.n_rows)
             near = search.radius_neighbors_graph(
                 scaled.values[start : start + _BLOCK_ROWS], mode="distance"
             )
-            near.data = kernel.of_distances(near.data)
-            block = sp.csr_array(near, dtype=dtype)
-            blocks.append(block)
-            n_bytes += block.nnz * (block.dtype.itemsize + _INDEX_BYTES)
-            n_done = start + block.shape[0]
-            if 2 * n_bytes > kept_bytes:  # once more in a product with its transpose
+            near = sp.tril(near, start - 1, format="csr")  # left of the diagonal
+            near.data = kernel.of_distances(near.data).astype(dtype)
+            blocks.append(near)
+            n_below += near.nnz
+            if 2 * n_below > most:
                 raise GramTooLarge(
-                    f"gram 'sparse' has {n_bytes // (_INDEX_BYTES * n_done):,} entries a row and "
-                    f"more than may be kept, got width={kernel.width:.3g}; use a smaller width, or "
-                    "kernel='gaussian', which keeps n_nearest"
+                    f"gram 'sparse' must have at most {most:,} entries, got more in the first "
+                    f"{start + near.shape[0]:,} of {scaled.n_rows:,} rows with "
+                    f"width={kernel.width:.3g}; use a smaller width, or kernel='gaussian', which "
+                    "keeps n_nearest a row"
                 )
-        lower = sp.tril(sp.vstack(blocks, format="csr"), -1)
-        matrix = sp.csr_array(lower + lower.T + sp.eye(scaled.n_rows, dtype=dtype))
+        below = sp.vstack(blocks, format="csr")
+        blocks.clear()  # not both in memory
+        matrix = sp.csr_array(below + below.T + sp.eye(scaled.n_rows, dtype=dtype))
         return cls(kernel=kernel, rows=scaled, parallel=parallel, matrix=matrix)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the entries."""
+        return self.matrix.dtype
 
     @property
     def n_stored(self) -> int:
@@ -100,12 +107,7 @@ class LocalMap(MatrixMap):
     ) -> None:
         self._kernel, self._rows = kernel, kernel.scaled(rows.whole(), dtype)
         self._n_nearest = min(n_nearest, rows.n_rows)
-        search, blocks = PointSearch(metric_rows(self._rows.values, "euclidean")), []
-        for start in range(0, rows.n_rows, _BLOCK_ROWS):
-            on_step(start, rows.n_rows)
-            block = search.points[start : start + _BLOCK_ROWS]
-            blocks.append(_local_features(search, block, self._n_nearest, dtype))
-        super().__init__(sp.vstack(blocks, format="csr"))
+        super().__init__(_of_nodes(self._rows, self._n_nearest, dtype, on_step))
 
     @property
     def n_stored(self) -> int:
@@ -171,11 +173,11 @@ class LocalExpansion(Expansion):
 def near_width(kernel: KernelFunction, rows: Rows, n_nearest: int) -> float:
     """Width at which a sparse kernel ends with the ``n_nearest`` nodes, by the median.
 
-    1,024 rows drawn with a fixed seed are asked. 1 where their nearest nodes are duplicates.
+    1,024 rows drawn with a fixed seed are asked. That of the kernel where most are duplicates.
     """
     n_nearest = min(n_nearest, rows.n_rows - 1)
     if n_nearest < 1:
-        return 1.0
+        return kernel.width
     places = np.arange(rows.n_rows)
     if rows.n_rows > _WIDTH_ROWS:
         drawn = np.random.default_rng(0).choice(rows.n_rows, _WIDTH_ROWS, replace=False)
@@ -183,7 +185,17 @@ def near_width(kernel: KernelFunction, rows: Rows, n_nearest: int) -> float:
     search = PointSearch(metric_rows(rows.whole(), "euclidean"))
     _, distances = search.nearest(search.points[places], n_nearest, own=places)
     end = kernel.support if kernel.name == "wendland" else _TIES_END
-    return float(np.median(distances[:, -1])) / end or 1.0
+    return float(np.median(distances[:, -1])) / end or kernel.width
+
+
+def _of_nodes(rows: ScaledRows, n_nearest: int, dtype: Any, on_step: OnStep) -> Any:
+    """(n_rows, n_rows) `_local_features` of the nodes themselves."""
+    search, blocks = PointSearch(metric_rows(rows.values, "euclidean")), []
+    for start in range(0, rows.n_rows, _BLOCK_ROWS):
+        on_step(start, rows.n_rows)
+        block = search.points[start : start + _BLOCK_ROWS]
+        blocks.append(_local_features(search, block, n_nearest, dtype))
+    return sp.vstack(blocks, format="csr")
 
 
 def _local_features(search: PointSearch, points: Any, n_nearest: int, dtype: Any) -> Any:

@@ -99,7 +99,7 @@ class KernelSpaceModel(EmbeddedModel):
 
     @property
     def _n_nearest(self) -> int:
-        """Entries of a row of a sparse Gram matrix; 0 where none is made, or distance decides."""
+        """Nodes that a row of a sparse Gram matrix reaches; 0 where it is not sparse."""
         return 0
 
     def _fitted_kernel(self, rows: Rows) -> KernelFunction:
@@ -114,10 +114,8 @@ class KernelSpaceModel(EmbeddedModel):
         return n_rows <= FACTORED_ROWS
 
     def _space(self, prepared: Points, rows: Rows, watch: Watch, stats: Stats) -> Space:
-        kernel_key = (
-            *(self.kernel, self.width, self.degree),
-            *(self.gram == "sparse", self._n_nearest, self._input_key(prepared)),
-        )
+        of_points = self._n_nearest, self._input_key(prepared)
+        kernel_key = (self.kernel, self.width, self.degree, *of_points)
         kernel = prepared.latest("kernel", kernel_key, lambda: self._fitted_kernel(rows))
         plan = self.plan(rows.n_rows, rows.n_columns, prepared.kept_bytes, row_bytes=rows.row_bytes)
         stats["gram"], stats["precision"], stats["width"] = plan.form, plan.dtype.name, kernel.width

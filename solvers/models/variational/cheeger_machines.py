@@ -71,14 +71,14 @@ class CheegerModel(StartedModel):
         stats["n_iter"], stats["n_proximal"] = outcome.n_iter, state.n_proximal
         stats["energy"] = state.energy
         stats["energies"] = " ".join(f"{energy:.6g}" for energy in state.history[-_HISTORY:])
-        fitted = Status.CONVERGED if smoothing is None else smoothing.status
-        drift = self._drifting(problem, SINGLE_EPS)
-        status = first_failure(outcome.status, before, fitted, drift)
-        solution = problem.task.solution(state.values, status, stats)
         functions = None
         if smoothing is not None:  # as the next step would make them; shares of a class sum to 1
             base = np.full(labels.n_classes, 1.0 / labels.n_classes)
             functions = smoothing.nearest_functions(state.values - base, base)
+        fitted = Status.CONVERGED if smoothing is None else smoothing.status
+        drift = self._drifting(problem, SINGLE_EPS)
+        status = first_failure(outcome.status, before, fitted, drift)
+        solution = problem.task.solution(state.values, status, stats)
         solution = replace(solution, functions=functions, warnings=self._warnings(prepared))
         return self._warn(solution, labels)
 
