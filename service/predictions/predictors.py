@@ -233,8 +233,7 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
     points; and `PredictionsNotFound` where newer jobs have replaced its predictions.
     """
     inductive = ", ".join(inductive_models())
-    model = CATALOGUE.get(job.model or "")
-    if job.kind != "solve" or model is None or not issubclass(model, InductiveModel):
+    if job.kind != "solve" or job.model not in inductive_models():
         description = f"a solve by {job.model}" if job.kind == "solve" else f"of kind {job.kind}"
         raise NotInductive(
             f"job must be a solve by one of {inductive}, which predict new points; got job "
@@ -245,13 +244,12 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
             f"job must have succeeded, got job {job.id}, which is {job.status}"
             + (f" ({job.error}); solve again" if job.status.is_final else "; wait for it")
         )
-    if not job.result.get("inductive"):
-        raise NotInductive(_without_features(job))
     file = store.read(job)
-    is_calibrated = file.meta.calibration is not None
-    reason = model.barred(file.meta.stats, is_calibrated=is_calibrated)
+    reason = barred(job.model, file.meta.stats, file.meta.calibration is not None)
     if reason is not None:
         raise NotInductive(f"job must predict new points, got job {job.id}: {reason}")
+    if not job.result.get("inductive"):
+        raise NotInductive(_without_features(job))
     try:
         functions = read_functions(predictor_path(file.path))
     except FileNotFoundError:
@@ -294,6 +292,14 @@ def latest_predictor(store: PredictionStore, graph_id: str, *, column: str = "")
         if (job.result or {}).get("inductive") and job.parameters.get(LABEL_COLUMN, "") == column:
             return job
     return None
+
+
+def barred(model: str, stats: Mapping[str, Any], is_calibrated: bool) -> str | None:
+    """Why functions of a solve with these stats predict no new points, and the way out, or None."""
+    made = CATALOGUE[model]
+    if not issubclass(made, InductiveModel):
+        return None
+    return made.barred(stats, is_calibrated=is_calibrated)
 
 
 def inductive_models() -> list[str]:

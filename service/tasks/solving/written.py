@@ -23,7 +23,7 @@ from peewit.service.predictions.prediction_files import (
     write_array,
     write_predictions,
 )
-from peewit.service.predictions.predictors import given_of, write_predictor
+from peewit.service.predictions.predictors import barred, given_of, write_predictor
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
 from peewit.service.tasks.solving.thinning import thinning_summary
@@ -60,9 +60,9 @@ def write_result(solving: Solving) -> dict[str, Any]:
     functions = solution.functions  # of new points, where the model worked on given features
     if isinstance(functions, LinearFunctions) and solving.graph.counts is not None:
         functions = _of_table(functions, task)
-    functions = (
-        functions.trimmed() if functions and solution.stats.get("input") == FEATURES else None
-    )
+    is_of_features = solution.stats.get("input") == FEATURES
+    is_barred = barred(task.model, solution.stats, assessment.calibration is not None) is not None
+    functions = functions.trimmed() if functions and is_of_features and not is_barred else None
     with solving.stages.stage("writing"):
         file_name = _write(solving, shown, names, functions)
     return {

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from peewit.service.predictions.predictors import latest_predictor
 from peewit.service.settings import Settings
 from tests.service.api.conftest import (
     ARROW,
@@ -225,6 +226,19 @@ def test_bodies_too_large_or_of_another_type_are_refused(
     api.problem("POST", path, 413, content=large, headers={"Content-Type": CSV})
     api.problem("POST", path, 415, content=b"1,2", headers={"Content-Type": "text/plain"})
     api.problem("POST", path, 406, json={"points": []}, headers={"Accept": "image/png"})
+
+
+def test_the_freshest_solve_that_can_predicts_points(trained: tuple[Api, dict[str, str]]) -> None:
+    """One by a partition of the nodes with probabilities, and one without norm, are fresher."""
+    api, jobs = trained
+    order = list(jobs)
+    assert order.index("simplex") < order.index("calibrated cut") < order.index("without norm")
+    for name, is_inductive in (("simplex", True), ("calibrated cut", False)):
+        result = api.call("GET", f"/jobs/{jobs[name]}", 200).json()["result"]
+        assert result["inductive"] is is_inductive
+    found = latest_predictor(api.home.prediction_files, api.home.graph("g").id)
+    assert found is not None
+    assert found.id == jobs["simplex"]
 
 
 def test_functions_beside_a_graph_score_points_as_such_nodes(
