@@ -6,7 +6,8 @@ are is chance. An item whose call takes ten times its usual seconds fails.
 
 What is usual is the median of the last calls that passed. They lie in pytest's cache, or in the
 file that PEEWIT_ITEM_COSTS names. Of an item that has none there, `usual_costs.json` tells it; what
-that leaves out of `make test` is cheap. After a run of `make test` this writes it anew:
+that leaves out of `make test` is cheap, whatever earlier calls took, so that a new dear item fails
+on the machine where it is written, not on the next. After a run of `make test` this writes it anew:
 
     python -m pytest --quick --collect-only --write-usual-costs
 """
@@ -142,11 +143,13 @@ class _Meter:
         return report
 
     def _usual_seconds(self, item: pytest.Item) -> float | None:
-        """Those of earlier calls or of the table; an item of `make test` that has none is cheap."""
+        """Those of earlier calls or of the table; an item of `make test` not told there is cheap."""
+        is_quick = item.config.getoption("quick", default=False)
+        if is_quick and item.nodeid not in self._costs:
+            return 0.0
         if item.nodeid in self._earlier:
             return median(self._earlier[item.nodeid])
-        is_quick = item.config.getoption("quick", default=False)
-        return self._costs.get(item.nodeid, 0.0 if is_quick else None)
+        return self._costs.get(item.nodeid)
 
 
 class _Ledger:

@@ -135,6 +135,15 @@ def test_a_clone_that_has_run_nothing_is_held_to_the_table(
     ran.assert_outcomes(**{outcome: 1})
 
 
+@pytest.mark.usefixtures("nothing_allowed")
+def test_a_dear_item_that_the_table_lacks_fails_where_it_has_run_before(
+    suite: pytest.Pytester,
+) -> None:
+    set_usual(suite, 0.05)
+    ran = suite.runpytest_inprocess(*PLUGINS, "-p", "tests.sets", "--quick")
+    ran.assert_outcomes(failed=1)
+
+
 @pytest.mark.parametrize(
     ("earlier", "table"),
     [

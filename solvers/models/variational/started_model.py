@@ -36,8 +36,7 @@ _STARTS: Final[tuple[InitialName, ...]] = ("cut", "poisson", "harmonic", "contra
 """In the order in which they are tried."""
 
 _RISEN: Final = 1.5
-"""Times its first energy at which a solve has lost the cut that it began with. Others end within a
-tenth of it, above or below."""
+"""Times the energy of a partition at hand beyond which a solve has lost that cut, or missed it."""
 
 _STANDARD_ERRORS: Final = 2.0
 _MAX_FOLDS: Final = 5
@@ -54,14 +53,10 @@ SINGLE_EPS: Final = float(np.finfo(np.float32).eps)
 class _Attempt:
     """A solution, and the energies of the partitions that it began and ended with."""
 
+    name: InitialName
     solution: Solution
     first_energy: float
     energy: float
-
-    @property
-    def has_risen(self) -> bool:
-        """Whether the solve ended in a much worse cut than it began with."""
-        return self.energy > _RISEN * self.first_energy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,19 +104,27 @@ class StartedModel(VariationalModel):
         hits: dict[InitialName, BoolArray] = {}
         first = self._first_start(problem, hits)
         best = self._attempt(problem, first)
-        n_starts = 1
-        is_over = self._is_convex or best.solution.status is Status.CANCELLED
-        for name in _STARTS if best.has_risen and not is_over else ():
+        if self._is_convex or best.solution.status is Status.CANCELLED:
+            return best.solution
+        n_starts, limit = 1, _RISEN * self._first_energy(problem, best)
+        for name in _STARTS:
+            if best.energy <= limit:
+                break
             if name == first or self._is_clearly_better(problem, hits, first, name):
                 continue
             other = self._attempt(problem, name)
             n_starts += 1
             best = other if other.energy < best.energy else best
-            if not best.has_risen:
-                break
         if n_starts == 1:
             return best.solution
         return replace(best.solution, stats={**best.solution.stats, "n_starts": n_starts})
+
+    def _first_energy(self, problem: PointProblem, attempt: "_Attempt") -> float:
+        """That of the partition that an attempt began with, or of the contrasts if it is less."""
+        if attempt.name == "contrasts":
+            return attempt.first_energy
+        shares, _ = self._first_shares(replace(problem, stats={}), "contrasts")
+        return min(attempt.first_energy, self._energy(problem, _with_labels(shares, problem)))
 
     @property
     def _is_convex(self) -> bool:
@@ -176,11 +179,10 @@ class StartedModel(VariationalModel):
         own = replace(problem, stats={**problem.stats, "initial": name})
         shares, status = self._first_shares(own, name)
         solution = self._solved_from(own, shares, status)
-        first = shares.argmax(axis=1)
-        first[problem.labels.nodes] = problem.labels.classes
         return _Attempt(
+            name=name,
             solution=solution,
-            first_energy=self._energy(problem, first),
+            first_energy=self._energy(problem, _with_labels(shares, problem)),
             energy=self._energy(problem, solution.scores.argmax(axis=1)),
         )
 
@@ -313,6 +315,13 @@ class StartedModel(VariationalModel):
         pulled = problem.task.on_nodes(_FIRST_LABEL_WEIGHT * (labels.targets() - prior))
         fit = norm.with_squares(labels.nodes, _FIRST_LABEL_WEIGHT)
         return on_simplex(prior + fit.apply(pulled))
+
+
+def _with_labels(shares: FloatArray, problem: PointProblem) -> Int64Array:
+    """The partition by the largest share, in which labels keep their class."""
+    classes = np.asarray(shares.argmax(axis=1))
+    classes[problem.labels.nodes] = problem.labels.classes
+    return classes
 
 
 def contested(labels: Labels, graph: Graph) -> BoolArray:

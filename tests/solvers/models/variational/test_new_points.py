@@ -44,13 +44,14 @@ def of_columns(scores: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["lap-rls", "lap-svm", "tv-rls", "tv-svm"])
 def test_functions_of_convex_problems_have_the_values_of_the_nodes(name, n_classes) -> None:
     given = clouds(n_classes, size=24 // n_classes)
-    settings = CONVEX if name.startswith("tv") else {"rtol": 1e-7, "max_iter": 20_000}
+    loose = {**CONVEX, "rtol": 1e-4, "proximal_rtol": 1e-6}
+    settings = loose if name.startswith("tv") else {"rtol": 1e-7, "max_iter": 20_000}
     model = model_of(name, **settings)
     prepared = model.prepare(given.graph, given.points)
     solution = model.solve(prepared, given.labels)
     assert solution.status is Status.CONVERGED
     found = model.predict(prepared, solution, given.points)
-    np.testing.assert_allclose(found, solution.scores, atol=1e-5)
+    np.testing.assert_allclose(found, solution.scores, atol=10.0 * settings["rtol"])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
