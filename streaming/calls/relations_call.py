@@ -8,17 +8,20 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Progress, Watch
 from peewit.solvers.relations.relation_names import check_relation_name
+from peewit.streaming.calls.dask_partitions import DaskPartitions, is_dask
 from peewit.streaming.calls.in_memory import (
     Edges,
     columns_in_memory,
@@ -78,6 +81,7 @@ def sparsify_relations(
     Edges are as `sparsify` takes them: a mapping of the names of relations to the edges of each, or
     one table. Of that either ``relation_column`` names the relation of each row, or a row is an
     event, which joins its ``entity`` with each of its columns ``via``, by a relation of that name.
+    Partitions of dask pass through files of a temporary directory.
 
     Parameters
     ----------
@@ -288,18 +292,29 @@ class _Listing:
             return
         if self._max_bad_rows:
             raise ValueError(f"max_bad_rows is for edges in files, got {self._max_bad_rows}")
+        relation = "edges" if columns.relation is None else columns.relation
+        if is_dask(edges):
+            with closing(DaskPartitions(edges, columns).tables(1)) as partitions:
+                for each in partitions:
+                    word = f"{relation}, partition {each.number} (from 0)"
+                    self._store(each.table, each.columns, word, is_of_arrays=each.is_of_arrays)
+            return
         table, n_nodes = edge_table(edges, columns.weight)
-        columns = columns_in_memory(edges, columns)
-        kind = node_kind_of(table.schema, columns)
-        if kind == "int64" and (n_nodes is not None or isinstance(edges, tuple)):
-            kind = "dense"
-        self._take_kind(kind)
+        are_numbers = n_nodes is not None or isinstance(edges, tuple)
+        self._store(table, columns_in_memory(edges, columns), relation, is_of_arrays=are_numbers)
         self.n_nodes = max(self.n_nodes, n_nodes or 0)
+
+    def _store(
+        self, table: pa.Table, columns: EdgeColumns, word: str, *, is_of_arrays: bool
+    ) -> None:
+        """List a file of a table, which people know by a word."""
+        kind = node_kind_of(table.schema, columns)
+        self._take_kind("dense" if kind == "int64" and is_of_arrays else kind)
         stored = self._paths.pushes / f"{len(self.files)}.parquet"
         pq.write_table(table, stored, compression="lz4", row_group_size=PART_ROWS)
         (file,) = EdgeFiles(stored, columns=columns).list()
-        self._words[file.path] = "edges" if columns.relation is None else columns.relation
-        self.files.append(replace(file, again=True))  # equal tables of two relations both count
+        self._words[file.path] = word
+        self.files.append(replace(file, again=True))  # equal tables count, each of them
 
     def _take_kind(self, kind: NodeKind) -> None:
         if self._node_kind is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Progress, Watch
 from peewit.solvers.row_ranges import Parallel
+from peewit.streaming.calls.dask_partitions import DaskPartitions, blocks_of_partitions, is_dask
 from peewit.streaming.calls.in_memory import (
     Edges,
     columns_in_memory,
@@ -109,6 +110,10 @@ def sparsify(
           ``weight`` weigh 1, nodes without edges are left out.
         - Arrays ``(u, v)`` or ``(u, v, weight)``.
         - A symmetric scipy.sparse adjacency matrix, or a ``peewit.solvers.graph.Graph``.
+        - A `dask.dataframe`, a `dask.bag` of tables, tuples or mappings, or a list of what
+          `dask.delayed` made of tables: partitions are computed in order, one for each thread at a
+          time, by the client that is connected, else here; how rows are dealt to them changes
+          nothing.
     epsilon : float or None
         Spectral error asked, in (0, 1). None asks for none: every edge is kept until they pass
         ``max_edges``, and then as many as that; ``epsilon_expected`` tells what came of it.
@@ -237,6 +242,9 @@ def sparsify(
                 raise ValueError(f"method kelner-levin takes edges in memory, got {edges!r}")
             source = EdgeFiles(edges, storage_options, columns=columns, max_bad_rows=max_bad_rows)
             return _of_files(source, call, node_ids, scheduler)
+        if is_dask(edges):
+            _require_of_dask(method, scheduler, storage_options, max_bad_rows)
+            return _of_partitions(edges, call, node_ids, columns)
         if scheduler is not None or storage_options is not None:
             name = "storage_options" if scheduler is None else "scheduler"
             raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
@@ -271,6 +279,63 @@ class _Call:
             expected_nodes=max(self.n_nodes or n_nodes, 2),
             coins="dependent" if self.method == "dependent" else "independent",
         )
+
+
+def _require_of_dask(
+    method: Method,
+    scheduler: str | None,
+    storage_options: Mapping[str, Any] | None,
+    max_bad_rows: int,
+) -> None:
+    """Raise ValueError where arguments are for other edges than those of dask."""
+    if method == "kelner-levin":
+        raise ValueError(
+            "method kelner-levin takes edges in memory, got those of dask; use dependent"
+        )
+    if scheduler is not None:
+        raise ValueError(
+            f"scheduler is for edges in files, got {scheduler!r}; connect a "
+            "dask.distributed.Client, which then computes the partitions"
+        )
+    if storage_options is not None or max_bad_rows:
+        name = "max_bad_rows" if storage_options is None else "storage_options"
+        raise ValueError(f"{name} is for edges in files, got edges of dask; leave it out")
+
+
+def _of_partitions(
+    edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeColumns
+) -> Sparsified:
+    """Sparsifier of edges that dask computes, partition by partition."""
+    partitions = DaskPartitions(edges, columns)
+    settings, state = call.settings(EXPECTED_NODES), SparsifierState()
+    with closing(partitions.tables(call.n_threads)) as reading:
+        empty, first = [], next(reading)
+        while not first.table.num_rows and (following := next(reading, None)) is not None:
+            empty.append(first)
+            first = following
+        columns = first.columns
+        if kind is None:
+            kind = node_kind_of(first.table.schema, columns)
+            kind = "dense" if kind == "int64" and first.is_of_arrays else kind
+        nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=call.max_nodes)
+        warn_of_columns(first.table, columns, partitions.names)
+
+        raw_blocks = blocks_of_partitions(
+            chain(empty, [first], reading),
+            node_kind=kind,
+            max_nodes=call.max_nodes,
+            columns=columns,
+            n_threads=call.n_threads,
+            on_partition=lambda number: call.watch.step("partitions", number, len(partitions)),
+        )
+        with closing(raw_blocks):
+            for group in _groups(map(nodes.map_block, raw_blocks)):
+                state = absorb_group(
+                    state, settings, group, n_nodes=nodes.n_nodes, parallel=call.parallel
+                )
+    call.watch.step("partitions", len(partitions), len(partitions))
+    warn_of_ids(_external_ids(nodes, kind), kind)
+    return _result(state, settings, nodes, kind, call)
 
 
 def _of_table(edges: Edges, call: _Call, kind: NodeKind | None, columns: EdgeColumns) -> Sparsified:

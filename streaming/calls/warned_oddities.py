@@ -31,9 +31,15 @@ _ROWS: Final = 10_000
 _SHOWN: Final = 5
 
 
-def warn_of_columns(table: pa.Table, columns: EdgeColumns, *, stacklevel: int = 4) -> None:
-    """Warn of columns of a table that nobody reads."""
-    names = table.schema.names
+def warn_of_columns(
+    table: pa.Table,
+    columns: EdgeColumns,
+    names: Sequence[str] | None = None,
+    *,
+    stacklevel: int = 4,
+) -> None:
+    """Warn of columns of a table that nobody reads, of these ``names`` where it has others too."""
+    names = table.schema.names if names is None else names
     beside = {name: table.column(name) for name in columns.beside(names)}
     _warn(odd_columns(names, columns) + ended_notes(rows_ended(beside)), stacklevel)
 

@@ -1,0 +1,230 @@
+"""Partitions of dask collections as tables: in order, and a few in flight.
+
+The scheduler that dask has set computes them, a cluster's where a client is connected; where none
+is set, threads do it here.
+"""
+
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from peewit.streaming.calls.in_memory import columns_in_memory, edge_table
+from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.columns import read_columns
+from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.parts import PART_ROWS
+from peewit.streaming.edges.reader import read_ahead
+
+_COLLECTIONS: Final = ("dask.dataframe", "dask.bag", "dask.delayed")
+"""Packages whose collections have tables for partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition as a table, and the names of its columns."""
+
+    number: int
+    table: pa.Table
+    columns: EdgeColumns
+    is_of_arrays: bool
+
+
+def is_dask(edges: Any) -> bool:
+    """Whether edges are a dask collection, or a list of what `dask.delayed` made."""
+    collections = edges if isinstance(edges, list) else [edges]
+    return bool(collections) and all(
+        callable(getattr(each, "__dask_graph__", None)) for each in collections
+    )
+
+
+class DaskPartitions:
+    """The partitions of a `dask.dataframe`, a `dask.bag`, or of what `dask.delayed` made.
+
+    Of a frame only ``columns`` are computed, with those that `EdgeColumns.beside` looks at.
+    ``names`` are those of all its columns; None where only the partitions know theirs. Raises
+    TypeError for other collections, and BadEdges where a frame lacks a column. Warns of tasks that
+    several partitions need.
+    """
+
+    def __init__(self, edges: Any, columns: EdgeColumns) -> None:
+        import dask  # noqa: PLC0415 - a quarter of a second, for edges that dask has alone
+        from dask.base import get_scheduler  # noqa: PLC0415
+        from dask.core import flatten  # noqa: PLC0415
+        from dask.utils import ensure_dict  # noqa: PLC0415
+
+        self.names: list[str] | None = None
+        self._columns = columns
+        if hasattr(edges, "optimize") and hasattr(edges, "columns"):  # a frame
+            self.names = list(map(str, edges.columns))
+            columns.check(self.names)
+            wanted = {*columns, *columns.beside(self.names)}
+            optimized = (edges[[each for each in edges.columns if each in wanted]].optimize(),)
+        else:
+            collections = edges if isinstance(edges, list) else [edges]
+            for each in collections:
+                _require_tables(each)
+            optimized = dask.optimize(*collections)
+        self._graph: dict[Any, Any] = {}
+        self._keys: list[Any] = []
+        for each in optimized:
+            self._graph.update(ensure_dict(each.__dask_graph__()))
+            self._keys += flatten([each.__dask_keys__()])
+        if not self._keys:
+            raise ValueError("edges of dask must have a partition, got none")
+        self._get: Callable[..., Any] = get_scheduler() or dask.get
+        self._warn_of_shared_tasks()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def tables(self, n_threads: int) -> Generator[Partition, None, None]:
+        """Partitions in order; ``n_threads`` are computed or wait, and the caller has one."""
+        tasks = (partial(self.compute, number) for number in range(len(self)))
+        return read_ahead(tasks, n_threads, thread_name="dask-partition", n_pending=n_threads)
+
+    def compute(self, number: int) -> Partition:
+        """One partition; raises TypeError or BadEdges where it is no table of edges."""
+        key = self._keys[number]
+        result = self._get(self._tasks_of(key), key)
+        if isinstance(result, Iterator):  # of a bag
+            result = list(result)
+        try:
+            table, columns = _table_of(result, self._columns)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else BadEdges
+            raise kind(f"partition {number} (from 0): {error}") from error
+        is_of_arrays = isinstance(result, tuple)
+        return Partition(number=number, table=table, columns=columns, is_of_arrays=is_of_arrays)
+
+    def _tasks_of(self, key: Any) -> dict[Any, Any]:
+        """The part of the graph that one partition needs."""
+        from dask.optimization import cull  # noqa: PLC0415 - see above
+
+        tasks, _ = cull(self._graph, [key])
+        return dict(tasks)
+
+    def _warn_of_shared_tasks(self) -> None:
+        """Warn where two partitions need a task that is no mere value."""
+        first, second = (self._tasks_of(key) for key in (self._keys[0], self._keys[-1]))
+        shared = map(self._graph.get, first.keys() & second.keys())
+        n_shared = sum(callable(getattr(task, "func", None)) for task in shared)
+        if n_shared and len(self) > 1:
+            warnings.warn(
+                f"{len(self):,} partitions share {n_shared:,} tasks, as after a shuffle or a sort, "
+                "and each computes them anew; persist what they share, or write the edges to "
+                "Parquet and give its path",
+                stacklevel=5,
+            )
+
+
+def _require_tables(collection: Any) -> None:
+    """Raise TypeError unless partitions of a collection may be tables."""
+    kind = type(collection)
+    if not kind.__module__.startswith(_COLLECTIONS):
+        raise TypeError(
+            f"edges of dask must be of {', '.join(_COLLECTIONS)}, got {kind.__module__}."
+            f"{kind.__qualname__}; dask.dataframe.from_dask_array takes arrays"
+        )
+
+
+def _table_of(result: Any, columns: EdgeColumns) -> tuple[pa.Table, EdgeColumns]:
+    """The table of what a partition holds, and the names of its columns.
+
+    A partition of a bag is a list: of tuples, of mappings, or of tables.
+    """
+    if isinstance(result, list) and result and not isinstance(result[0], tuple):
+        if all(isinstance(row, Mapping) for row in result):
+            try:
+                return pa.Table.from_pylist(result), columns
+            except pa.ArrowException as error:
+                rule = "values of a column must be of one type, all text or all numbers"
+                raise TypeError(f"{rule}: {error}") from error
+        tables = [_table_of(each, columns) for each in result]
+        return joined([table for table, _ in tables]), tables[0][1]
+    table, n_nodes = edge_table(result, columns.weight)
+    if n_nodes is not None:
+        raise TypeError(f"must be a table of edges, got {type(result).__name__}, a whole graph")
+    return table, columns_in_memory(result, columns)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables one after the other; raises TypeError where a column is text here, numbers there."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        rule = "a column must hold text in all partitions, or numbers in all"
+        raise TypeError(f"{rule}: {error}") from error
+
+
+def cut(tables: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:
+    """The rows of some tables, so many at a time, however the tables were cut."""
+    waiting: list[pa.Table] = []
+    n_waiting = 0
+    for table in tables:
+        waiting.append(table)
+        n_waiting += table.num_rows
+        if n_waiting >= n_rows:
+            whole = joined(waiting)
+            n_cut = n_waiting - n_waiting % n_rows
+            yield from (whole.slice(start, n_rows) for start in range(0, n_cut, n_rows))
+            waiting, n_waiting = [whole.slice(n_cut)], n_waiting - n_cut
+    if n_waiting:
+        yield joined(waiting)
+
+
+def blocks_of_partitions(
+    partitions: Iterable[Partition],
+    *,
+    node_kind: NodeKind,
+    max_nodes: int,
+    columns: EdgeColumns,
+    n_threads: int,
+    on_partition: Callable[[int], None] = lambda _number: None,
+) -> Generator[RawBlock, None, None]:
+    """The rows of all partitions in order, in blocks of `PART_ROWS`.
+
+    ``on_partition`` is told which partition comes. Raises BadEdges, which names the partition and
+    counts its rows.
+    """
+    first_rows: list[int] = []  # of each partition
+    n_rows = 0
+
+    def tables() -> Iterator[pa.Table]:
+        nonlocal n_rows
+        for each in partitions:
+            on_partition(each.number)
+            first_rows.append(n_rows)
+            n_rows += each.table.num_rows
+            yield each.table
+
+    def tasks() -> Iterator[Callable[[], RawBlock]]:
+        first_row = 0
+        for table in cut(tables(), PART_ROWS):
+            yield partial(
+                read_columns,
+                table,
+                node_kind=node_kind,
+                max_nodes=max_nodes,
+                columns=columns,
+                first_row=first_row,
+            )
+            first_row += table.num_rows
+
+    try:
+        yield from read_ahead(tasks(), n_threads, thread_name="read-rows")
+    except BadEdges as error:
+        if error.row is None:
+            raise
+        number = bisect_right(first_rows, error.row) - 1
+        raise BadEdges(
+            f"partition {number} (from 0): {error.reason}",
+            argument=error.argument,
+            row=error.row - first_rows[number],
+            value=error.value,
+        ) from error
