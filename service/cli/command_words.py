@@ -12,7 +12,7 @@ WORDS: Final = {
     "api": "--host= --port= --workers=",
     "worker": "--metrics-port=",
     "ingest": (
-        "GRAPH FILE... --follow --src= --dst= --weight= --op= --time= --relation= "
+        "GRAPH FILE... --dask= --follow --src= --dst= --weight= --op= --time= --relation= "
         "--relation-column= --src-kind-column= --dst-kind-column= --entity= --via= "
         "--time-unit=s,ms,us,ns --time-format= --quote=double,none --missing-ids=refuse,keep "
         "--directed --skip-bad-rows= --replace --no-replace --again --once --dry-run --threads= "

@@ -1,6 +1,6 @@
 """What is to be known of a table before its edges are trusted, by its first rows."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -11,6 +11,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.kinds_here import new_kinds_note
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.graphs.notes import doubtful_ids_note
+from peewit.service.inbox.edge_deletes import lacking_note
 from peewit.service.inbox.inbox_records import SourceRecord
 from peewit.service.inbox.source_columns import source_columns
 from peewit.service.live_sources.contract import UNREAD
@@ -28,8 +29,10 @@ from peewit.streaming.edges.oddities import (
     shared_ids,
     shared_text,
 )
+from peewit.streaming.edges.operations import DELETE, OPERATIONS
 from peewit.streaming.edges.parts import EdgeFile
 from peewit.streaming.features.feature_files import set_owners
+from peewit.streaming.snapshots.store import SnapshotStore
 
 Door = Literal["command", "page"]
 """In whose words it is told what to do."""
@@ -69,6 +72,34 @@ def new_ids_note(graph: GraphRecord, nodes: KnownNodes, *ends: pa.Array) -> str:
         return ""
     is_new = nodes.lookup(graph, ids.combine_chunks()) < 0
     return doubtful_ids_note(graph, ids.filter(pa.array(is_new)))
+
+
+def pushed_notes(
+    graph: GraphRecord,
+    nodes: KnownNodes,
+    snapshots: SnapshotStore,
+    columns: EdgeColumns,
+    rows: pa.Table,
+    names: Sequence[str],
+    ended: Mapping[str, int],
+) -> list[str]:
+    """What is odd about the first rows of a push, once they are checked, and its columns' names.
+
+    ``ended`` is `change_columns.rows_ended` of these rows.
+    """
+    notes = odd_columns(names, columns) + ended_notes(ended)
+    if "op" in rows.schema.names:  # nodes that are not known make none
+        deletes = pc.equal(rows["op"], OPERATIONS[DELETE])
+        if "relation" in rows.schema.names:
+            named = pc.unique(rows["relation"].filter(deletes)).to_pylist()
+            notes.append(lacking_note(snapshots.relation_names(), named))
+        rows = rows.filter(pc.invert(deletes))
+    src, dst = (rows[name].combine_chunks().drop_null() for name in ("src", "dst"))
+    notes.append(odd_first_row(src, dst) or "")
+    if not columns.via:
+        notes.append(shared_ids(columns, src, dst) or "")
+    notes.append(new_ids_note(graph, nodes, src, dst))
+    return notes
 
 
 def owners_note(graph: GraphRecord, nodes: KnownNodes, path: Path) -> str:

@@ -168,6 +168,7 @@ class PushRecord:
     n_bytes: int
     n_bad_rows: int  # left out of what was sent
     owner: str | None  # prefix of the key that sent it
+    file_digest: str | None  # of what it was sent as: a file, or a partition of dask
     file: FileRecord | None  # that it was gathered into; None before
     is_repeated: bool = False  # whether the push came again with its Idempotency-Key
 
@@ -188,7 +189,7 @@ class NewPush:
     path: str = ""  # a Parquet file, flushed; empty when content is given
     idempotency_key: str | None = None  # chosen by the sender
     owner: str | None = None  # prefix of the key that sent it
-    file_digest: str | None = None  # of the content of the file that it was sent as
+    file_digest: str | None = None  # of what it was sent as: a file, or a partition of dask
     n_bad_rows: int = 0  # left out of what was sent
 
     def __post_init__(self) -> None:

@@ -117,6 +117,14 @@ class PushLog:
             raise answer
         return answer
 
+    def of_keys(self, graph_id: str, keys: Sequence[str]) -> dict[str, PushRecord]:
+        """The pushes of a graph that have these Idempotency-Keys, by key."""
+        found: dict[str, PushRecord] = {}
+        with self._database.read() as connection:
+            for start in range(0, len(keys), _AT_ONCE):
+                found |= _of_keys(connection, graph_id, keys[start : start + _AT_ONCE])
+        return found
+
     def file_digests(self, graph_id: str) -> frozenset[str]:
         """Digests of files that came as pushes and are in the graph, or wait to be."""
         has_left = exists().where(

@@ -7,11 +7,10 @@ from hashlib import sha256
 from typing import Annotated, BinaryIO, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.graphs.table_notes import new_ids_note
-from peewit.service.inbox.edge_deletes import deletes_of_pairs, lacking_note, write_deletes
+from peewit.service.graphs.table_notes import pushed_notes
+from peewit.service.inbox.edge_deletes import deletes_of_pairs, write_deletes
 from peewit.service.inbox.inbox_records import BacklogFull, PushNotFound, PushRecord
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.inbox.typed_graphs import typed_graph
@@ -27,8 +26,6 @@ from peewit.service.tables.uploads import BadUpload, UploadLimits
 from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
-from peewit.streaming.edges.oddities import ended_notes, odd_columns, odd_first_row, shared_ids
-from peewit.streaming.edges.operations import DELETE, OPERATIONS
 from peewit.streaming.edges.table_formats import Format
 
 _REFUSALS: Final = (IdempotencyConflict, BadEdges, BacklogFull)
@@ -160,18 +157,8 @@ def _pushed(
     notes: list[str] = []
 
     def look(rows: pa.Table, names: Sequence[str], ended: Mapping[str, int]) -> None:
-        notes.extend(odd_columns(names, columns) + ended_notes(ended))
-        if "op" in rows.schema.names:  # nodes that are not known make none
-            deletes = pc.equal(rows["op"], OPERATIONS[DELETE])
-            if "relation" in rows.schema.names:
-                named = pc.unique(rows["relation"].filter(deletes)).to_pylist()
-                notes.append(lacking_note(here.home.snapshots(graph).relation_names(), named))
-            rows = rows.filter(pc.invert(deletes))
-        src, dst = (rows[name].combine_chunks().drop_null() for name in ("src", "dst"))
-        notes.append(odd_first_row(src, dst) or "")
-        if not columns.via:
-            notes.append(shared_ids(columns, src, dst) or "")
-        notes.append(new_ids_note(graph, here.home.nodes, src, dst))
+        known, snapshots = here.home.nodes, here.home.snapshots(graph)
+        notes.extend(pushed_notes(graph, known, snapshots, columns, rows, names, ended))
 
     push = here.home.pushes.add(
         graph,

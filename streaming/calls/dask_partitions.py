@@ -83,9 +83,20 @@ class DaskPartitions:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def tables(self, n_threads: int) -> Generator[Partition, None, None]:
-        """Partitions in order; ``n_threads`` are computed or wait, and the caller has one."""
-        tasks = (partial(self.compute, number) for number in range(len(self)))
+    @property
+    def keys(self) -> list[str]:
+        """What dask calls each partition: what it is computed from, where dask can tell."""
+        return list(map(str, self._keys))
+
+    def tables(
+        self, n_threads: int, numbers: Iterable[int] | None = None
+    ) -> Generator[Partition, None, None]:
+        """Partitions in order, all or those of some ``numbers``.
+
+        ``n_threads`` of them are computed or wait, and the caller has one.
+        """
+        wanted = range(len(self)) if numbers is None else numbers
+        tasks = (partial(self.compute, each) for each in wanted)
         return read_ahead(tasks, n_threads, thread_name="dask-partition", n_pending=n_threads)
 
     def compute(self, number: int) -> Partition:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.edges.reading import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.progress import fault_text
 from peewit.service.cli.session import (
     AsJson,

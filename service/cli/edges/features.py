@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, renewer_for
+from peewit.service.cli.edges.reading import STOP_SECONDS, ended_when_stopped, renewer_for
 from peewit.service.cli.labels.table_files import NodeOption, ZeroBased
 from peewit.service.cli.progress import RowProgress
 from peewit.service.cli.session import (

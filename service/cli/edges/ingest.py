@@ -1,39 +1,32 @@
 """`peewit ingest`: one pass over some files, or the daemon that follows all sources."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from functools import partial
 from time import monotonic
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.dry_run import dry_run
 from peewit.service.cli.edges.edge_files import listed
+from peewit.service.cli.edges.outcome import tell_outcome
+from peewit.service.cli.edges.reading import STOP_SECONDS, ended_when_stopped, files_of, read_all
 from peewit.service.cli.edges.table_options import DirectedOption, FileRules
-from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.version_and_health import role_fault
 from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.progress import IngestProgress, fault_text
+from peewit.service.cli.progress import fault_text
 from peewit.service.cli.session import (
-    INTERRUPTED,
     AsJson,
-    as_text,
     command_group,
-    echo,
     given,
     keep_columns,
     open_home,
-    print_json,
     say,
-    stderr_console,
 )
-from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.graphs.directed_relations import directed_relation, mark_directed
-from peewit.service.graphs.notes import doubtful_ids_note, graph_note, kept_text
 from peewit.service.graphs.table_notes import (
     LOOKED_AT,
     columns_before,
@@ -42,7 +35,6 @@ from peewit.service.graphs.table_notes import (
 )
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, SourceRecord
-from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
 from peewit.service.logs import configure_logging
 from peewit.service.operations.tables import EdgeColumnNames
@@ -55,26 +47,10 @@ from peewit.service.process_lifetime import (
 from peewit.service.redaction import shown_url
 from peewit.service.settings import Settings
 from peewit.service.tables.column_names import edge_columns
-from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.edges.table_formats import packed_otherwise
-from peewit.streaming.graph_stream import Interrupted
-from peewit.streaming.snapshots.provenance import SnapshotMeta
-from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
 app = command_group()
-
-STOP_SECONDS: Final = 3.5
-"""Time that a signal leaves for the work in hand; what is left then is replayed."""
-
-RENEWER_DELAY_SECONDS: Final = 3.0
-"""An ingest that ends sooner, and needs no long factorization, goes without a renewer."""
-
-_WATCH_SECONDS = 1.0
-_LARGE = 100_000
-"""Edges, or bytes, below which no factorization takes long."""
-
-_PAGE = 1000
 
 
 @app.command()
@@ -90,6 +66,15 @@ def ingest(
         ),
     ] = None,
     *,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            metavar="MODULE:NAME",
+            help="Edges that dask computes, in place of a PATH: a frame, a bag or a list of "
+            "delayed tables in a Python module, or a function that returns one.",
+        ),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Run as daemon over all graphs; takes no NAME.")
     ] = False,
@@ -152,15 +137,31 @@ def ingest(
         graph_id = graph.id
         named, of_sources = given(**vars(columns)), rules.said()
         has_options = named or dry or of_sources or directed
-        if not locations and has_options:
+        if not (locations or dask) and has_options:
             raise typer.BadParameter(
                 "--src, --dst, --weight, --op, --time, --relation, --directed, --relation-column, "
                 "--src-kind-column, --dst-kind-column, --entity, --via, --time-unit, "
                 "--time-format, --quote, --missing-ids, --skip-bad-rows, --replace, --again and "
-                "--dry-run need a PATH"
+                "--dry-run need a PATH, or --dask"
             )
         called = edge_columns(graph.settings.columns_of_edges, named)
         directed_one = directed_relation(columns.relation, is_directed=directed)
+        if dask is not None:
+            if locations or dry or {*of_sources} - {"max_bad_rows"}:
+                rule = "must stand without a PATH, --dry-run, --replace and --again"
+                raise typer.BadParameter(f"{rule}, got {dask}", param_hint="--dask")
+            if mark_directed(home.catalog, graph, directed_one):
+                say(f"solves of {name} count what its nodes send and receive in {directed_one}")
+                graph = home.graph(name)
+            from peewit.service.cli.edges.dask_edges import ingest_dask  # noqa: PLC0415 - dask loads slowly
+
+            is_whole = ingest_dask(
+                home, graph, dask, called, rules.skip_bad_rows or 0, as_json=json
+            )
+            keep_columns(home, graph, named)
+            if not is_whole:
+                raise typer.Exit(1)
+            return
         if dry:
             urls = [absolute_url(location) for location in locations or ()]
             dry_run(home, graph, urls, named, rules.skip_bad_rows or 0, as_json=json)
@@ -208,7 +209,7 @@ def ingest(
         ids_before = {source.id for source in sources_before}
         _remove_spent(home, graph_id, [each for each in sources if each.id not in ids_before])
         n_bad = home.manifest.n_bad_rows(graph_id) - n_bad_before
-        _tell_outcome(
+        tell_outcome(
             home,
             graph,
             refused,
@@ -239,16 +240,6 @@ def _packed_twice(home: Home, graph_id: str, paths: Collection[str]) -> str | No
                 "hold the same rows, these count twice"
             )
     return None
-
-
-@contextmanager
-def ended_when_stopped(what_now: str) -> Iterator[None]:
-    """End the command when a signal stops the block, and say what becomes of the work."""
-    try:
-        yield
-    except Interrupted:
-        say(f"stopped; {what_now}")
-        end_now(INTERRUPTED)
 
 
 def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
@@ -314,179 +305,15 @@ def _remove_spent(home: Home, graph_id: str, sources: Sequence[SourceRecord]) ->
             home.manifest.sources.remove(graph_id, source.id)
 
 
-def read_all(
-    home: Home,
-    graph_id: str,
-    sources: Sequence[SourceRecord],
-    stop: StopSignal,
-    *,
-    is_quiet: bool,
-    is_done: Callable[[], bool] | None = None,
-) -> set[str]:
-    """Ingest the graph here, or wait while another process does; the files that were told of.
-
-    It waits until ``is_done``, or until none of the files waits any more.
-    """
-
-    def none_waits() -> bool:
-        return all(
-            file.status not in {"pending", "retracting"} for file in _files(home, graph_id, sources)
-        )
-
-    with Renewer(home.database, delay_seconds=RENEWER_DELAY_SECONDS) as renewer:
-        ingestor = Ingestor(home.database, home.settings, renewer=renewer)
-        for source in sources:
-            ingestor.list_source(graph_id, source, is_asked_for=True)
-        pending = home.manifest.pending(graph_id)
-        if _is_large(home, graph_id, sum(file.size for file in pending)):
-            renewer.start()
-        return _read_pending(
-            home,
-            ingestor,
-            graph_id,
-            pending,
-            stop,
-            is_quiet=is_quiet,
-            is_done=is_done or none_waits,
-        )
-
-
-@contextmanager
-def renewer_for(home: Home, graph_id: str) -> Iterator[Renewer]:
-    """A renewer of leases, started at once if the graph may need long factorizations."""
-    delay_seconds = 0.0 if _is_large(home, graph_id) else RENEWER_DELAY_SECONDS
-    with Renewer(home.database, delay_seconds=delay_seconds) as renewer:
-        yield renewer
-
-
-def _is_large(home: Home, graph_id: str, n_bytes: int = 0) -> bool:
-    """Whether the graph, or what comes to it, may need long factorizations."""
-    return max(home.catalog.get_by_id(graph_id).progress.edges_kept, n_bytes) >= _LARGE
-
-
-def _n_late(snapshots: SnapshotStore, before: GraphRecord, meta: SnapshotMeta | None) -> int:
-    """Rows that came too late for the window, since a graph was looked at."""
-    if meta is None or not meta.n_late:
-        return 0
-    try:
-        last = before.progress.snapshot
-        return meta.n_late - (0 if last is None else snapshots.meta(last).n_late)
-    except SnapshotNotFound:  # replaced since
-        return 0
-
-
-def _read_pending(
-    home: Home,
-    ingestor: Ingestor,
-    graph_id: str,
-    pending: Sequence[FileRecord],
-    stop: StopSignal,
-    *,
-    is_quiet: bool,
-    is_done: Callable[[], bool],
-) -> set[str]:
-    sources = home.manifest.sources.list(graph_id)
-    may_give = any(each.is_live or each.listed_at is None for each in sources)
-    has_window = home.catalog.get_by_id(graph_id).settings.window is not None  # may be shorter
-    is_idle = not (may_give or has_window or home.manifest.work(graph_id))
-    if is_idle and not is_quiet:
-        say("no new files; the graph stays as it is")
-    progress = IngestProgress(stderr_console(), pending, expected=lambda: not_kept(INGEST))
-    is_told = False
-    while True:
-        try:
-            if is_quiet:
-                ingestor.ingest_graph(graph_id, should_stop=stop)
-            else:
-                with progress, told_of_compilations(progress.compiling):
-                    ingestor.ingest_graph(graph_id, should_stop=stop, on_event=progress)
-            return progress.told
-        except LeaseHeld:
-            if not is_told:
-                say("another process ingests this graph; waiting for it to read the files")
-                is_told = True
-        if is_done():
-            return progress.told
-        if stop.wait(_WATCH_SECONDS):
-            raise Interrupted
-
-
-def _tell_outcome(
-    home: Home,
-    before: GraphRecord,
-    refused: Sequence[FileRecord],
-    repeated: Sequence[FileRecord],
-    seconds: float,
-    *,
-    n_bad_rows: int,
-    as_json: bool,
-) -> None:
-    """Print what the graph is now, and what became of the rows since ``before``."""
-    name = before.settings.name
-    graph = home.graph(name)
-    left_out = graph.progress.left_out - before.progress.left_out
-    progress, paths = graph.progress, home.paths(graph)
-    snapshots = SnapshotStore(paths.snapshots)
-    meta = None if progress.snapshot is None else snapshots.meta(progress.snapshot)
-    n_late = _n_late(snapshots, before, meta)
-    if as_json:
-        counts = home.manifest.counts(graph.id)
-        print_json(
-            {
-                "graph": name,
-                "progress": graph.progress,
-                "files": dict(counts),
-                "quarantined": refused,
-                "duplicates": repeated,
-                "new_nodes": graph.progress.n_nodes - before.progress.n_nodes,
-                "left_out": left_out,
-                "bad_rows": n_bad_rows,
-                "late_rows": n_late,
-                "seconds": round(seconds, 3),
-            }
-        )
-    else:
-        echo(
-            f"{name}: {progress.edges_seen:,} rows in, {progress.n_nodes:,} nodes, {seconds:.1f} s"
-        )
-        echo(f"snapshot {as_text(progress.snapshot)}: {kept_text(graph, meta)}")
-        if left_out.total or left_out.too_old or n_bad_rows:
-            n_rows = progress.edges_seen - before.progress.edges_seen + n_bad_rows
-            where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
-            dropped = [f"{n:,} {words} dropped" for words, n in left_out.by_reason.items()]
-            echo(
-                f"of {n_rows:,} rows now read: {', '.join(dropped)}, "
-                f"{n_bad_rows:,} bad rows left out{where}"
-            )
-        if progress.n_nodes > before.progress.n_nodes:
-            ids = home.nodes.external_ids(graph, progress.n_nodes)
-            if note := doubtful_ids_note(graph, ids.slice(before.progress.n_nodes)):
-                say(f"note: {note}")
-        if note := graph_note(meta, home.manifest.wishes.of(graph.id)):
-            say(f"note: {note}")
-
-
 def _files_not_taken(
     home: Home, graph_id: str, paths: Collection[str], status: FileStatus
 ) -> list[FileRecord]:
     """Files whose newest version ended so, of these paths or of all if none is named."""
     if not home.manifest.counts(graph_id)[status]:
         return []
-    newest = {file.path: file for file in _files(home, graph_id, ())}
+    newest = {file.path: file for file in files_of(home, graph_id, ())}
     return [
         file
         for file in newest.values()
         if file.status == status and (not paths or file.path in paths)
     ]
-
-
-def _files(home: Home, graph_id: str, sources: Sequence[SourceRecord]) -> Iterator[FileRecord]:
-    """Files of some sources, oldest first; of the whole graph if none is named."""
-    source_ids: list[str | None] = [source.id for source in sources]
-    for source_id in source_ids or [None]:
-        after_id = 0
-        while page := home.manifest.list_files(
-            graph_id, source_id=source_id, after_id=after_id, limit=_PAGE
-        ):
-            yield from page
-            after_id = page[-1].id

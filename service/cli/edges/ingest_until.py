@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.edges.reading import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.session import say
 from peewit.service.home import Home
 from peewit.service.process_lifetime import StopSignal, exit_after_signal

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from peewit.service.cli.edges.ingest import STOP_SECONDS, ended_when_stopped, read_all
+from peewit.service.cli.edges.reading import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.option_groups import OptionGroup, with_groups
 from peewit.service.cli.session import (
     AsJson,
