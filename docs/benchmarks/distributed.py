@@ -1,11 +1,11 @@
 """What does a dask cluster cost, move and change, beside threads, and what does a killed worker?
 
-The same files go through the stream in two threads, through a cluster of one worker process and of
-two, and through two of which one is killed on the way: CPU seconds of this process (client and
-scheduler) and of each worker, MB that they send, and what each kind of task takes. Then a product
-with the Laplacian of the raw edges, as passes of certificates and exact answers are made of. The
-last table compares spectral errors over seeds, by dense algebra. It fails where answers that must
-be equal are not; products must be equal in threads and on workers, too.
+The same files go through the stream in two threads, through clusters of one, two and four worker
+processes of one thread, and through two of which one is killed on the way: CPU seconds of this
+process (client and scheduler) and of each worker, MB that they send, and what each kind of task
+takes. Then a product with the Laplacian of the raw edges, as passes of certificates and exact
+answers are made of. The last table compares spectral errors over seeds, by dense algebra. It fails
+where answers that must be equal are not; products must be equal in threads and on workers, too.
 """
 
 import hashlib
@@ -42,6 +42,7 @@ from tests.reference.spectrum import spectral_error
 
 EPSILON = 0.7
 N_VECTORS = 4
+WORKERS = 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,7 @@ def compare_runs(directory: Path, graph: Communities) -> None:
     settings = {"epsilon": EPSILON, "expected_nodes": graph.n_nodes}
     warm_up(settings)
     runs = {"2 threads": run(directory, settings, None)}
-    for n_workers in (1, 2):
+    for n_workers in WORKERS:
         name = f"{n_workers} worker{'s' * (n_workers > 1)}"
         with cluster_of(n_workers) as cluster:
             warm_up(settings, cluster)
@@ -252,7 +253,7 @@ def compare_passes(directory: Path, graph: Communities, home: Path) -> None:
 
     for n_threads in (1, 2):
         row(f"{n_threads} thread{'s' * (n_threads > 1)}", None, n_threads)
-    for n_workers in (1, 2):
+    for n_workers in WORKERS:
         with cluster_of(n_workers) as cluster:
             row(f"{n_workers} worker{'s' * (n_workers > 1)}", cluster, 1)
     require_equal(digests)

@@ -6,7 +6,8 @@ reconstruction), two labels in the uppermost cluster and two in the lowermost, g
 epsilon = 0.8.
 ``python -m docs.benchmarks.sparse_hfs spam`` takes the first half of the TREC 2007 spam corpus
 (``PEEWIT_DATA``), epsilon = 0.9, beside the paper's baselines, and asks for accuracy on the whole
-set, CPU time and peak memory.
+set, CPU time and peak memory; ``--k`` and ``--q`` ask for more neighbors and eigenfunctions, and
+``--figure`` draws error against both.
 
 Sparsifiers come in two sizes. "sparse" keeps what epsilon asks for here, about n ln(n) / epsilon^2
 edges; "sparse, N" as many as the paper has copies, n ln^2(n) / epsilon^2: it is asked for
@@ -304,8 +305,7 @@ def spam(options: argparse.Namespace, cache: Path) -> None:
     n_sampled = 1_500 if options.quick else 15_000
     models: dict[str, tuple[Model, Truth]] = {
         "1-NN": (NearestNeighbor(), truth),
-        "EigFun, q = 50": (EigFun(), truth),
-        "EigFun, q = 500": (EigFun(n_functions=500, n_dimensions=100), truth),
+        **{f"EigFun, q = {q}": (_eigfun(q), truth) for q in options.q},
         "Simple-HFS": (SimpleHFS(), truth),
         f"SubSampling, k = {SAMPLED_K}": (
             SubSampling(n_sampled=n_sampled, n_neighbors=SAMPLED_K, graph_penalty=1.0),
@@ -335,6 +335,17 @@ def spam(options: argparse.Namespace, cache: Path) -> None:
         )
         show_spam({name: rows[name]}, options.l)
     show_spam(rows, options.l)
+    if options.figure and options.cases == ["spam"]:
+        draw_spam(rows, options.l, options.figure)
+
+
+def _eigfun(n_functions: int) -> EigFun:
+    """Up to 50 of the default's dimensions, more of 100."""
+    return (
+        EigFun(n_functions=n_functions, n_dimensions=100)
+        if n_functions > 50
+        else EigFun(n_functions=n_functions)
+    )
 
 
 def _uniform_draws(classes: IntArray, n_labeled: int, n_draws: int) -> Draws:
@@ -346,6 +357,45 @@ def _uniform_draws(classes: IntArray, n_labeled: int, n_draws: int) -> Draws:
         if np.unique(classes[nodes]).size == 2:
             draws.append((nodes.tolist(), classes[nodes].tolist()))
     return draws
+
+
+def draw_spam(rows: dict[str, Row], counts: Sequence[int], path: Path) -> None:
+    """The paper's other figure: error at the labels' class shares against q and against k."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained", sharey=True)
+    curves = {
+        "EigFun": (0, "q", "o", "#cc79a7"),
+        "Stable-HFS": (1, "k", "o", "#444444"),
+        "Sparse-HFS": (1, "k", "s", "#0072b2"),
+        "Sparse-HFS, N": (1, "k", "^", "#009e73"),
+    }
+    lines = dict(zip(map(str, counts), ("-", "--", ":"), strict=False))
+    for name, (panel, size, marker, color) in curves.items():
+        found = {
+            int(key.removeprefix(f"{name}, {size} = ")): row
+            for key, row in rows.items()
+            if key.startswith(f"{name}, {size} = ")
+        }
+        for count, line in lines.items():
+            errors = [1.0 - np.mean(found[at]["right_shares"][count]) for at in sorted(found)]
+            panels[panel].plot(
+                *(sorted(found), errors),
+                linestyle=line,
+                marker=marker,
+                markersize=4,
+                color=color,
+                label=f"{name}, {count} labels",
+            )
+    for axes, text in zip(panels, ("eigenfunctions q", "neighbors k"), strict=True):
+        axes.set(xscale="log", xlabel=text, ylim=(0.0, 0.4))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=7, ncols=2)
+    panels[0].set(ylabel="error")
+    figure.savefig(path, dpi=110)
 
 
 def show_spam(rows: dict[str, Row], counts: Sequence[int]) -> None:
@@ -376,12 +426,13 @@ def main() -> None:
         quick={"sizes": "a tenth"},
         k=([int], "neighbors; before --quick divides by 10"),
         copies_k=(list(COPIES_K), "also copies"),
+        q=([50, 500], "eigenfunctions"),
         l=([20, 100, 1_000], "labels of spam"),
         draws=(5, "label sets"),
         sampled_draws=(2, "of them for SubSampling"),
         only=(str, ("graphs", "features"), "some methods of spam"),
         cache=(Path, "where files are kept; temporary without"),
-        figure=(Path, "PNG or SVG of the synthetic set"),
+        figure=(Path, "PNG or SVG of the synthetic set, or of spam alone"),
         fresh=False,
     )
     with tempfile.TemporaryDirectory() as temporary:
