@@ -17,7 +17,7 @@ class KernelClassifier(CalibratedScores, InductiveClassifier):
     kernel: KernelName = "gaussian"
     width: float | Literal["auto"] = "auto"
     degree: int = 3
-    norm_penalty: float = 0.01
+    norm_penalty: float | Literal["auto"] = 0.01
     bias: BiasName = "none"
     n_landmarks: int = 2_000
     precision: Literal["auto", "float32", "float64"] = "auto"
@@ -29,6 +29,7 @@ class LaplacianClassifier(PenalizedClassifier, KernelClassifier):
 
     gram: Literal["auto", "dense", "blocked", "landmarks", "sparse"] = "auto"
     n_nearest: int = 50
+    norm_penalty: float | Literal["auto"] = "auto"
     graph_penalty: float | Literal["auto"] = "auto"
     laplacian: LaplacianName = "normalized"
     power: int = 2

@@ -157,9 +157,20 @@ class GramFactor(MatrixMap):
         super().__init__(factor)
         self.pivots, self._gram = order[:rank], gram
 
+    def at_pivots(self, coef: FloatArray) -> FloatArray:
+        """Coefficients of the kernel columns of the pivots."""
+        weights = sl.solve_triangular(self._matrix[self.pivots], coef, lower=True, trans="T")
+        return np.asarray(weights)
+
+    def gram_coefficients(self, coef: FloatArray) -> FloatArray:
+        """(n_rows, k) coefficients of the same functions in the space of the Gram matrix."""
+        spread = np.zeros((self.n_rows, coef.shape[1]))
+        spread[self.pivots] = self.at_pivots(coef)
+        return spread
+
     def expansion(self, coef: FloatArray, intercept: FloatArray) -> Expansion:
         """The functions in the rows of the pivots."""
-        weights = sl.solve_triangular(self._matrix[self.pivots], coef, lower=True, trans="T")
+        weights = self.at_pivots(coef)
         basis, kernel = self._gram.rows[self.pivots], self._gram.kernel
         return Expansion(kernel=kernel, basis=basis, coef=weights, intercept=intercept)
 

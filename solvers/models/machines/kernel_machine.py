@@ -5,7 +5,7 @@ Points are the features, or the spectral embedding of the graph where there are 
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from peewit.solvers.solution import Solution
 from peewit.solvers.status import first_failure
 from peewit.solvers.svm.regularized_problem import BIASES, BiasName, Minimum
 
+DEFAULT_NORM: Final = 0.01
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelMachine(KernelSpaceModel, InductiveModel):
@@ -35,8 +37,8 @@ class KernelMachine(KernelSpaceModel, InductiveModel):
     Two classes have one function; the scores are it and its negative.
     """
 
-    norm_penalty: float = hyperparameter(
-        0.01, Rule(doc="Weight of the squared norm of the functions, gamma_A.", above=0.0)
+    norm_penalty: float | Literal["auto"] = hyperparameter(
+        DEFAULT_NORM, Rule(doc="Weight of the squared norm of the functions, gamma_A.", above=0.0)
     )
     bias: Literal["none", "free", "penalized"] = hyperparameter(
         "none",
@@ -47,6 +49,11 @@ class KernelMachine(KernelSpaceModel, InductiveModel):
             words=BIASES,
         ),
     )
+
+    @property
+    def _norm(self) -> float:
+        """The norm's penalty; for 'auto' the first one to try."""
+        return DEFAULT_NORM if self.norm_penalty == "auto" else self.norm_penalty
 
     def _solution(self, problem: PointProblem) -> Solution:
         prepared, watch, stats = problem.prepared, problem.watch, problem.stats

@@ -1,8 +1,10 @@
 """Base of kernel machines with a graph penalty: the penalty, its inverse, and their solution."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from itertools import product
+from typing import Final, Literal, Self
 
 import numpy as np
 
@@ -21,7 +23,17 @@ from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_
 from peewit.solvers.laplacian.iterated_laplacian import LAPLACIANS, IteratedLaplacian
 from peewit.solvers.models.contract.kernel_space_model import FACTORED_COLUMNS, FACTORED_ROWS
 from peewit.solvers.models.contract.point_model import PointProblem, Points, Stats
-from peewit.solvers.models.machines.kernel_machine import KernelMachine, is_factored, started
+from peewit.solvers.models.machines.kernel_machine import (
+    KernelMachine,
+    is_factored,
+    started,
+)
+from peewit.solvers.models.machines.penalty_choice import (
+    GRAPH_PENALTIES,
+    NORMS,
+    Penalties,
+    choose_penalties,
+)
 from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import descend
 from peewit.solvers.svm.dual import maximize
@@ -44,10 +56,6 @@ _EIGEN_ARRAYS: Final = 8
 """(n_nodes, n_nodes) float64 arrays of a Gram matrix and its eigenproblems together."""
 
 
-_PENALTIES: Final = (1.0, 10.0, 0.1, 100.0, 1_000.0)
-"""Graph penalties to choose from; the first one wins ties."""
-
-_MAX_FOLDS: Final = 5
 _CHOICE_ROWS: Final = 3_500
 """Most nodes for which a Gram matrix is decomposed into eigenvectors for the choice."""
 
@@ -77,6 +85,16 @@ class LaplacianMachine(KernelMachine):
             "with the last of them, and Wendland's kernel has about as many.",
             kind=int,
             minimum=1,
+        ),
+    )
+    norm_penalty: float | Literal["auto"] = hyperparameter(
+        "auto",
+        Rule(
+            doc="Weight of the squared norm of the functions, gamma_A. 'auto' is 0.01, or 1e-4 or "
+            "1e-6 where that predicts left-out labels clearly better, with a graph_penalty of "
+            "'auto' together.",
+            above=0.0,
+            words=("auto",),
         ),
     )
     graph_penalty: float | Literal["auto"] = hyperparameter(
@@ -207,9 +225,38 @@ class LaplacianMachine(KernelMachine):
         """The method that is used in a space, and the loss."""
 
     def _minimum(self, problem: PointProblem, space: Space) -> Minimum:
-        if self.graph_penalty == "auto":
-            chosen = replace(self, graph_penalty=self._choose_penalty(problem, space))
-            return chosen._minimum(problem, space)
+        if not self._is_chosen:
+            return self._minimum_of(problem, space)
+        prepared, stats = problem.prepared, problem.stats
+        is_small = not isinstance(space, DenseGram) or space.n_rows <= _CHOICE_ROWS
+        chosen = (
+            choose_penalties(
+                self._pairs(space),
+                problem.labels,
+                lambda pair, labels, fold: self._with(pair)._left_out_in(
+                    space, prepared, labels, fold, problem.watch
+                )[0],
+                stats,
+                seed=self.seed,
+            )
+            if is_small and self._has_grid(prepared)
+            else None
+        )
+        pair = self._pairs(space)[0] if chosen is None else chosen
+        stats["norm_penalty"], stats["graph_penalty"] = pair
+        by_grid = chosen is not None and _is_fine(space)
+        return self._with(pair)._minimum_of(problem, space, by_grid=by_grid)
+
+    def _with(self, pair: Penalties) -> Self:
+        """The model with these penalties of norm and graph."""
+        return replace(self, norm_penalty=pair[0], graph_penalty=pair[1])
+
+    def _minimum_of(self, problem: PointProblem, space: Space, *, by_grid: bool = False) -> Minimum:
+        """The functions for penalties that are numbers.
+
+        ``by_grid`` takes the eigenpairs that are there: penalties that are far apart leave a
+        factorization of the Gram matrix no digits.
+        """
         prepared, labels, watch = problem.prepared, problem.labels, problem.watch
         method, loss = self._way(space)
         laplacian = self._laplacian(prepared)
@@ -217,7 +264,7 @@ class LaplacianMachine(KernelMachine):
         primal = Problem(
             space=space,
             laplacian=laplacian,
-            norm_penalty=self.norm_penalty,
+            norm_penalty=self._norm,
             graph_penalty=self._penalty,
             nodes=trained.nodes,
             targets=one_against_rest(trained),
@@ -239,13 +286,17 @@ class LaplacianMachine(KernelMachine):
                 max_iter=self.max_iter,
                 watch=watch,
             )
-        system = self._system(prepared, self._inverse(prepared, space, watch), trained)
+        inverse = (self._grid_inverse if by_grid else self._inverse)(prepared, space, watch)
+        system = self._system(prepared, inverse, trained)
         if method == "dual":
-            minimum = maximize(system, primal.targets, loss=loss, on_step=watch.step_of("dual"))
+            found = maximize(system, primal.targets, loss=loss, on_step=watch.step_of("dual"))
         else:
             on_step = watch.step_of("newton")
-            minimum = minimize(system, primal.targets, is_hinge=loss != "squared", on_step=on_step)
-        return minimum.lifted(system)
+            found = minimize(system, primal.targets, is_hinge=loss != "squared", on_step=on_step)
+        minimum = found.lifted(system)
+        if isinstance(inverse.space, GramFactor):
+            return replace(minimum, coef=inverse.space.gram_coefficients(minimum.coef))
+        return minimum
 
     def _system(self, prepared: Points, inverse: PenaltyInverse, labels: Labels) -> LabeledSystem:
         constant = self._penalty * self._laplacian(prepared).of_ones()
@@ -298,7 +349,7 @@ class LaplacianMachine(KernelMachine):
 
     def has_left_out_scores(self, prepared: Points) -> bool:
         """Whether `left_out_scores` gives this model's answers, and its eigenproblems fit."""
-        return self.graph_penalty != "auto" and self._has_grid(prepared)
+        return not self._is_chosen and self._has_grid(prepared)
 
     def _has_grid(self, prepared: Points) -> bool:
         """Whether eigenproblems that fit the memory serve all penalties."""
@@ -320,7 +371,7 @@ class LaplacianMachine(KernelMachine):
         if not isinstance(space, DenseGram):
             return self._inverse(prepared, space, watch)
         if self._penalty == 0.0:
-            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+            return NoGraphPenalty(space=space, norm_penalty=self._norm)
 
         def factored() -> FactoredInverse:
             watch.step("eigenvectors", 0, 1)
@@ -328,41 +379,30 @@ class LaplacianMachine(KernelMachine):
 
         key = (id(space), self.laplacian, self.power)
         eigen = prepared.latest("eigenvectors", key, factored)
-        return eigen.with_penalties(self.norm_penalty, self._penalty)
+        return eigen.with_penalties(self._norm, self._penalty)
 
     @property
     def _penalty(self) -> float:
         """The graph penalty; for 'auto' the first one to try."""
-        return _PENALTIES[0] if self.graph_penalty == "auto" else self.graph_penalty
+        return GRAPH_PENALTIES[0] if self.graph_penalty == "auto" else self.graph_penalty
 
-    def _choose_penalty(self, problem: PointProblem, space: Space) -> float:
-        """The penalty that 'auto' stands for; the stats hold it and how well it predicts.
+    @property
+    def _is_chosen(self) -> bool:
+        """Whether labels choose a penalty."""
+        return "auto" in (self.norm_penalty, self.graph_penalty)
 
-        Another one than the first is taken if it is right at more left-out labels by more than the
-        root of the number on which the two differ.
+    def _pairs(self, space: Space) -> list[Penalties]:
+        """Penalties of norm and graph to choose from.
+
+        Conjugate gradients and Gram matrices in single precision want no small norm.
         """
-        prepared, labels, stats = problem.prepared, problem.labels, problem.stats
-        stats["graph_penalty"] = _PENALTIES[0]
-        n_folds = min(_MAX_FOLDS, labels.n_usable)
-        is_small = not isinstance(space, DenseGram) or space.n_rows <= _CHOICE_ROWS
-        if n_folds < 2 or not (is_small and self._has_grid(prepared)):
-            return _PENALTIES[0]
-        fold, _ = deal_folds(labels, n_folds, self.seed)
-        left_out = fold >= 0
-        is_right = []
-        for penalty in _PENALTIES:
-            tried = replace(self, graph_penalty=penalty)
-            scores, _ = tried._left_out_in(space, prepared, labels, fold, problem.watch)
-            is_right.append((scores.argmax(axis=1) == labels.classes)[left_out])
-        n_right = [np.count_nonzero(hits) for hits in is_right]
-        best = int(np.argmax(n_right))
-        n_differing = np.count_nonzero(is_right[best] != is_right[0])
-        if n_right[best] - n_right[0] <= np.sqrt(n_differing):
-            best = 0
-        stats["graph_penalty"] = _PENALTIES[best]
-        stats["loo_accuracy"] = float(is_right[best].mean())
-        stats["loo_labels"] = int(np.count_nonzero(left_out))
-        return _PENALTIES[best]
+        norms: Sequence[float] = (self._norm,)
+        graphs: Sequence[float] = (self._penalty,)
+        if self.norm_penalty == "auto" and _is_fine(space) and self._way(space)[0] != "pcg":
+            norms = NORMS
+        if self.graph_penalty == "auto":
+            graphs = GRAPH_PENALTIES
+        return list(product(norms, graphs))
 
     def _held_out(self, labels: Labels, method: MethodName) -> tuple[Labels, Validation | None]:
         """The labels to train on, and those that decide when to stop."""
@@ -382,18 +422,18 @@ class LaplacianMachine(KernelMachine):
     def _inverse(self, prepared: Points, space: Space, watch: Watch) -> PenaltyInverse:
         """The penalty's inverse (E13), (E14); kept for solves with equal hyperparameters."""
         if self._penalty == 0.0:
-            return NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+            return NoGraphPenalty(space=space, norm_penalty=self._norm)
         graph_key = (id(space), self.laplacian, self.power)
         if isinstance(space, SparseGram) or (
             isinstance(space, LocalMap) and space.n_coef > FACTORED_COLUMNS
         ):
             iterative = prepared.latest(
                 "inverse",
-                (*graph_key, self.norm_penalty, self._penalty),
+                (*graph_key, self._norm, self._penalty),
                 lambda: IterativeInverse(
                     space,
                     self._laplacian(prepared),
-                    self.norm_penalty,
+                    self._norm,
                     self._penalty,
                     watch=watch,
                 ),
@@ -410,17 +450,22 @@ class LaplacianMachine(KernelMachine):
                     watch.step_of("factoring"),
                 ),
             )
-            return eigen.with_penalties(self.norm_penalty, self._penalty)
+            return eigen.with_penalties(self._norm, self._penalty)
         if isinstance(space, DenseGram):
             return prepared.latest(
                 "inverse",
-                (*graph_key, self.norm_penalty, self._penalty),
+                (*graph_key, self._norm, self._penalty),
                 lambda: DenseInverse(
                     space,
                     self._laplacian(prepared),
-                    self.norm_penalty,
+                    self._norm,
                     self._penalty,
                     on_step=watch.step_of("factoring"),
                 ),
             )
         raise TypeError(f"nothing is factored of a {type(space).__name__}")
+
+
+def _is_fine(space: Space) -> bool:
+    """Whether no Gram matrix in single precision limits what penalties can be told apart."""
+    return not isinstance(space, DenseGram) or space.matrix.dtype == np.float64

@@ -35,7 +35,7 @@ class SupervisedMachine(KernelMachine):
         return KernelMachine.plan(self, n_rows, n_columns, budget_bytes, row_bytes=row_bytes)
 
     def _system(self, space: Space, labels: Labels) -> LabeledSystem:
-        inverse = NoGraphPenalty(space=space, norm_penalty=self.norm_penalty)
+        inverse = NoGraphPenalty(space=space, norm_penalty=self._norm)
         # without a graph penalty to be inside of, a penalized intercept is a free one
         bias: BiasName = "none" if self.bias == "none" else "free"
         return LabeledSystem.of(inverse, labels.nodes, np.zeros((space.n_rows, 1)), bias)

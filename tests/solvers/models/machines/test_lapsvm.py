@@ -20,6 +20,7 @@ from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.solvers.status import Status
 from peewit.streaming.features.feature_files import ParquetFeatures
 from tests.data_sets import draw_per_class
+from tests.reference.kernel_machines import kernel_matrix
 
 N_POINTS = 240
 
@@ -197,7 +198,7 @@ def test_a_cancelled_solution_predicts_nothing() -> None:
 
 def test_a_changed_label_reuses_the_factors() -> None:
     points, classes = clouds()
-    model = LapSVM(method="newton", graph_penalty=1.0)
+    model = LapSVM(method="newton", norm_penalty=0.01, graph_penalty=1.0)
     prepared = model.prepare(graph_of(points), points)
     phases: list[str] = []
 
@@ -324,10 +325,13 @@ def test_landmarks_answer_alike_whether_kernel_values_are_kept(kept_bytes: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", ["gram matrix", "factoring", "conjugate gradients"])
+@pytest.mark.parametrize(
+    "phase", ["gram matrix", "eigenvectors", "factoring", "conjugate gradients"]
+)
 def test_a_cancelled_solve_ends_in_every_phase(phase: str) -> None:
     points, classes = clouds(700)
-    model = LapSVM(method="pcg" if phase == "conjugate gradients" else "newton")
+    settings = {"norm_penalty": 0.01, "graph_penalty": 1.0} if phase == "factoring" else {}
+    model = LapSVM(method="pcg" if phase == "conjugate gradients" else "newton", **settings)
     prepared = model.prepare(graph_of(points), points)
     seen: list[str] = []
     solution = model.solve(
@@ -362,13 +366,71 @@ def test_labels_left_out_choose_how_much_the_graph_counts(kind) -> None:
     nodes = draw_per_class(classes, 2, seed=1)
     labels = Labels.from_pairs(nodes, classes[nodes])
     prepared = kind().prepare(graph_of(points), points)
-    chosen, fixed = (model.solve(prepared, labels) for model in (kind(), kind(graph_penalty=1.0)))
-    assert chosen.stats["graph_penalty"] > 1.0
+    models = kind(), kind(norm_penalty=0.01, graph_penalty=1.0)
+    chosen, fixed = (model.solve(prepared, labels) for model in models)
+    assert chosen.stats["graph_penalty"] > 1.0 or chosen.stats["norm_penalty"] < 0.01
     assert chosen.stats["loo_labels"] == labels.n_labeled
     right = [(each.scores.argmax(axis=1) == classes).mean() for each in (chosen, fixed)]
     assert right[0] > right[1] + 0.05
-    again = kind(graph_penalty=chosen.stats["graph_penalty"])
+    told = {name: chosen.stats[name] for name in ("norm_penalty", "graph_penalty")}
+    again = kind(**told)
     np.testing.assert_allclose(again.solve(prepared, labels).scores, chosen.scores, atol=1e-6)
+
+
+def noisy_curves(n_points: int = 50) -> tuple[np.ndarray, np.ndarray]:
+    """Points of closed curves that pass near each other, as views of objects that turn."""
+    points, classes = curves(12, n_points)
+    rng = np.random.default_rng(0)
+    noise = 0.2 * rng.normal(size=(len(points), 8))
+    return points @ rng.normal(size=(points.shape[1], 8)) + noise, classes
+
+
+@pytest.mark.parametrize("kind", [LapSVM, LapRLSC])
+def test_labels_left_out_choose_a_smaller_norm(kind) -> None:
+    points, classes = noisy_curves()
+    graph, nodes = graph_of(points), draw_per_class(classes, 6, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    prepared = kind().prepare(graph, points)
+    chosen, by_graph = (
+        model.solve(prepared, labels) for model in (kind(), kind(norm_penalty=0.01))
+    )
+    assert chosen.stats["norm_penalty"] < 0.01
+    assert by_graph.stats["norm_penalty"] == 0.01
+    right = [(each.scores.argmax(axis=1) == classes).mean() for each in (chosen, by_graph)]
+    assert right[0] > right[1] + 0.02
+    # the functions, which come from eigenpairs, have the values of the nodes
+    found = kind().predict(prepared, chosen, points)
+    np.testing.assert_allclose(found, chosen.scores, atol=1e-6)
+
+
+def test_far_penalties_that_labels_choose_are_those_of_exact_algebra() -> None:
+    points, classes = noisy_curves(20)
+    graph, nodes = graph_of(points), draw_per_class(classes, 6, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    model = LapRLSC()
+    solution = model.solve(model.prepare(graph, points), labels)
+    norm, penalty = solution.stats["norm_penalty"], solution.stats["graph_penalty"]
+    assert norm < 0.01
+    gram = kernel_matrix("gaussian", points, points, solution.functions.kernel.width)
+    root = np.sqrt(graph.degree)
+    laplacian = np.linalg.matrix_power(graph.laplacian().toarray() / np.outer(root, root), 2)
+    n_nodes, one_hot = graph.n_nodes, np.zeros((graph.n_nodes, 12))
+    one_hot[labels.nodes] = 2.0 * (labels.classes[:, None] == np.arange(12)) - 1.0
+    is_labeled = np.isin(np.arange(n_nodes), labels.nodes)
+    inside = is_labeled[:, None] * gram + norm * np.eye(n_nodes) + penalty * laplacian @ gram
+    twin = gram @ np.linalg.solve(inside, one_hot)
+    np.testing.assert_allclose(solution.scores, twin, atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{"method": "pcg"}, {"precision": "float32"}])
+def test_where_digits_lack_the_norm_is_not_chosen(settings) -> None:
+    points, classes = noisy_curves()
+    model = LapSVM(**settings)
+    nodes = draw_per_class(classes, 6, seed=0)
+    labels = Labels.from_pairs(nodes, classes[nodes])
+    solution = model.solve(model.prepare(graph_of(points), points), labels)
+    assert solution.stats["norm_penalty"] == 0.01
+    assert solution.stats["loo_labels"] == labels.n_labeled
 
 
 def test_without_labels_to_leave_out_the_graph_counts_one() -> None:
@@ -376,5 +438,5 @@ def test_without_labels_to_leave_out_the_graph_counts_one() -> None:
     labels = labels_of(classes, per_class=1)
     prepared = LapSVM().prepare(graph_of(points), points)
     solution = LapSVM().solve(prepared, labels)
-    assert solution.stats["graph_penalty"] == 1.0
+    assert (solution.stats["norm_penalty"], solution.stats["graph_penalty"]) == (0.01, 1.0)
     assert "loo_accuracy" not in solution.stats
