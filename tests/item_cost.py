@@ -143,7 +143,7 @@ class _Meter:
         return report
 
     def _usual_seconds(self, item: pytest.Item) -> float | None:
-        """Those of earlier calls or of the table; an item of `make test` told in neither is cheap."""
+        """Those of earlier calls or of the table; what `make test` has in neither is cheap."""
         is_quick = item.config.getoption("quick", default=False)
         if is_quick and item.nodeid not in self._costs:
             return 0.0
