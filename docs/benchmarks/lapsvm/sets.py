@@ -167,10 +167,12 @@ def g50c_published() -> DataSet:
     return replace(data, name="g50c-published", published=splits)
 
 
-def uspst() -> DataSet:
-    """The 2,007 test digits of USPS, pixels in [-1, 1]."""
+def uspst(*, is_test: bool = True) -> DataSet:
+    """The 2,007 test digits of USPS, pixels in [-1, 1], or as many random training digits."""
     with np.load(data_folder() / "usps.npz") as stored:
-        own = stored["is_test"] == 1
+        own = np.flatnonzero(stored["is_test"] == is_test)
+        if not is_test:
+            own = np.random.default_rng(0).choice(own, 2_007, replace=False)
         features = 2.0 * stored["X"][own].astype(np.float64) - 1.0
         classes = _numbered(stored["y"][own])
     setting = Setting(n_test=498, width=9.4, n_neighbors=10, power=2, penalties=(1e-4, 1.0))
@@ -183,6 +185,18 @@ def uspst_b() -> DataSet:
     """The same, 0 to 4 against 5 to 9; a balanced draw is one of the ten digits."""
     digits = uspst()
     return replace(digits, name="uspst-b", classes=(digits.classes >= 5).astype(np.int64))
+
+
+def training_digits() -> DataSet:
+    """USPS' ten classes as `uspst` has them, of training digits."""
+    return replace(uspst(is_test=False), name="usps-train")
+
+
+def training_digits_b() -> DataSet:
+    """The same, 0 to 4 against 5 to 9."""
+    digits = training_digits()
+    classes = (digits.classes >= 5).astype(np.int64)
+    return replace(digits, name="usps-train-b", classes=classes)
 
 
 def pcmac() -> DataSet:
@@ -225,6 +239,8 @@ SETS: dict[str, Callable[[], DataSet]] = {
     "g50c-published": g50c_published,
     "uspst": uspst,
     "uspst-b": uspst_b,
+    "usps-train": training_digits,
+    "usps-train-b": training_digits_b,
     "pcmac": pcmac,
     "mnist3vs8": mnist3vs8,
 }
