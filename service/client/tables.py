@@ -100,9 +100,8 @@ def table_body(table: TableLike) -> Body:
         return _file_body(Path(table))
     if hasattr(table, "__dask_graph__"):
         raise TypeError(
-            "a table must be in memory, got one of dask; send the partitions one by one, each "
-            "with a key of its own: for i, each in enumerate(table.to_delayed()): "
-            "client.push_edges(graph, each.compute(), key=f'mine-{i}')"
+            "a table must be in memory, got one of dask; compute its partitions, as to_delayed() "
+            "gives them, and send each with a key of its own"
         )
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])

@@ -117,13 +117,16 @@ class PushLog:
             raise answer
         return answer
 
-    def of_keys(self, graph_id: str, keys: Sequence[str]) -> dict[str, PushRecord]:
-        """The pushes of a graph that have these Idempotency-Keys, by key."""
-        found: dict[str, PushRecord] = {}
+    def of_prefix(self, graph_id: str, prefix: str) -> dict[str, PushRecord]:
+        """The pushes of a graph whose Idempotency-Keys begin alike, by key."""
+        key = pushes.c.idempotency_key
+        is_one = and_(pushes.c.graph_id == graph_id, key.startswith(prefix, autoescape=True))
+        found: list[PushRecord] = []
         with self._database.read() as connection:
-            for start in range(0, len(keys), _AT_ONCE):
-                found |= _of_keys(connection, graph_id, keys[start : start + _AT_ONCE])
-        return found
+            ids = list(connection.execute(select(pushes.c.id).where(is_one)).scalars())
+            for start in range(0, len(ids), _AT_ONCE):
+                found += _records(connection, pushes.c.id.in_(ids[start : start + _AT_ONCE]))
+        return {record.idempotency_key or "": record for record in found}
 
     def file_digests(self, graph_id: str) -> frozenset[str]:
         """Digests of files that came as pushes and are in the graph, or wait to be."""

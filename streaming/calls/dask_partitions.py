@@ -7,6 +7,7 @@ is set, threads do it here.
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -19,7 +20,13 @@ from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.parts import PART_ROWS
+from peewit.streaming.edges.plain_types import is_text, plain_column, plain_type
 from peewit.streaming.edges.reader import read_ahead
+
+
+class NoEdges(TypeError):
+    """A partition holds no table of edges."""
+
 
 _COLLECTIONS: Final = ("dask.dataframe", "dask.bag", "dask.delayed")
 """Packages whose collections have tables for partitions."""
@@ -36,8 +43,8 @@ class Partition:
 
 
 def is_dask(edges: Any) -> bool:
-    """Whether edges are a dask collection, or a list of what `dask.delayed` made."""
-    collections = edges if isinstance(edges, list) else [edges]
+    """Whether edges are a dask collection, or several, as of what `dask.delayed` made."""
+    collections = edges if isinstance(edges, list | tuple) else [edges]
     return bool(collections) and all(
         callable(getattr(each, "__dask_graph__", None)) for each in collections
     )
@@ -60,15 +67,15 @@ class DaskPartitions:
 
         self.names: list[str] | None = None
         self._columns = columns
-        if hasattr(edges, "optimize") and hasattr(edges, "columns"):  # a frame
+        collections = edges if isinstance(edges, list | tuple) else [edges]
+        for each in collections:
+            _require_tables(each)
+        if type(edges).__module__.startswith("dask.dataframe") and hasattr(edges, "columns"):
             self.names = list(map(str, edges.columns))
             columns.check(self.names)
             wanted = {*columns, *columns.beside(self.names)}
-            optimized = (edges[[each for each in edges.columns if each in wanted]].optimize(),)
+            optimized = (edges[[each for each in edges.columns if str(each) in wanted]].optimize(),)
         else:
-            collections = edges if isinstance(edges, list) else [edges]
-            for each in collections:
-                _require_tables(each)
             optimized = dask.optimize(*collections)
         self._graph: dict[Any, Any] = {}
         self._keys: list[Any] = []
@@ -100,15 +107,22 @@ class DaskPartitions:
         return read_ahead(tasks, n_threads, thread_name="dask-partition", n_pending=n_threads)
 
     def compute(self, number: int) -> Partition:
-        """One partition; raises TypeError or BadEdges where it is no table of edges."""
+        """One partition; raises NoEdges or BadEdges where it is no table of edges.
+
+        What a task raises has a note that names the partition.
+        """
         key = self._keys[number]
-        result = self._get(self._tasks_of(key), key)
-        if isinstance(result, Iterator):  # of a bag
-            result = list(result)
+        try:
+            result = self._get(self._tasks_of(key), key)
+            if isinstance(result, Iterator):  # of a bag
+                result = list(result)
+        except Exception as error:
+            error.add_note(f"while partition {number} (from 0) was computed")
+            raise
         try:
             table, columns = _table_of(result, self._columns)
         except (TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else BadEdges
+            kind = NoEdges if isinstance(error, TypeError) else BadEdges
             raise kind(f"partition {number} (from 0): {error}") from error
         is_of_arrays = isinstance(result, tuple)
         return Partition(number=number, table=table, columns=columns, is_of_arrays=is_of_arrays)
@@ -151,29 +165,78 @@ def _table_of(result: Any, columns: EdgeColumns) -> tuple[pa.Table, EdgeColumns]
     """
     if isinstance(result, list) and result and not isinstance(result[0], tuple):
         if all(isinstance(row, Mapping) for row in result):
-            try:
-                return pa.Table.from_pylist(result), columns
-            except pa.ArrowException as error:
-                rule = "values of a column must be of one type, all text or all numbers"
-                raise TypeError(f"{rule}: {error}") from error
+            return _table_of_mappings(result, columns.weight), columns
         tables = [_table_of(each, columns) for each in result]
-        return joined([table for table, _ in tables]), tables[0][1]
+        return joined([table for table, _ in tables], tables[0][1].weight), tables[0][1]
     table, n_nodes = edge_table(result, columns.weight)
     if n_nodes is not None:
         raise TypeError(f"must be a table of edges, got {type(result).__name__}, a whole graph")
     return table, columns_in_memory(result, columns)
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables one after the other; raises TypeError where a column is text here, numbers there."""
+def _table_of_mappings(rows: Sequence[Mapping[str, Any]], weight: str) -> pa.Table:
+    """Rows with all the columns that any of them has; one that lacks a weight weighs 1."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    lacking = {weight: 1.0}
     try:
-        return pa.concat_tables(tables, promote_options="permissive")
+        return pa.table(
+            {name: pa.array([row.get(name, lacking.get(name)) for row in rows]) for name in names}
+        )
     except pa.ArrowException as error:
-        rule = "a column must hold text in all partitions, or numbers in all"
+        rule = "values of a column must be of one type, all text or all numbers"
         raise TypeError(f"{rule}: {error}") from error
 
 
-def cut(tables: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:
+def joined(tables: Sequence[pa.Table], weight: str = "weight") -> pa.Table:
+    """Tables one after the other, those without rows left out.
+
+    Numbers of several types become float64, or the widest integers, and texts large_string. Where
+    some have a weight the others weigh 1. Raises TypeError where a column is text here and numbers
+    there.
+    """
+    some = [table for table in tables if table.num_rows] or list(tables[:1])
+    names = dict.fromkeys(name for table in some for name in table.schema.names)
+    if weight in names:
+        some = [
+            table
+            if weight in table.schema.names
+            else table.append_column(weight, pa.repeat(1.0, table.num_rows))
+            for table in some
+        ]
+    for name in names:
+        places = [place for place, table in enumerate(some) if name in table.schema.names]
+        types = {some[place].schema.field(name).type for place in places}
+        if len(types) == 1:
+            continue
+        common = _common_type(types, name)
+        for place in places:
+            at = some[place].schema.get_field_index(name)
+            try:
+                column = plain_column(some[place].column(at)).cast(common)
+            except pa.ArrowException as error:
+                raise TypeError(f"column {name!r} must fit {common}: {error}") from error
+            some[place] = some[place].set_column(at, name, column)
+    return pa.concat_tables(some, promote_options="default")
+
+
+def _common_type(types: set[pa.DataType], name: str) -> pa.DataType:
+    """The type that a column is given which has several."""
+    known = {plain_type(each) for each in types if not pa.types.is_null(each)}
+    if all(map(is_text, known)):
+        return pa.large_string()
+    if all(map(pa.types.is_integer, known)):
+        return pa.uint64() if all(map(pa.types.is_unsigned_integer, known)) else pa.int64()
+    if all(pa.types.is_integer(each) or pa.types.is_floating(each) for each in known):
+        return pa.float64()
+    if len(known) == 1:
+        return known.pop()
+    told = ", ".join(sorted(map(str, types)))
+    raise TypeError(
+        f"column {name!r} must hold text in all partitions, or numbers in all, got {told}"
+    )
+
+
+def cut(tables: Iterable[pa.Table], n_rows: int, weight: str = "weight") -> Iterator[pa.Table]:
     """The rows of some tables, so many at a time, however the tables were cut."""
     waiting: list[pa.Table] = []
     n_waiting = 0
@@ -181,12 +244,22 @@ def cut(tables: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:
         waiting.append(table)
         n_waiting += table.num_rows
         if n_waiting >= n_rows:
-            whole = joined(waiting)
+            whole = joined(waiting, weight)
             n_cut = n_waiting - n_waiting % n_rows
             yield from (whole.slice(start, n_rows) for start in range(0, n_cut, n_rows))
             waiting, n_waiting = [whole.slice(n_cut)], n_waiting - n_cut
     if n_waiting:
-        yield joined(waiting)
+        yield joined(waiting, weight)
+
+
+@contextmanager
+def _told_of(number: int) -> Iterator[None]:
+    """Faults inside name a partition."""
+    try:
+        yield
+    except BadEdges as error:
+        error.reason = f"partition {number} (from 0): {error.reason}"
+        raise
 
 
 def blocks_of_partitions(
@@ -211,12 +284,16 @@ def blocks_of_partitions(
         for each in partitions:
             on_partition(each.number)
             first_rows.append(n_rows)
+            if not each.table.num_rows:
+                continue
+            with _told_of(each.number):
+                columns.check(each.table.schema.names)
             n_rows += each.table.num_rows
             yield each.table
 
     def tasks() -> Iterator[Callable[[], RawBlock]]:
         first_row = 0
-        for table in cut(tables(), PART_ROWS):
+        for table in cut(tables(), PART_ROWS, columns.weight):
             yield partial(
                 read_columns,
                 table,

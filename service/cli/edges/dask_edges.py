@@ -8,7 +8,7 @@ it does not, it is computed, and its rows must be those that came.
 import importlib
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -30,9 +30,10 @@ from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import BacklogFull, PushRecord
 from peewit.service.inbox.typed_graphs import typed_graph
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
-from peewit.streaming.calls.dask_partitions import DaskPartitions, Partition, is_dask
+from peewit.streaming.calls.dask_partitions import DaskPartitions, NoEdges, Partition, is_dask
 from peewit.streaming.edges.blocks import BadEdges
-from peewit.streaming.edges.column_mapping import EdgeColumns
+from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns
+from peewit.streaming.edges.node_ids import id_type
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.graph_stream import Interrupted
 
@@ -135,29 +136,45 @@ class PartitionIntake:
         """
         kinds = self.columns.kinds_by_argument
         self.graph = typed_graph(self.home.database, self.graph, kinds)
-        keys = [f"dask:{self.said}:{number}" for number in range(len(partitions))]
-        known = self.home.manifest.push_log.of_keys(self.graph.id, keys)
+        keys = [f"{self._prefix}{number}" for number in range(len(partitions))]
+        known = self.home.manifest.push_log.of_prefix(self.graph.id, self._prefix)
+        if beyond := known.keys() - {*keys}:
+            raise ValueError(
+                f"{self.said} must have as many partitions as before, got {len(keys):,}, and "
+                f"{len(beyond):,} more are in; take it into a new graph, since what came stays"
+            )
         names = partitions.keys
         wanted = [
             number
             for number, key in enumerate(keys)
-            if key not in known or known[key].file_digest != _digest_of_name(names[number])
+            if key not in known or known[key].file_digest != self._called(names[number])
         ]
         self.n_before = len(keys) - len(wanted)
         passed = (known[keys[number]] for number in sorted({*range(len(keys))}.difference(wanted)))
         self.pushes = [each for each in passed if each.status in {"pending", "quarantined"}]
-        for each in partitions.tables(n_threads, wanted):
+        for each in _told(partitions.tables(n_threads, wanted)):
             if self.stop():
                 raise Interrupted
             key = keys[each.number]
-            self._push(each, key, _digest_of_name(names[each.number]), known.get(key))
+            self._push(each, key, self._called(names[each.number]), known.get(key))
             progress.advance(each.table.num_rows)
+
+    @property
+    def _prefix(self) -> str:
+        """Of the keys of all partitions."""
+        return f"dask:{self.said}:"
+
+    def _called(self, name: str) -> str:
+        """What a partition is called by dask and read by."""
+        return f"dask:{sha256(f'{name} {self.columns!r}'.encode()).hexdigest()}"
 
     def _push(
         self, partition: Partition, key: str, name_digest: str, earlier: PushRecord | None
     ) -> None:
         body = io.BytesIO()
         table = partition.table.replace_schema_metadata(None)
+        if not table.num_rows:
+            table = self._empty()
         with pa.ipc.new_stream(body, table.schema) as writer:
             writer.write_table(table.combine_chunks())
         digest = sha256(repr(partition.columns).encode() + body.getbuffer()).hexdigest()
@@ -165,13 +182,20 @@ class PartitionIntake:
             if earlier.body_digest != digest:
                 raise ValueError(
                     f"partition {partition.number} (from 0) of {self.said} came before with other "
-                    "rows or columns; name the new collection otherwise, or remove what came"
+                    "rows or columns; take it into a new graph, since what came stays"
                 )
             self.n_before += 1
             return
-        if table.num_rows:
-            push = self._taken(body, digest, key, name_digest, partition)
-            self.pushes.append(push)  # to the list as it is by now
+        push = self._taken(body, digest, key, name_digest, partition)
+        self.pushes.append(push)  # to the list as it is by now
+
+    def _empty(self) -> pa.Table:
+        """A table without rows, whose partition then is known to have come."""
+        kind = id_type(self.graph.settings.node_ids)
+        types = dict.fromkeys(self.columns.nodes, kind)
+        types |= {self.columns.weight: pa.float64(), self.columns.time: pa.timestamp("us")}
+        names = [name for name in self.columns if name != NO_COLUMN]
+        return pa.table({name: pa.array([], types.get(name, pa.string())) for name in names})
 
     def _taken(
         self, body: io.BytesIO, digest: str, key: str, name_digest: str, partition: Partition
@@ -221,5 +245,9 @@ class PartitionIntake:
         return True
 
 
-def _digest_of_name(name: str) -> str:
-    return f"dask:{sha256(name.encode()).hexdigest()}"
+def _told(partitions: Iterator[Partition]) -> Iterator[Partition]:
+    """Partitions, or a ValueError of one that is none, which commands tell in a line."""
+    try:
+        yield from partitions
+    except NoEdges as error:
+        raise ValueError(str(error)) from error

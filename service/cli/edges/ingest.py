@@ -125,6 +125,8 @@ def ingest(
     if follow:
         if name is not None:
             raise typer.BadParameter("--follow serves all graphs and takes no NAME")
+        if dask is not None:
+            raise typer.BadParameter("--follow reads sources, and takes no --dask")
         _follow(settings, until_stdin_ends=until_stdin_ends)
         return
     if metrics_port is not None:
@@ -148,7 +150,9 @@ def ingest(
         directed_one = directed_relation(columns.relation, is_directed=directed)
         if dask is not None:
             if locations or dry or {*of_sources} - {"max_bad_rows"}:
-                rule = "must stand without a PATH, --dry-run, --replace and --again"
+                rule = (
+                    "must stand without a PATH, --dry-run, --replace, --again and their opposites"
+                )
                 raise typer.BadParameter(f"{rule}, got {dask}", param_hint="--dask")
             if mark_directed(home.catalog, graph, directed_one):
                 say(f"solves of {name} count what its nodes send and receive in {directed_one}")

@@ -34,6 +34,15 @@ four = 4
 def delayed():
     return [dask.delayed(part)(i) for i in range(4)]
 
+wide = edges.assign(c=edges.b)
+
+def shrunk():
+    few = [dask.delayed(part)(0), dask.delayed(part)(9)]
+    return few if Path("shrunk").exists() else [few[0], dask.delayed(lambda: part(1)[:0])(), few[1]]
+
+def no_table():
+    return [dask.delayed(lambda: None)()]
+
 def alike():
     return [dask.delayed(equal)(i) for i in range(3)]
 """
@@ -98,6 +107,39 @@ def test_partitions_that_dask_calls_otherwise_are_compared(folder: Path, peewit:
     refused = peewit("ingest", "g", "--dask", "pipeline:delayed")
     assert refused.exit_code == 1
     assert "partition 1 (from 0) of pipeline:delayed came before with other rows" in refused.err
+
+
+def test_other_columns_are_refused_not_passed_over(folder: Path, peewit: Peewit) -> None:
+    assert peewit("ingest", "g", "--dask", "pipeline:wide", *ENDS).exit_code == 0
+    for other in (("--src", "b", "--dst", "a"), ("--weight", "c"), ("--relation", "r")):
+        refused = peewit("ingest", "g", "--dask", "pipeline:wide", *other)
+        assert refused.exit_code == 1
+        assert n_rows(peewit) == 16
+    assert peewit("ingest", "g", "--dask", "pipeline:wide", *ENDS).exit_code == 0
+
+
+def test_partitions_without_rows_count_as_partitions(folder: Path, peewit: Peewit) -> None:
+    assert peewit("ingest", "g", "--dask", "pipeline:shrunk", *ENDS).exit_code == 0
+    assert n_rows(peewit) == 8
+    again = peewit("ingest", "g", "--dask", "pipeline:shrunk")
+    assert "3 of them in before" in again.err
+    (folder / "shrunk").touch()
+    refused = peewit("ingest", "g", "--dask", "pipeline:shrunk")
+    assert refused.exit_code == 1
+    assert "must have as many partitions as before, got 2, and 1 more are in" in refused.err
+    assert n_rows(peewit) == 8
+
+
+def test_a_partition_that_is_no_table_is_told_in_a_line(folder: Path, peewit: Peewit) -> None:
+    refused = peewit("ingest", "g", "--dask", "pipeline:no_table")
+    assert refused.exit_code == 1
+    assert "partition 0 (from 0): edges must be" in refused.err
+
+
+def test_the_daemon_takes_no_collection(folder: Path, peewit: Peewit) -> None:
+    refused = peewit("ingest", "--follow", "--dask", "pipeline:edges")
+    assert refused.exit_code == 2
+    assert "takes no --dask" in " ".join(refused.err.split())
 
 
 def test_equal_partitions_count_each(folder: Path, peewit: Peewit) -> None:

@@ -105,6 +105,83 @@ def test_how_rows_are_dealt_to_partitions_changes_nothing(bounds, n_threads) -> 
     assert same(found, sparsify(TABLE, 0.9, n_nodes=N_NODES))
 
 
+@pytest.mark.filterwarnings("ignore:column 'op' is passed over")
+def test_mappings_have_the_columns_of_all_of_them() -> None:
+    rows = [{"src": 0, "dst": 1}, {"src": 1, "dst": 2, "weight": 5.0}]
+    for given_rows in (rows, rows[::-1]):
+        found = sparsify(db.from_sequence(given_rows, npartitions=1))
+        assert found.adjacency.sum() / 2 == 6.0
+        assert sparsify(db.from_sequence(given_rows, npartitions=2)).adjacency.sum() / 2 == 6.0
+    deletes = [*rows, {"src": 1, "dst": 2, "op": "delete"}]
+    with pytest.raises(BadEdges, match="'op'"):
+        sparsify(db.from_sequence(deletes, npartitions=1))
+
+
+def test_columns_may_be_called_by_numbers() -> None:
+    numbered = dd.from_pandas(pa.table({"a": ["x"], "b": ["y"]}).to_pandas(), npartitions=1)
+    numbered.columns = [0, 1]
+    assert sparsify(numbered, src="0", dst="1").external_ids.to_pylist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("types", "values"),
+    [
+        ((pa.float32(), pa.int64()), ([0.5], [123_456_789])),
+        ((pa.int32(), pa.float64()), ([1], [0.25])),
+        ((pa.uint8(), pa.int64()), ([1], [2])),
+    ],
+)
+def test_weights_of_several_types_keep_their_digits(types, values) -> None:
+    parts = [
+        pa.table({"src": [i], "dst": [i + 1], "weight": pa.array(values[i], types[i])})
+        for i in (0, 1)
+    ]
+    found = sparsify([dask.delayed(as_given)(each) for each in parts])
+    expected = np.float32(values[0][0]), np.float32(values[1][0])
+    assert found.adjacency[0, 1] == expected[0]
+    assert found.adjacency[1, 2] == expected[1]
+
+
+@pytest.mark.parametrize("first", [0, 4])
+def test_partitions_that_a_filter_empties_are_left_out(first: int) -> None:
+    rows = db.from_sequence([{"src": i, "dst": i + 1} for i in range(10)], npartitions=5)
+    found = sparsify(rows.filter(lambda row: first <= row["src"] < first + 2 or row["src"] > 7))
+    assert found.edges_seen == 4
+
+
+def test_texts_of_several_types_are_texts() -> None:
+    ends = ["a", "b"], ["b", "c"]
+    kinds = [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ]
+    parts = [
+        pa.table({"src": pa.array(ends[0], kind), "dst": pa.array(ends[1], kind)}) for kind in kinds
+    ]
+    found = sparsify([dask.delayed(as_given)(each) for each in parts])
+    assert found.external_ids.to_pylist() == ["a", "b", "c"]
+    assert found.adjacency.sum() / 2 == 8.0
+
+
+def test_one_delayed_table_and_a_tuple_of_them_are_edges() -> None:
+    one = dask.delayed(as_given)(TABLE)
+    assert sparsify(one).edges_seen == TABLE.num_rows
+    assert sparsify((one, dask.delayed(as_given)(TABLE.slice(1)))).edges_seen == 2 * len(TABLE) - 1
+
+
+def test_what_a_task_raises_names_its_partition() -> None:
+    def fail(number: int) -> pa.Table:
+        if number:
+            raise KeyError("amount")
+        return TABLE
+
+    with pytest.raises(KeyError) as failed:
+        sparsify([dask.delayed(fail)(number) for number in (0, 1)])
+    assert failed.value.__notes__ == ["while partition 1 (from 0) was computed"]
+
+
 def test_equal_partitions_count_each() -> None:
     twice = [dask.delayed(as_given)(TABLE) for _ in range(2)]
     assert sparsify(twice).edges_seen == 2 * TABLE.num_rows
