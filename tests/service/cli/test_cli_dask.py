@@ -4,6 +4,7 @@ import csv
 import sys
 from pathlib import Path
 
+import dask.dataframe  # noqa: F401 - so that no test pays for it
 import pytest
 
 from peewit.service.cli.edges import dask_edges

@@ -424,7 +424,7 @@ def test_far_penalties_that_labels_choose_are_those_of_exact_algebra() -> None:
 
 @pytest.mark.parametrize("settings", [{"method": "pcg"}, {"precision": "float32"}])
 def test_where_digits_lack_the_norm_is_not_chosen(settings) -> None:
-    points, classes = noisy_curves()
+    points, classes = noisy_curves(20)
     model = LapSVM(**settings)
     nodes = draw_per_class(classes, 6, seed=0)
     labels = Labels.from_pairs(nodes, classes[nodes])
