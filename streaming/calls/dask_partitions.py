@@ -6,7 +6,7 @@ is set, threads do it here.
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from peewit.streaming.calls.in_memory import columns_in_memory, edge_table
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
+from peewit.streaming.edges.change_columns import is_change_column, is_state_column
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
@@ -31,13 +32,20 @@ class NoEdges(TypeError):
 _COLLECTIONS: Final = ("dask.dataframe", "dask.bag", "dask.delayed")
 """Packages whose collections have tables for partitions."""
 
+_KINDS_OF_NUMBERS: Final = "biufcmM"
+"""Kinds of dtypes, of pandas and its extensions, that hold no text."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A partition as a table, and the names of its columns."""
+    """A partition as a table of what is read of it.
+
+    ``columns`` say what its columns are called, and ``names`` are those of all that it has.
+    """
 
     number: int
     table: pa.Table
+    names: list[str]
     columns: EdgeColumns
     is_of_arrays: bool
 
@@ -53,8 +61,7 @@ def is_dask(edges: Any) -> bool:
 class DaskPartitions:
     """The partitions of a `dask.dataframe`, a `dask.bag`, or of what `dask.delayed` made.
 
-    Of a frame only ``columns`` are computed, with those that `EdgeColumns.beside` looks at.
-    ``names`` are those of all its columns; None where only the partitions know theirs. Raises
+    Of a frame only ``columns`` are computed, with those that may ask for deletes. Raises
     TypeError for other collections, and BadEdges where a frame lacks a column. Warns of tasks that
     several partitions need.
     """
@@ -65,15 +72,17 @@ class DaskPartitions:
         from dask.core import flatten  # noqa: PLC0415
         from dask.utils import ensure_dict  # noqa: PLC0415
 
-        self.names: list[str] | None = None
+        self._names: list[str] | None = None  # of all columns of a frame
         self._columns = columns
         collections = edges if isinstance(edges, list | tuple) else [edges]
         for each in collections:
             _require_tables(each)
         if type(edges).__module__.startswith("dask.dataframe") and hasattr(edges, "columns"):
-            self.names = list(map(str, edges.columns))
-            columns.check(self.names)
-            wanted = {*columns, *columns.beside(self.names)}
+            self._names = list(map(str, edges.columns))
+            columns.check(self._names)
+            kinds = zip(self._names, edges.dtypes, strict=True)
+            texts = [name for name, kind in kinds if kind.kind not in _KINDS_OF_NUMBERS]
+            wanted = _wanted(self._names, texts, columns)
             optimized = (edges[[each for each in edges.columns if str(each) in wanted]].optimize(),)
         else:
             optimized = dask.optimize(*collections)
@@ -120,12 +129,17 @@ class DaskPartitions:
             error.add_note(f"while partition {number} (from 0) was computed")
             raise
         try:
-            table, columns = _table_of(result, self._columns)
+            table, columns, names = _table_of(result, self._columns)
         except (TypeError, ValueError) as error:
             kind = NoEdges if isinstance(error, TypeError) else BadEdges
             raise kind(f"partition {number} (from 0): {error}") from error
-        is_of_arrays = isinstance(result, tuple)
-        return Partition(number=number, table=table, columns=columns, is_of_arrays=is_of_arrays)
+        return Partition(
+            number=number,
+            table=table,
+            names=self._names or names,
+            columns=columns,
+            is_of_arrays=isinstance(result, tuple),
+        )
 
     def _tasks_of(self, key: Any) -> dict[Any, Any]:
         """The part of the graph that one partition needs."""
@@ -158,24 +172,43 @@ def _require_tables(collection: Any) -> None:
         )
 
 
-def _table_of(result: Any, columns: EdgeColumns) -> tuple[pa.Table, EdgeColumns]:
-    """The table of what a partition holds, and the names of its columns.
+def _wanted(names: Sequence[str], texts: Collection[str], columns: EdgeColumns) -> set[str]:
+    """Columns that are read, and those that may ask for deletes, by their names or as text."""
+    beside = columns.beside(names)
+    looked_at = (
+        name for name in beside if name in texts or is_change_column(name) or is_state_column(name)
+    )
+    return {*columns, *looked_at}
+
+
+def _table_of(result: Any, columns: EdgeColumns) -> tuple[pa.Table, EdgeColumns, list[str]]:
+    """What is read of a partition, what its columns are called, and the names of all it has.
 
     A partition of a bag is a list: of tuples, of mappings, or of tables.
     """
-    if isinstance(result, list) and result and not isinstance(result[0], tuple):
-        if all(isinstance(row, Mapping) for row in result):
-            return _table_of_mappings(result, columns.weight), columns
+    if isinstance(result, list) and result and not isinstance(result[0], tuple | Mapping):
         tables = [_table_of(each, columns) for each in result]
-        return joined([table for table, _ in tables], tables[0][1].weight), tables[0][1]
-    table, n_nodes = edge_table(result, columns.weight)
-    if n_nodes is not None:
-        raise TypeError(f"must be a table of edges, got {type(result).__name__}, a whole graph")
-    return table, columns_in_memory(result, columns)
+        names = list(dict.fromkeys(name for *_, names in tables for name in names))
+        columns = tables[0][1]
+        return joined([table for table, *_ in tables], columns.weight), columns, names
+    if isinstance(result, list) and result and isinstance(result[0], Mapping):
+        table = _table_of_mappings(result, columns.weight)
+    else:
+        table, n_nodes = edge_table(result, columns.weight)
+        if n_nodes is not None:
+            raise TypeError(f"must be a table of edges, got {type(result).__name__}, a whole graph")
+        columns = columns_in_memory(result, columns)
+    names = table.schema.names
+    texts = [each.name for each in table.schema if is_text(each.type)]
+    wanted = _wanted(names, texts, columns)
+    places = [place for place, name in enumerate(names) if name in wanted]
+    return table.select(places), columns, names
 
 
 def _table_of_mappings(rows: Sequence[Mapping[str, Any]], weight: str) -> pa.Table:
     """Rows with all the columns that any of them has; one that lacks a weight weighs 1."""
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise TypeError("rows of a partition must be all mappings, or none")
     names = dict.fromkeys(name for row in rows for name in row)
     lacking = {weight: 1.0}
     try:

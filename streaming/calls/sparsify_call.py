@@ -318,7 +318,7 @@ def _of_partitions(
             kind = node_kind_of(first.table.schema, columns)
             kind = "dense" if kind == "int64" and first.is_of_arrays else kind
         nodes = index_in_memory(kind, hash_seed=call.seed, max_nodes=call.max_nodes)
-        warn_of_columns(first.table, columns, partitions.names)
+        warn_of_columns(first.table, columns, first.names)
 
         raw_blocks = blocks_of_partitions(
             chain(empty, [first], reading),

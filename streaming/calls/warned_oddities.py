@@ -40,7 +40,8 @@ def warn_of_columns(
 ) -> None:
     """Warn of columns of a table that nobody reads, of these ``names`` where it has others too."""
     names = table.schema.names if names is None else names
-    beside = {name: table.column(name) for name in columns.beside(names)}
+    there = {*table.schema.names}.intersection(columns.beside(names))
+    beside = {name: table.column(name) for name in names if name in there}
     _warn(odd_columns(names, columns) + ended_notes(rows_ended(beside)), stacklevel)
 
 

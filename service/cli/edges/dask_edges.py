@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
@@ -213,7 +214,7 @@ class PartitionIntake:
                     idempotency_key=key,
                     file_digest=name_digest,
                     max_bad_rows=self.max_bad_rows,
-                    look=self._look,
+                    look=partial(self._look, partition.names),
                 )
             except BacklogFull:
                 if not self.read_pushed():
@@ -222,7 +223,10 @@ class PartitionIntake:
                 error.reason = f"partition {partition.number} (from 0): {error.reason}"
                 raise
 
-    def _look(self, rows: pa.Table, names: Sequence[str], ended: Mapping[str, int]) -> None:
+    def _look(
+        self, names: list[str], rows: pa.Table, _sent: Sequence[str], ended: Mapping[str, int]
+    ) -> None:
+        """Note what is odd; ``names`` are those of all columns, of which some were sent."""
         store = self.home.snapshots(self.graph)
         found = pushed_notes(self.graph, self.home.nodes, store, self.columns, rows, names, ended)
         self.notes += [note for note in found if note and note not in self.notes]

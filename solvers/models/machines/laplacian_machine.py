@@ -229,9 +229,10 @@ class LaplacianMachine(KernelMachine):
             return self._minimum_of(problem, space)
         prepared, stats = problem.prepared, problem.stats
         is_small = not isinstance(space, DenseGram) or space.n_rows <= _CHOICE_ROWS
+        pairs = self._pairs(space)
         chosen = (
             choose_penalties(
-                self._pairs(space),
+                pairs,
                 problem.labels,
                 lambda pair, labels, fold: self._with(pair)._left_out_in(
                     space, prepared, labels, fold, problem.watch
@@ -242,9 +243,9 @@ class LaplacianMachine(KernelMachine):
             if is_small and self._has_grid(prepared)
             else None
         )
-        pair = self._pairs(space)[0] if chosen is None else chosen
+        pair = pairs[0] if chosen is None else chosen
         stats["norm_penalty"], stats["graph_penalty"] = pair
-        by_grid = chosen is not None and _is_fine(space)
+        by_grid = chosen is not None and _is_double(space)
         return self._with(pair)._minimum_of(problem, space, by_grid=by_grid)
 
     def _with(self, pair: Penalties) -> Self:
@@ -398,7 +399,7 @@ class LaplacianMachine(KernelMachine):
         """
         norms: Sequence[float] = (self._norm,)
         graphs: Sequence[float] = (self._penalty,)
-        if self.norm_penalty == "auto" and _is_fine(space) and self._way(space)[0] != "pcg":
+        if self.norm_penalty == "auto" and _is_double(space) and self._way(space)[0] != "pcg":
             norms = NORMS
         if self.graph_penalty == "auto":
             graphs = GRAPH_PENALTIES
@@ -466,6 +467,6 @@ class LaplacianMachine(KernelMachine):
         raise TypeError(f"nothing is factored of a {type(space).__name__}")
 
 
-def _is_fine(space: Space) -> bool:
-    """Whether no Gram matrix in single precision limits what penalties can be told apart."""
+def _is_double(space: Space) -> bool:
+    """Whether its Gram matrix, if it has one, has the digits that small penalties of norms need."""
     return not isinstance(space, DenseGram) or space.matrix.dtype == np.float64

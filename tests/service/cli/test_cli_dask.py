@@ -36,6 +36,7 @@ def delayed():
     return [dask.delayed(part)(i) for i in range(4)]
 
 wide = edges.assign(c=edges.b)
+doubtful = edges.assign(w=1.5)
 
 def shrunk():
     few = [dask.delayed(part)(0), dask.delayed(part)(9)]
@@ -135,6 +136,13 @@ def test_a_partition_that_is_no_table_is_told_in_a_line(folder: Path, peewit: Pe
     refused = peewit("ingest", "g", "--dask", "pipeline:no_table")
     assert refused.exit_code == 1
     assert "partition 0 (from 0): edges must be" in refused.err
+
+
+def test_columns_that_may_be_weights_are_told(folder: Path, peewit: Peewit) -> None:
+    read = peewit("ingest", "g", "--dask", "pipeline:doubtful", *ENDS)
+    assert read.exit_code == 0, read.err
+    assert "note: " in read.err
+    assert "'w'" in read.err
 
 
 def test_the_daemon_takes_no_collection(folder: Path, peewit: Peewit) -> None:

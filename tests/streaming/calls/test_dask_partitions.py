@@ -166,6 +166,15 @@ def test_texts_of_several_types_are_texts() -> None:
     assert found.adjacency.sum() / 2 == 8.0
 
 
+def test_columns_that_nobody_reads_may_be_of_any_type_and_are_told() -> None:
+    odd = [pa.table({"src": [1], "dst": [2], "tag": [i], "w": [0.5]}) for i in (7, {"a": 1}, [2])]
+    with pytest.warns(UserWarning, match="'w'"):
+        found = sparsify([dask.delayed(as_given)(each) for each in odd])
+    assert found.edges_seen == 3
+    with pytest.warns(UserWarning, match="'w'"):
+        sparsify(db.from_sequence(odd, npartitions=1))
+
+
 def test_one_delayed_table_and_a_tuple_of_them_are_edges() -> None:
     one = dask.delayed(as_given)(TABLE)
     assert sparsify(one).edges_seen == TABLE.num_rows
@@ -222,8 +231,10 @@ def test_few_partitions_are_in_flight() -> None:
 def test_a_frame_computes_the_columns_that_are_read_and_those_that_may_delete() -> None:
     wide = TABLE.append_column("distance", TABLE["weight"])
     wide = wide.append_column("op", pa.repeat("insert", len(TABLE)))
+    partitions = DaskPartitions(frame(wide, BOUNDS), PLAIN)
+    assert partitions.compute(0).table.schema.names == ["src", "dst", "weight", "op"]
     partitions = DaskPartitions(frame(wide, BOUNDS), EdgeColumns(op=NO_COLUMN))
-    assert partitions.names == ["src", "dst", "weight", "distance", "op"]
+    assert partitions.compute(0).names == ["src", "dst", "weight", "distance", "op"]
     assert partitions.compute(0).table.schema.names == ["src", "dst", "weight"]
     partitions = DaskPartitions(frame(wide, BOUNDS), EdgeColumns(weight="distance"))
     assert set(partitions.compute(0).table.schema.names) >= {"src", "dst", "distance", "op"}
