@@ -7,6 +7,7 @@ float32, at half the memory traffic; residuals are float64.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -41,24 +42,29 @@ Map: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RefinedSolution:
-    """Solutions of L x = b with their errors."""
+    """Solutions of M x = b with their errors."""
 
-    x: FloatArray  # (n_nodes, k), zero mean on every component
-    product: FloatArray  # (n_nodes, k), L x
-    error: FloatArray  # (k,) estimated energy norm of the error, sqrt(e^T L e), with a margin
+    x: FloatArray  # (n_nodes, k), zero mean where M is singular
+    product: FloatArray  # (n_nodes, k), M x
+    error: FloatArray  # (k,) estimated energy norm of the error, sqrt(e^T M e), with a margin
 
 
 class RefinedSolver:
-    """The pseudo-inverse of a graph's Laplacian, and products with it, in float64.
+    """The pseudo-inverse of M = scale L + diag(shift), and products with M, in float64.
 
-    ``rtol`` is the error relative to the solution, both in the energy norm. Results do not depend
-    on ``mapped``, which maps over groups of columns. A cancelled call returns what it has.
+    By default M is the Laplacian. With ``zero_mean`` it is P (scale L + diag(shift)) P, P the
+    projection to zero sums on every component. ``rtol`` is the error relative to the solution,
+    both in the energy norm. Results do not depend on ``mapped``, which maps over groups of columns.
+    A cancelled call returns what it has.
     """
 
     def __init__(
         self,
         graph: Graph,
         *,
+        scale: float = 1.0,
+        shift: FloatArray | None = None,
+        zero_mean: bool = False,
         rtol: float = 2e-6,
         mapped: Map = map,
         cancelled: Cancelled | None = None,
@@ -67,40 +73,67 @@ class RefinedSolver:
             raise ValueError(f"rtol must lie in (0, 1), got {rtol}")
         self.graph = graph
         self.rtol = rtol
+        self._scale = scale
+        self._shift = shift if shift is not None and shift.any() else None
+        self._is_held = np.zeros(graph.n_components, bool)  # by a shift, so that M is not singular
+        if self._shift is not None and not zero_mean:
+            self._is_held[graph.component[self._shift > 0]] = True
         self._mapped = mapped
         self._cancelled = cancelled
-        self._solver = LaplacianSolver(graph, rtol=_STAGE_RTOL, dtype=np.float32)
+        self._made = partial(
+            LaplacianSolver,
+            graph,
+            scale=scale,
+            shift=shift,
+            zero_mean=zero_mean,
+            rtol=_STAGE_RTOL,
+        )
+        self._solver = self._made(dtype=np.float32)
         self._is_settled = False
         self._is_best = False
 
     @property
     def dimension(self) -> int:
-        """Dimension of the space of zero sums on every component, which is L's range."""
-        return self.graph.n_nodes - self.graph.n_components
+        """Dimension of M's range: vectors of zero sum on every component where M is singular."""
+        return self.graph.n_nodes - int(np.count_nonzero(~self._is_held))
 
     def product(self, block: FloatArray) -> FloatArray:
-        """L times ``block``."""
-        return self._by_columns(self.graph.laplacian_product, block)
+        """M times ``block``, which is of M's range."""
+        product = self._by_columns(self.graph.laplacian_product, block)
+        if self._scale != 1.0:
+            product *= self._scale
+        if self._shift is not None:
+            product += self._shift[:, None] * block
+            if not self._is_held.any():
+                self.project(product)
+        return product
 
     def project(self, block: FloatArray) -> None:
-        """Subtract the mean of every component in place; this does not change products with L."""
+        """Subtract the mean of every component where M is singular in place."""
         graph = self.graph
         sums = np.zeros((graph.n_components, block.shape[1]))
         component_sums(block, graph.component, sums)
         sums /= graph.component_sizes()[:, None]
+        sums[self._is_held] = 0.0
         subtract_by_component(block, graph.component, sums)
 
     def sample(self, n_vectors: int, seed: int) -> RefinedSolution:
-        """Independent vectors of N(0, L^+): no direction of the energy norm is preferred."""
+        """Independent vectors of N(0, M^+): no direction of the energy norm is preferred."""
         adjacency = self.graph.adjacency
         rhs = np.empty((self.graph.n_nodes, n_vectors))
         gaussian_edge_sums(
             adjacency.indptr, adjacency.indices, adjacency.data, np.uint64(seed), rhs
         )
+        if self._scale != 1.0:
+            rhs *= np.sqrt(self._scale)
+        if self._shift is not None:
+            drawn = np.random.default_rng(seed).standard_normal(rhs.shape)
+            rhs += np.sqrt(self._shift)[:, None] * drawn
+            self.project(rhs)
         return self.solve(rhs)
 
     def solve(self, rhs: FloatArray) -> RefinedSolution:
-        """Solve for ``rhs`` (n_nodes, k), whose sums must be zero on every component.
+        """Solve for ``rhs`` (n_nodes, k), whose sums must be zero where M is singular.
 
         Where float64 does not reach ``rtol``, the ``error`` of the solution says so.
         """
@@ -129,7 +162,7 @@ class RefinedSolver:
         return RefinedSolution(x=x, product=product, error=error)
 
     def _correction(self, residual: FloatArray) -> tuple[FloatArray, bool]:
-        """L^+ residual to a few digits, and whether the solver converged."""
+        """M^+ residual to a few digits, and whether the solver converged."""
         norms = np.sqrt(column_dots(residual, residual))
         norms[norms == 0] = 1.0
         statuses: list[Status] = []
@@ -152,16 +185,14 @@ class RefinedSolver:
         if self._solver.chosen != "jacobi":
             self._turn_to_best()
             return
-        self._solver = LaplacianSolver(
-            self.graph, rtol=_STAGE_RTOL, dtype=np.float32, preconditioner="jacobi"
-        )
+        self._solver = self._made(dtype=np.float32, preconditioner="jacobi")
 
     def _turn_to_best(self) -> bool:
         """Go on in float64 with approximate Cholesky; False if it is in use already."""
         if self._is_best:
             return False
         self._is_best = True
-        self._solver = LaplacianSolver(self.graph, rtol=_STAGE_RTOL, preconditioner="approx-chol")
+        self._solver = self._made(preconditioner="approx-chol")
         return True
 
     def _is_cancelled(self) -> bool:

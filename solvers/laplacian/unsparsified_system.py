@@ -31,6 +31,13 @@ from peewit.solvers.status import Status
 Product: TypeAlias = Callable[[FloatArray], FloatArray]
 """The Laplacian of the full graph times a block (n_nodes, k); one pass."""
 
+Settled: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], bool]
+"""Whether x (n_nodes, k) with this residual is good enough.
+
+The third is the sparsifier's answer to the residual, to a few digits; None if the residual is the
+true one, and the answer is to be final.
+"""
+
 LEAST_PASSES: Final = 2
 """One step and one measurement of the residual."""
 
@@ -100,6 +107,31 @@ class FullSystem:
     held: BoolArray | None = None
     parallel: Parallel = map
 
+    @property
+    def free(self) -> BoolArray | None:
+        """(n_nodes,) nodes whose values are solved for; None for all."""
+        return None if self.held is None else ~self.held
+
+    def on_sparsifier(self) -> tuple[Graph, FloatArray]:
+        """Graph and shift of the same equations on the sparsifier, of the `free` nodes."""
+        free = self.free
+        if free is None:
+            return self.sparsifier, self.shift
+        rows = self.sparsifier.adjacency[free]
+        inner = rows[:, free]
+        to_held = np.asarray(rows.sum(axis=1) - inner.sum(axis=1)).ravel()
+        shift = self.shift[free] + self.scale * np.maximum(to_held, 0.0)
+        return Graph.from_adjacency(inner), shift
+
+    def spread(self, rows: FloatArray) -> FloatArray:
+        """Rows of the `free` nodes as rows of all, with zeros elsewhere."""
+        free = self.free
+        if free is None:
+            return rows
+        block = np.zeros((free.size, *rows.shape[1:]))
+        block[free] = rows
+        return block
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FullSolution:
@@ -122,6 +154,7 @@ def solve_full(
     *,
     max_passes: int,
     looks: bool = True,
+    settled: Settled | None = None,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> FullSolution:
@@ -141,6 +174,9 @@ def solve_full(
     looks : bool
         Whether the last pass measures the residual. Else it is a step like the others, and the
         reported residual is that of the recurrence, which is accurate for few steps.
+    settled : callable or None
+        Ends the run instead of ``rtol``: asked before each pass, and once more of the residual that
+        a pass measured after it said so.
     progress, cancelled
         As in `peewit.solvers.iteration_loop.iterate`; a step is a pass.
     """
@@ -161,6 +197,7 @@ def solve_full(
         inner=_Inner(system, cancelled),
         max_passes=max_passes,
         looks=looks,
+        settled=settled,
     )
     outcome = iterate(
         method,
@@ -172,9 +209,8 @@ def solve_full(
     state = outcome.state
     if outcome.status is Status.MAX_ITER and not looks:
         method.last_half_step(state)
-    known = 0.0 if system.known is None else system.known
     return FullSolution(
-        x=state.unknown + known,
+        x=state.unknown + method.known,
         status=outcome.status,
         residual=state.relative,
         n_passes=state.n_passes,
@@ -188,16 +224,8 @@ class _Inner:
     def __init__(self, system: FullSystem, cancelled: Cancelled | None) -> None:
         self.n_iter = 0
         self._cancelled = cancelled
-        self._free = None if system.held is None else ~system.held
-        graph, shift = system.sparsifier, system.shift
-        if self._free is not None:
-            rows = graph.adjacency[self._free]
-            inner = rows[:, self._free]
-            to_held = np.asarray(rows.sum(axis=1) - inner.sum(axis=1)).ravel()
-            graph, shift = (
-                Graph.from_adjacency(inner),
-                shift[self._free] + system.scale * np.maximum(to_held, 0.0),
-            )
+        self._system = system
+        graph, shift = system.on_sparsifier()
         self._solver = LaplacianSolver(
             graph,
             scale=system.scale,
@@ -210,16 +238,13 @@ class _Inner:
 
     def solve(self, block: FloatArray) -> FloatArray | None:
         """The sparsifier's answer to ``block``; None once the run is cancelled."""
-        rows = block if self._free is None else block[self._free]
+        free = self._system.free
+        rows = block if free is None else block[free]
         solution = self._solver.solve(rows, project=True, cancelled=self._cancelled)
         self.n_iter += solution.n_iter
         if solution.status is Status.CANCELLED:
             return None
-        if self._free is None:
-            return solution.x.astype(np.float64, copy=False)
-        spread = np.zeros_like(block)
-        spread[self._free] = solution.x
-        return spread
+        return self._system.spread(solution.x.astype(np.float64, copy=False))
 
 
 @dataclass(slots=True, eq=False)
@@ -261,6 +286,7 @@ class _FullCG:
     inner: _Inner
     max_passes: int
     looks: bool
+    settled: Settled | None = None
 
     def init(self) -> _State:
         """A state without any product of the full graph."""
@@ -282,10 +308,14 @@ class _FullCG:
             return self._begin(state)
         if self._is_done(state) or (self.looks and state.n_passes + 1 == self.max_passes):
             return self._look(state)
-        basis = _orthonormal(state.residual[:, state.relative > self.system.rtol])
+        basis = _orthonormal(state.residual[:, state.relative > self._least])
         raw = self.inner.solve(basis)
         if raw is None:
             return state
+        if self.settled is not None and not state.is_true:
+            answer = raw @ (basis.T @ state.residual)
+            if self.settled(state.unknown + self.known, state.residual, answer):
+                return self._look(state)
         if state.diagonal is not None:
             raw = np.concatenate([raw, basis / state.diagonal[:, None]], axis=1)
         directions = raw - state.directions @ (state.products.T @ raw)
@@ -322,7 +352,10 @@ class _FullCG:
         """Converged or stagnated; only after a pass that measured the true residual."""
         if not state.is_true:
             return None
-        if state.worst <= self.system.rtol:
+        if self.settled is not None:
+            if self.settled(state.unknown + self.known, state.residual, None):
+                return Status.CONVERGED
+        elif state.worst <= self.system.rtol:
             return Status.CONVERGED
         return Status.STAGNATED if self._is_stuck(state) else None
 
@@ -366,9 +399,19 @@ class _FullCG:
         self._advance(state, directions, products)
         return state
 
+    @property
+    def known(self) -> FloatArray | float:
+        """The known part of the answer."""
+        return 0.0 if self.system.known is None else self.system.known
+
+    @property
+    def _least(self) -> float:
+        """Relative residual of columns that need no more steps."""
+        return self.system.rtol if self.settled is None else 0.0
+
     def _look(self, state: _State) -> _State:
         """Replace the residual by the true one, and drop the directions."""
-        whole = state.unknown if self.system.known is None else state.unknown + self.system.known
+        whole = state.unknown + self.known
         residual = self.system.rhs - self._complete(whole, self.product(whole))
         self._project(residual)
         state.n_passes += 1
@@ -410,7 +453,8 @@ class _FullCG:
         return self.system.scale * product + self.system.shift[:, None] * block
 
     def _is_done(self, state: _State) -> bool:
-        return state.worst <= self.system.rtol or self._is_stuck(state)
+        is_small = self.settled is None and state.worst <= self.system.rtol
+        return is_small or self._is_stuck(state)
 
     def _is_stuck(self, state: _State) -> bool:
         return state.n_passes - state.last_improvement > _PATIENCE

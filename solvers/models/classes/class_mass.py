@@ -13,6 +13,7 @@ from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.laplacian_products import component_sums
 from peewit.solvers.labels import Labels
+from peewit.solvers.proof.readings import Misses, Reading
 
 _EPS: Final = float(np.finfo(np.float64).eps)
 _KNOWN: Final = 1e-2
@@ -50,6 +51,16 @@ def normalized_masses(
     positive = np.maximum(scores, 0.0)
     masses = np.zeros((graph.n_components, labels.n_classes))
     component_sums(positive, graph.component, masses)
+    factors = _mass_factors(masses, labels, graph, shares)
+    weighed = positive * factors[graph.component]
+    normalized: FloatArray = weighed / weighed.sum(axis=1, keepdims=True)
+    return normalized
+
+
+def _mass_factors(
+    masses: FloatArray, labels: Labels, graph: Graph, shares: FloatArray | None
+) -> FloatArray:
+    """(n_components, n_classes) pi_k / sum_i f_ik; 0 for classes without label in a component."""
     factors = np.zeros_like(masses)
     wanted = (
         class_priors(labels, graph) if shares is None else np.broadcast_to(shares, masses.shape)
@@ -58,9 +69,7 @@ def normalized_masses(
     is_there[graph.component[labels.nodes], labels.classes] = True
     is_there |= ~is_there.any(axis=1, keepdims=True)
     np.divide(wanted, masses, out=factors, where=is_there & (masses > 0))
-    weighed = positive * factors[graph.component]
-    normalized: FloatArray = weighed / weighed.sum(axis=1, keepdims=True)
-    return normalized
+    return factors
 
 
 def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
@@ -134,6 +143,77 @@ def contrast_bounds(
     off_leaning += (np.abs(parts.leaning) + 1.0) * relative[component] + off_decided[component]
     off = off_share[component] * np.abs(parts.leaning) + parts.share[component] * off_leaning
     return np.where((off_mean <= _KNOWN * mean)[component], off, np.inf)
+
+
+def contrast_reading(scores: FloatArray, misses: Misses, labels: Labels, graph: Graph) -> Reading:
+    """`contrasts` of functions that ``scores`` are near, as p_k / m_k (f - m) and what is left.
+
+    ``misses`` are weighed by degree, of sum 1 on every component. Slopes and levels are taken at
+    the ends of the intervals of m_k and r (P3).
+    """
+    parts, priors = _parts(scores, labels, graph), class_priors(labels, graph)
+    mean = parts.mean
+    low, high = np.maximum(mean - misses.mean, 0.0), np.minimum(mean + misses.mean, 1.0)
+    norm = np.sqrt(parts.means(parts.deviation**2))
+    spread_low, spread_high = _spread_between(low, high)
+    least = np.square(np.maximum(norm - misses.norm, 0.0)).sum(axis=1)
+    most = np.square(norm + misses.norm).sum(axis=1)
+    ones = np.ones_like(most)
+    r_low = np.divide(least, spread_high, out=ones.copy(), where=spread_high > 0)
+    r_high = np.divide(most, spread_low, out=ones.copy(), where=spread_low > most)
+    r_low, r_high = (np.clip(each, 0.0, 1.0)[:, None] for each in (r_low, r_high))
+
+    def at(m: FloatArray, r: FloatArray) -> FloatArray:
+        """Slope p / m and level p (m_0 / m - 1 + r), m_0 the mean of ``scores``."""
+        share = r * m + (1.0 - r) * priors
+        slope = np.divide(share, m, out=np.zeros_like(m), where=m > 0)
+        return np.stack([slope, slope * mean - share * (1.0 - r)])
+
+    corners = np.stack([at(m, r) for m in (low, high) for r in (r_low, r_high)])
+    slope, level = at(mean, parts.decided)
+    slope_slack, level_slack = np.abs(corners - np.stack([slope, level])).max(axis=0)
+    # levels are squares of r between the corners
+    level_slack += np.abs(mean - priors) * (r_high - r_low) ** 2 / 4.0
+    level_slack += misses.mean * (r_high - r_low) ** 2 / 4.0
+    may_win = mean > 0
+    level_slack[may_win & (low == 0)] = np.inf
+    return Reading(
+        slope=slope,
+        middle=mean,
+        level=level,
+        slope_slack=slope_slack,
+        level_slack=level_slack,
+        may_win=may_win,
+    )
+
+
+def mass_reading(
+    scores: FloatArray, misses: Misses, labels: Labels, graph: Graph, shares: FloatArray | None
+) -> Reading:
+    """`normalized_masses` of functions that ``scores`` are near; ``misses`` are weighed by 1."""
+    masses = np.zeros((graph.n_components, labels.n_classes))
+    component_sums(scores, graph.component, masses)
+    factors = _mass_factors(masses, labels, graph, shares)
+    low, high = masses - misses.mean, masses + misses.mean
+    slack = np.full_like(factors, np.inf)
+    np.divide(factors * masses, low, out=slack, where=low > 0)
+    slack = np.maximum(slack - factors, factors - factors * masses / np.maximum(high, masses))
+    may_win, none = factors > 0, np.zeros_like(factors)
+    return Reading(
+        slope=factors,
+        middle=none,
+        level=none,
+        slope_slack=np.where(may_win, slack, 0.0),
+        level_slack=none,
+        may_win=may_win,
+    )
+
+
+def _spread_between(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Least and greatest sum of m (1 - m) over classes, of means between ``low`` and ``high``."""
+    ends = np.stack([low * (1.0 - low), high * (1.0 - high)])
+    most = np.where((low < 0.5) & (high > 0.5), 0.25, ends.max(axis=0))
+    return ends.min(axis=0).sum(axis=1), most.sum(axis=1)
 
 
 class _Parts(NamedTuple):

@@ -17,23 +17,26 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.kernels.laplacian_products import subtract_by_component
 from peewit.solvers.labels import Labels, Targets, deal_folds
 from peewit.solvers.laplacian.solver import LaplacianSolver, LinearSolution
-from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees, FullSystem
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.certainty import uncertain
 from peewit.solvers.models.classes.class_balance import ClassShares, read_class_shares
 from peewit.solvers.models.classes.class_mass import (
     contrast_bounds,
+    contrast_reading,
     contrast_shares,
     contrasts,
+    mass_reading,
     normalized_masses,
 )
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.contract.laplacian_kernel import KernelFunction, accepted
 from peewit.solvers.models.contract.model import ScoreKind, check_targets
-from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable
+from peewit.solvers.models.contract.refinable_model import Degrees, LinearRefinable
 from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.solvers.models.harmonic.leave_one_out import choose_penalty
 from peewit.solvers.models.harmonic.posterior_variance import GaussianField
+from peewit.solvers.proof.readings import Reader, Reading, shares_of_components
 from peewit.solvers.solution import Decisive, Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -55,7 +58,7 @@ _EPS: Final = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Harmonic(LinearModel, GaussianField, Refinable):
+class _Harmonic(LinearModel, GaussianField, LinearRefinable):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
@@ -130,10 +133,10 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
             decisive=_decisive(prepared, task, penalty, contrasted) if has_decided else None,
         )
 
-    def _full_system(
+    def full_system(
         self, prepared: PreparedGraph, labels: Targets, solution: Solution
     ) -> FullSystem:
-        """The system of the full graph: (D1), or (C1) with the penalty that was used."""
+        """Of the harmonic function of centered labels: (D1), or (C1) with the penalty used."""
         task = CenteredLabels.of(labels, prepared.graph.component)
         penalty = float(solution.stats["graph_penalty"])
         function = solution.scores - self._offset(task)[prepared.graph.component]
@@ -168,21 +171,55 @@ class _Harmonic(LinearModel, GaussianField, Refinable):
             parallel=prepared.parallel,
         )
 
-    def full_solution(
-        self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
+    def full_scores(
+        self,
+        prepared: PreparedGraph,
+        labels: Targets,
+        solution: Solution,
+        x: FloatArray,
+        degrees: Degrees,
     ) -> Solution:
-        """Scores from the harmonic function of the centered labels; see `Refinable`."""
-        x = full.solve(self._full_system(prepared, labels, solution))
+        """Scores from the harmonic function; see `LinearRefinable`."""
         task = CenteredLabels.of(labels, prepared.graph.component)
-        reading, graph = self._reading_or_auto(labels), prepared.graph
-        if reading == "auto":
-            reading = "none" if solution.stats["class_mass"] == "none" else "contrasts"
+        reading, graph = self._reading_taken(labels, solution), prepared.graph
         if reading == "contrasts":
-            graph = replace(graph, degree=full.degrees().weight)
+            graph = replace(graph, degree=degrees().weight)
         function = x + self._offset(task)[graph.component]
         scores = self._weigh(function, labels, graph, reading)
         scores[~task.reachable] = labels.mean_target()
         return replace(solution, scores=scores)
+
+    def full_reader(
+        self, prepared: PreparedGraph, labels: Labels, solution: Solution, degrees: FullDegrees
+    ) -> Reader:
+        """Values, contrasts or masses of the harmonic function; see `LinearRefinable`."""
+        reading, graph = self._reading_taken(labels, solution), prepared.graph
+        offset = self._offset(CenteredLabels.of(labels, graph.component))
+        if reading == "none":
+            plain = Reading.plain(offset, np.ones(offset.shape, bool))
+            return Reader(terms=lambda _x, _misses: plain)
+        if reading == "contrasts":
+            whole = replace(graph, degree=degrees.weight)
+            return Reader(
+                terms=lambda x, misses: contrast_reading(
+                    x + offset[graph.component], misses, labels, whole
+                ).moved(offset),
+                weights=shares_of_components(degrees.weight, graph.component),
+            )
+        shares = None if isinstance(reading, str) else read_class_shares("", reading, labels)
+        return Reader(
+            terms=lambda x, misses: mass_reading(
+                x + offset[graph.component], misses, labels, graph, shares
+            ).moved(offset),
+            weights=np.ones(graph.n_nodes),
+        )
+
+    def _reading_taken(self, labels: Targets, solution: Solution) -> ClassMass:
+        """How scores of a solution were read."""
+        reading = self._reading_or_auto(labels)
+        if reading == "auto":
+            return "none" if solution.stats["class_mass"] == "none" else "contrasts"
+        return reading
 
     def _offset(self, task: CenteredLabels) -> FloatArray:
         """(n_components, n_classes) what scores are above the harmonic function."""

@@ -12,9 +12,10 @@ import numpy as np
 from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.kernels.laplacian_products import component_sums
 from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.solver import LinearSolution
-from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees, FullSystem
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.certainty import uncertain
 from peewit.solvers.models.classes.class_balance import (
@@ -28,8 +29,9 @@ from peewit.solvers.models.classes.class_balance import (
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.laplacian_kernel import accepted
 from peewit.solvers.models.contract.model import as_classes, check_labels
-from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable
+from peewit.solvers.models.contract.refinable_model import Degrees, LinearRefinable
 from peewit.solvers.models.harmonic.label_shares import LinearModel
+from peewit.solvers.proof.readings import Misses, Reader, Reading, shares_of_components
 from peewit.solvers.solution import Decisive, Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -132,7 +134,7 @@ def _settle(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Poisson(PoissonModel, LinearModel, Refinable):
+class Poisson(PoissonModel, LinearModel, LinearRefinable):
     """Poisson learning of Calder, Cook, Thorpe and Slepcev (2020), on any graph.
 
     Solves L u = sum_S (y_j - ybar) delta_j with sum_i d_i u_i = 0 (H1): labels are sources of their
@@ -178,26 +180,57 @@ class Poisson(PoissonModel, LinearModel, Refinable):
         """Whether scores are potentials."""
         return self.class_balance == "none"
 
-    def full_solution(
-        self, prepared: PreparedGraph, labels: Targets, solution: Solution, full: FullGraph
-    ) -> Solution:
-        """Solves (H1); potentials have mean 0 by the degrees of the full graph. See `Refinable`."""
+    def full_system(
+        self, prepared: PreparedGraph, labels: Targets, solution: Solution
+    ) -> FullSystem:
+        """That of (H1)."""
         task = CenteredLabels.of(labels, prepared.graph.component)
-        potential = full.solve(
-            FullSystem(
-                sparsifier=prepared.graph,
-                scale=1.0,
-                shift=np.zeros(prepared.graph.n_nodes),
-                zero_mean=False,
-                rhs=task.on_nodes(task.values),
-                start=np.where(task.absent, 0.0, solution.scores),
-                rtol=self.rtol,
-                parallel=prepared.parallel,
-            )
+        return FullSystem(
+            sparsifier=prepared.graph,
+            scale=1.0,
+            shift=np.zeros(prepared.graph.n_nodes),
+            zero_mean=False,
+            rhs=task.on_nodes(task.values),
+            start=np.where(task.absent, 0.0, solution.scores),
+            rtol=self.rtol,
+            parallel=prepared.parallel,
         )
-        scores = _settle(potential, full.degrees().weight, task, task.absent)
+
+    def full_scores(
+        self,
+        prepared: PreparedGraph,
+        labels: Targets,
+        solution: Solution,
+        x: FloatArray,
+        degrees: Degrees,
+    ) -> Solution:
+        """Potentials of mean 0 by the degrees of the full graph; see `LinearRefinable`."""
+        task = CenteredLabels.of(labels, prepared.graph.component)
+        scores = _settle(x, degrees().weight, task, task.absent)
         scored = task.solution(scores, solution.status, dict(solution.stats))
         return self._balance(as_classes(labels), task, scored)
+
+    def full_reader(
+        self,
+        prepared: PreparedGraph,
+        labels: Labels,
+        solution: Solution,  # noqa: ARG002 - nothing was chosen
+        degrees: FullDegrees,
+    ) -> Reader:
+        """Potentials, of which only differences from their mean count; see `LinearRefinable`."""
+        task = CenteredLabels.of(labels, prepared.graph.component)
+        weights = shares_of_components(degrees.weight, task.component)
+
+        def terms(x: FloatArray, _misses: Misses) -> Reading:
+            means = np.zeros_like(task.means)
+            component_sums(weights[:, None] * x, task.component, means)
+            return Reading.plain(-means, ~task.lacks)
+
+        return Reader(terms=terms, weights=weights, gauge=True)
+
+    def why_unproven(self) -> str:
+        """Offsets of classes follow from all scores."""
+        return "" if self.class_balance == "none" else "class_balance"
 
     def _balance(self, labels: Labels, task: CenteredLabels, solution: Solution) -> Solution:
         """The solution with offsets of its classes (H3) if sizes are requested."""
