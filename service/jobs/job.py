@@ -27,7 +27,7 @@ FAST_MODELS = frozenset({"auto", "harmonic-mbo", "hfs", "poisson", "stable-hfs"}
 
 HEAVY_OPTIONS = frozenset(
     {
-        *("refine", "variance", "cross_validate", "probabilities", "sets"),
+        *("refine", "prove", "variance", "cross_validate", "probabilities", "sets"),
         *("without_doubtful", "replicas", "label_shares"),
     }
 )

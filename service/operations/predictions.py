@@ -88,9 +88,9 @@ class PointsIn(BodyModel):
     "read",
     raises=(*OF_PREDICTIONS, SetsNotKept),
     rows="Columns `node`, in a typed graph `kind` and `id`, the two parts of it, `label`, "
-    "`score`, `margin`, `reachable`, `labeled` (whether the node carries a label), `variance` and "
-    "`stability` if they were asked for and, unless there are many classes, `score:<class>`, "
-    "which are called `probability` and `probability:<class>` where they are; "
+    "`score`, `margin`, `reachable`, `labeled` (whether the node carries a label), `variance`, "
+    "`stability` and `proven` if they were asked for and, unless there are many classes, "
+    "`score:<class>`, which are called `probability` and `probability:<class>` where they are; "
     "`p_value:<class>` of jobs with `sets`, and with `coverage` also `labels` and `certain`; "
     "headers name job, snapshot and labels_seq.",
     unchanged="Nothing newer than the `ETag` in If-None-Match.",

@@ -123,15 +123,19 @@ class Order(Group):
     sort: Annotated[
         str | None,
         Query(
-            "Order of the rows, by a column. By margin and stability the least certain nodes come "
-            "first, by node and label the least; by score, score:CLASS and variance the largest. "
-            "Nodes that no label reaches come last.",
+            "Order of the rows, by a column. By margin, stability and proven the least certain "
+            "come first, by node and label the least; by score, score:CLASS and variance the "
+            "largest. Nodes that no label reaches come last.",
             metavar="COLUMN",
         ),
     ] = None
     reverse: Annotated[bool, Query("The opposite of `sort`.")] = False
     top: Annotated[int | None, Query("Only so many rows.", ge=1)] = None
     unlabeled: Annotated[bool, Query("Only nodes that carry no label.")] = False
+    unproven: Annotated[
+        bool,
+        Query("Only labels that are not proven to be those of all edges, of a solve with prove."),
+    ] = False
 
     def rows(self, file: PredictionFile, *, threshold: float | None) -> Iterator[pa.RecordBatch]:
         """The rows of a file; raises BadArgument where they cannot be had so."""
@@ -141,7 +145,7 @@ class Order(Group):
             )
         if self.reverse and self.sort is None:
             raise BadArgument("reverse", "needs sort")
-        wanted = RowFilter(is_unlabeled=self.unlabeled)
+        wanted = RowFilter(is_unlabeled=self.unlabeled, is_unproven=self.unproven)
         return ordered_rows(file, wanted, sort=self.sort, is_reversed=self.reverse, top=self.top)
 
 

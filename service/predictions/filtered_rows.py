@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from peewit.service.predictions.abstention import is_answered
 from peewit.service.predictions.label_sets import LabelSets
-from peewit.service.predictions.prediction_files import LABELED, PredictionFile
+from peewit.service.predictions.prediction_files import LABELED, PROVEN, PredictionFile
 from peewit.service.predictions.sorted_rows import sorted_numbers, sorted_rows
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, Int64Array
@@ -31,6 +31,7 @@ class RowFilter:
     sets: LabelSets | None = None
     is_certain: bool = True  # with ``sets``: nodes whose set is certain, else the others
     is_unlabeled: bool = False  # only nodes that carry no label
+    is_unproven: bool = False  # only labels that are not proven to be those of all edges
 
     @classmethod
     def of_arguments(
@@ -67,6 +68,9 @@ class RowFilter:
             wanted &= (self.sets.sizes(batch) == 1) == self.is_certain
         if self.is_unlabeled:
             wanted &= ~batch.column(LABELED).to_numpy(zero_copy_only=False)
+        if self.is_unproven:
+            is_open = pc.invert(batch.column(PROVEN))
+            wanted &= is_open.fill_null(False).to_numpy(zero_copy_only=False)
         return wanted
 
     def rows_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,6 +134,8 @@ def ordered_rows(
     """
     if wanted.is_unlabeled:
         require_labeled(file)
+    if wanted.is_unproven:
+        require_proof(file)
     if sort is None:
         row_numbers = wanted.rows_of(file.shown())
         return row_numbers if top is None else _first_of(row_numbers, top)
@@ -140,6 +146,12 @@ def require_labeled(file: PredictionFile) -> None:
     """Raise BadArgument where a file does not say which nodes carry a label."""
     if LABELED not in file.schema.names:
         raise BadArgument("unlabeled", "needs predictions that mark labeled nodes; solve again")
+
+
+def require_proof(file: PredictionFile) -> None:
+    """Raise BadArgument where no label of a file was to be proven."""
+    if PROVEN not in file.schema.names:
+        raise BadArgument("unproven", "needs predictions with a proof; solve again with prove=.01")
 
 
 def _first_of(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:

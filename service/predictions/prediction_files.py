@@ -38,6 +38,9 @@ P_VALUE_PREFIX: Final = "p_value:"
 LABELED: Final = "labeled"
 """Column that marks nodes that carry a label."""
 
+PROVEN: Final = "proven"
+"""Column that marks labels that all edges would give."""
+
 SUFFIX: Final = ".arrow"
 PREDICTOR_SUFFIX: Final = ".npz"
 LEFT_OUT_SUFFIX: Final = ".left-out"
@@ -169,6 +172,7 @@ def write_predictions(
     variance: Float32Array | None = None,
     p_values: Float32Array | None = None,
     stability: Float32Array | None = None,
+    proven: BoolArray | None = None,
     labeled: IntArray | None = None,
 ) -> Path:
     """Path of the predictions of one attempt, written whole and flushed to the disk.
@@ -186,8 +190,9 @@ def write_predictions(
 
     With ``labeled`` a column of this name follows ``reachable``: whether the node carries a label.
 
-    With ``p_values``, columns ``p_value:<class>`` follow at the end. With ``variance`` or
-    ``stability``, columns of these names follow ``reachable``, null where no label reaches.
+    With ``p_values``, columns ``p_value:<class>`` follow at the end. With ``variance``,
+    ``stability`` or ``proven``, columns of these names follow ``reachable``, null where no label
+    reaches.
 
     Parameters
     ----------
@@ -200,6 +205,8 @@ def write_predictions(
     p_values : (n_nodes, n_classes) float32, optional
     stability : (n_nodes,) float32, optional
         Share of the replicas of the sparsifier in which a node has the same class.
+    proven : (n_nodes,) bool, optional
+        Whether the label is proven to be that of all edges.
     labeled : (n_labeled,) int, optional
         Dense ids of the nodes that carry a label.
 
@@ -213,7 +220,7 @@ def write_predictions(
     n_expected = 1 if is_value else len(meta.class_names)
     further = {
         name: values
-        for name, values in (("variance", variance), ("stability", stability))
+        for name, values in (("variance", variance), ("stability", stability), (PROVEN, proven))
         if values is not None
     }
     lengths = {len(nodes), len(reachable), n_nodes, *map(len, further.values())}
@@ -230,7 +237,7 @@ def write_predictions(
         nodes.type,
         labels,
         score,
-        further=list(further),
+        further={name: _type_of(values) for name, values in further.items()},
         has_sets=p_values is not None,
         has_labeled=labeled is not None,
     ).with_metadata(meta.to_schema_metadata())
@@ -258,7 +265,7 @@ def write_predictions(
                 if labeled is not None:
                     columns.insert(schema.get_field_index(LABELED), pa.array(is_labeled[rows]))
                 for name, values in further.items():
-                    column = pa.array(values[rows], pa.float32(), mask=~reachable[rows])
+                    column = pa.array(values[rows], _type_of(values), mask=~reachable[rows])
                     columns.insert(schema.get_field_index(name), column)
                 if p_values is not None:
                     columns += [pa.array(each, pa.float32()) for each in p_values[rows].T]
@@ -301,7 +308,7 @@ def _schema(
     labels: pa.Array | None,
     score: str,
     *,
-    further: Sequence[str],
+    further: Mapping[str, pa.DataType],
     has_sets: bool,
     has_labeled: bool,
 ) -> pa.Schema:
@@ -318,7 +325,7 @@ def _schema(
     ]
     if has_labeled:
         fields.append(pa.field(LABELED, pa.bool_(), nullable=False))
-    fields += [pa.field(name, pa.float32()) for name in further]
+    fields += [pa.field(name, kind) for name, kind in further.items()]
     if labels is not None and len(labels) <= MAX_SCORE_COLUMNS:
         fields += [
             pa.field(f"{score}:{name}", pa.float32(), nullable=False) for name in labels.to_pylist()
@@ -329,6 +336,10 @@ def _schema(
             for name in labels.to_pylist()
         ]
     return pa.schema(fields)
+
+
+def _type_of(values: Float32Array | BoolArray) -> pa.DataType:
+    return pa.bool_() if values.dtype == np.bool_ else pa.float32()
 
 
 def _number_columns(values: FloatArray, reachable: BoolArray) -> list[pa.Array]:
@@ -383,8 +394,8 @@ def _one_chunk(nodes: pa.Array | pa.ChunkedArray) -> pa.Array:
 class Prediction(TypedDict):
     """What is predicted for one node, as values for JSON.
 
-    ``variance``, ``stability``, ``p_values`` and ``labels`` are None unless the job or the caller
-    asked for them.
+    ``variance``, ``stability``, ``proven``, ``p_values`` and ``labels`` are None unless the job or
+    the caller asked for them.
     """
 
     node: str | int
@@ -394,6 +405,7 @@ class Prediction(TypedDict):
     reachable: bool
     variance: np.float32 | None
     stability: np.float32 | None
+    proven: bool | None
     scores: dict[str, np.float32] | None
     p_values: dict[str, np.float32] | None
     labels: Sequence[str | int] | None
@@ -535,6 +547,7 @@ class PredictionFile:
                 reachable=reachable,
                 variance=variance,
                 stability=stability,
+                proven=proven,
                 scores=scores_of_node,
                 p_values=p_values_of_node,
                 labels=None,
@@ -548,6 +561,7 @@ class PredictionFile:
                 reachable,
                 variance,
                 stability,
+                proven,
                 scores_of_node,
                 p_values_of_node,
             ) in zip(
@@ -558,6 +572,7 @@ class PredictionFile:
                 values["reachable"],
                 values.get("variance", nothing),
                 values.get("stability", nothing),
+                values.get(PROVEN, nothing),
                 scores or nothing,
                 p_values or nothing,
                 strict=True,

@@ -21,6 +21,7 @@ from peewit.service.predictions.checked_points import Neighbors, PointBlock, Poi
 from peewit.service.predictions.prediction_files import (
     LABELED,
     P_VALUE_PREFIX,
+    PROVEN,
     PredictionFile,
     PredictionMeta,
     class_columns,
@@ -50,7 +51,7 @@ from peewit.solvers.models.linear.filtered_ridge import (
 from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.problems import Conflict, Unprocessable
 
-_OF_NODES: Final = ("node", "reachable", LABELED, "variance", "stability")
+_OF_NODES: Final = ("node", "reachable", LABELED, "variance", "stability", PROVEN)
 """Columns of predictions that new points lack, as they lack those of p-values."""
 
 

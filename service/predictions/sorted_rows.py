@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from peewit.service.predictions.prediction_files import LABELED, PredictionFile
+from peewit.service.predictions.prediction_files import LABELED, PROVEN, PredictionFile
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import BoolArray, IntArray
 
 ROWS_PER_BATCH: Final = 1 << 16
 
-_ASKED_FOR: Final = {"stability": "replicas=3", "variance": "variance=true"}
+_ASKED_FOR: Final = {"stability": "replicas=3", "variance": "variance=true", PROVEN: "prove=.01"}
 """Columns that only some jobs write, and the option that asks for each."""
 
-_ASCENDING: Final = ("node", "label", "margin", "stability")
+_ASCENDING: Final = ("node", "label", "margin", "stability", PROVEN)
 """Columns sorted from the least value: names, and the least certain nodes."""
 
 
@@ -34,9 +34,9 @@ def sorted_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Rows sorted by a column, those that ``mask`` keeps; equal ones in the order of the file.
 
-    ``node``, ``label``, ``margin`` and ``stability`` ascend, other columns descend, or the reverse
-    if ``is_reversed``. Nodes that no label reaches come last, except when sorted by ``node``.
-    Raises ValueError for a column that is missing or empty.
+    ``node``, ``label``, ``margin``, ``stability`` and ``proven`` ascend, other columns descend, or
+    the reverse if ``is_reversed``. Nodes that no label reaches come last, except when sorted by
+    ``node``. Raises ValueError for a column that is missing or empty.
     """
     numbers = sorted_numbers(file, column, n_rows=n_rows, is_reversed=is_reversed, mask=mask)
     pieces = np.split(numbers, range(ROWS_PER_BATCH, len(numbers), ROWS_PER_BATCH))

@@ -13,6 +13,7 @@ from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.left_out import read_left_out, sample_p_value
 from peewit.service.predictions.prediction_files import (
     MAX_SCORE_COLUMNS,
+    PROVEN,
     PredictionFile,
     PredictionMeta,
     label_values,
@@ -194,6 +195,8 @@ def with_threshold(
             file.score_column: pa.array(scores[np.arange(len(winner)), winner], pa.float32()),
             "margin": pa.array(margin, pa.float32()),
         }
+        if PROVEN in columns:  # of the label by the largest score
+            columns[PROVEN] = pa.nulls(len(winner), pa.bool_())
         yield pa.record_batch(list(columns.values()), schema=batch.schema)
 
 

@@ -22,6 +22,7 @@ _USUAL: Final[Mapping[str, float]] = {
     "solving": 14.0,
     "tuning": 14.0,
     "refining": 14.0,
+    "proving": 14.0,
     "writing": 1.0,
 }
 """Relative seconds of stages where no equal job has told them."""

@@ -1,5 +1,6 @@
 """Jobs and estimates of jobs, and how results of solves are put in words."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from shlex import quote
@@ -99,7 +100,8 @@ def solve_lines(
 ) -> list[str]:
     """What to know first of the result of a solve: at most four lines, the same at every door.
 
-    They tell how often labels left out are right; what thinning decided, if edges were dropped; how
+    They tell how often labels left out are right; what thinning decided, if edges were dropped, or
+    which share of the labels is proven, if that was asked; how
     relations are weighed, if there are several; and whom the labels speak for, if that is not all
     nodes. ``graph`` and ``label_column`` stand in the advice.
     """
@@ -109,7 +111,9 @@ def solve_lines(
         lines.append(
             _accuracy_line(judgement, result, _to_do("label more", graph, label_column, door))
         )
-    if thinning is not None:
+    if (proof := result.get("proof")) is not None:
+        lines.append(_proof_line(proof, graph, label_column, door))
+    elif thinning is not None:
         lines.append(_thinning_line(thinning, result, graph, door))
     stats = result.get("stats", {})
     if said := [*_relations_said(stats.get("relations", ())), *_counts_said(stats)]:
@@ -321,6 +325,37 @@ def _thinning_line(
     if thinning["is_asked"]:
         named |= _NO_EPSILON
     return f"{line}: {'; or '.join(way.format(**named) for way in ways if way)}"
+
+
+_UNPROVEN = {
+    "command": "`peewit predictions {graph}{column} --unproven` lists the others",
+    "python": "predictions(name{column}, unproven=True) has the others",
+    "page": "Predictions lists the others",
+    "mcp": "predictions of each node tell whether theirs is",
+}
+
+
+def _proof_line(proof: Mapping[str, Any], graph: str, label_column: str, door: Door) -> str:
+    """How many labels are proven, of what, and with what chance of error."""
+    share = math.floor(1000 * proof["share"]) / 1000
+    passes = f"{proof['passes']} passes over them" if proof["passes"] else "none was dropped"
+    failure = math.ceil(10_000 * proof["failure"]) / 10_000
+    line = (
+        f"at least {share:.1%} of the labels are proven to be those of all {proof['n_edges']:,} "
+        f"edges ({passes}; chance of error at most {failure:.2%})"
+    )
+    if chosen := proof["as_chosen"]:
+        values = (
+            f"{name} {f'{value:.3g}' if isinstance(value, float) else value}"
+            for name, value in chosen.items()
+        )
+        line += f", with {' and '.join(values)} as chosen on the edges kept"
+    if not proof["is_enough"]:
+        line += f"; max_passes ended it before {1 - proof['most_unproven']:.1%} were"
+    if proof["n_proven"] < proof["n_reached"]:
+        column = _of_column(label_column, door)
+        line += f"; {_UNPROVEN[door].format(graph=graph, column=column)}"
+    return line
 
 
 def _share_text(thinning: Mapping[str, Any]) -> str:

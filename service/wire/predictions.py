@@ -22,6 +22,9 @@ class Prediction:
     stability: float | None = described(
         "Share of the replicas of the sparsifier that predict the same; null as variance."
     )
+    proven: bool | None = described(
+        "Whether the label is proven to be that of all edges; null as variance."
+    )
     scores: dict[str, float] | None = described("By class; null where there are many.")
     p_values: dict[str, float] | None = described(
         "By class: a class is in a set where it is more than 1 - coverage. Null unless the job was "

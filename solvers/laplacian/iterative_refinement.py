@@ -89,8 +89,9 @@ class RefinedSolver:
             rtol=_STAGE_RTOL,
         )
         self._solver = self._made(dtype=np.float32)
-        self._is_settled = False
-        self._is_best = False
+        self._is_settled = self._is_best = self._solver.eliminates
+        if self._is_best:  # exact to a few roundings, in float64
+            self._solver = self._made()
 
     @property
     def dimension(self) -> int:

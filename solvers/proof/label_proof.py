@@ -80,9 +80,7 @@ class LabelJudge:
         ends = self.passes.ends
         return ends.of_shifted() if self.system.shift.any() else ends
 
-    def is_settled(
-        self, x: FloatArray, residual: FloatArray, answer: FloatArray | None
-    ) -> bool:
+    def is_settled(self, x: FloatArray, residual: FloatArray, answer: FloatArray | None) -> bool:
         """Whether few enough labels stay unproven; see `peewit...unsparsified_system.Settled`."""
         if self.ends.low <= 0:
             if answer is not None:
@@ -135,17 +133,14 @@ class LabelJudge:
         is_proven = np.empty(len(x), bool)
         for rows in row_blocks(len(x)):
             own, sd = component[rows], deviation[rows][:, None]
-            may_move = sd > 0  # held nodes do not, however little is known of the others
             scores = _scores(columns, rows, reading, component)
             best = scores.argmax(axis=1)
             places = np.arange(len(best))
             lead = scores[places, best][:, None] - scores
             off = np.abs(columns[rows] - reading.middle[own]) * reading.slope_slack[own]
-            np.add(off, sd * slack[own], where=may_move, out=off)
-            off += reading.level_slack[own]
+            off += reading.level_slack[own] + _times(sd, slack[own])
             off += 8.0 * _EPS * np.abs(np.where(np.isfinite(scores), scores, 0.0))
-            bound = off + off[places, best][:, None]
-            np.add(bound, sd * radius[own, best], where=may_move, out=bound)
+            bound = _times(sd, radius[own, best]) + off + off[places, best][:, None]
             lead[places, best] = np.inf
             is_proven[rows] = (lead > bound).all(axis=1)
             winner[rows] = best
@@ -165,13 +160,9 @@ class LabelJudge:
             solved = self._metric.solve(np.ascontiguousarray(rhs))
             self._stop_if_cancelled()
             energy = np.zeros(shape)
-            component_sums(
-                weights[:, None] * self.system.spread(solved.x), self._component, energy
-            )
+            component_sums(weights[:, None] * self.system.spread(solved.x), self._component, energy)
             sums, squares = np.sqrt(np.maximum(energy, 0.0)) + solved.error[0], np.zeros(shape)
-            component_sums(
-                (weights * self._deviations() ** 2)[:, None], self._component, squares
-            )
+            component_sums((weights * self._deviations() ** 2)[:, None], self._component, squares)
             self._of_sums = np.stack([sums, np.sqrt(squares)])
         return Misses(*(self._of_sums * radius))
 
@@ -280,9 +271,14 @@ def _radius(
     return _Radius(pairs=of(both(own) - 2.0 * scaled, both(off), both(lost)), alone=alone)
 
 
-def _scores(
-    columns: FloatArray, rows: slice, reading: Reading, component: IntArray
-) -> FloatArray:
+def _times(deviation: FloatArray, radius: FloatArray) -> FloatArray:
+    """The product, 0 where either is 0: held nodes do not move, however far others may."""
+    is_open = (deviation > 0) & (radius > 0)
+    product: FloatArray = np.multiply(deviation, radius, out=np.zeros_like(radius), where=is_open)
+    return product
+
+
+def _scores(columns: FloatArray, rows: slice, reading: Reading, component: IntArray) -> FloatArray:
     """Scores of some nodes; -inf for classes that cannot win."""
     own = component[rows]
     scores = reading.slope[own] * (columns[rows] - reading.middle[own]) + reading.level[own]

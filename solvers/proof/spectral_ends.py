@@ -35,9 +35,7 @@ class SpectralEnds:
 
     def of_shifted(self) -> "SpectralEnds":
         """Of the matrices plus the same shift, which pulls all values towards 1."""
-        return SpectralEnds(
-            low=min(self.low, 1.0), high=max(self.high, 1.0), failure=self.failure
-        )
+        return SpectralEnds(low=min(self.low, 1.0), high=max(self.high, 1.0), failure=self.failure)
 
     @property
     def step(self) -> float:
@@ -73,9 +71,7 @@ class EndsByPasses:
             return self.product(block)
         if self._metric is None or self._krylov is None:
             self._metric = RefinedSolver(self.graph, cancelled=self.cancelled)
-            self._krylov, first = start_krylov(
-                self._metric, n_vectors=N_VECTORS, seed=self.seed
-            )
+            self._krylov, first = start_krylov(self._metric, n_vectors=N_VECTORS, seed=self.seed)
             self._basis.append(first)
         if self._krylov.is_exhausted:
             return self.product(block)
@@ -100,9 +96,7 @@ class EndsByPasses:
         found = self.found
         if found is None:
             return SpectralEnds(low=0.0, high=np.inf, failure=FAILURE)
-        return SpectralEnds(
-            low=max(found[0].outer, 0.0), high=found[1].outer, failure=FAILURE
-        )
+        return SpectralEnds(low=max(found[0].outer, 0.0), high=found[1].outer, failure=FAILURE)
 
     @property
     def found(self) -> tuple[End, End] | None:

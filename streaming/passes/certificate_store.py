@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.laplacian.extreme_eigenvalues import End
 from peewit.streaming.durable_files import publish_json
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 
@@ -33,6 +34,7 @@ _WORST_FIRST: Final[tuple[CertificateStatus, ...]] = (
 )
 
 _FILE: Final = "certificate.json"
+_UNKNOWN: Final = End(ritz=math.inf, residual=math.inf, outer=math.inf)
 _FORMAT: Final = 1
 
 
@@ -93,6 +95,24 @@ class Certificate:
     seed: int
     seconds: float  # of a resumed run, since it was resumed
     created_at: float  # seconds since the epoch
+
+    @classmethod
+    def of_ends(cls, ends: tuple[End, End] | None, **others: Any) -> Self:
+        """From both ends of the spectrum of L_H^+ L_G, None if they are not known."""
+        low, high = (_UNKNOWN, _UNKNOWN) if ends is None else ends
+        least = math.inf if ends is None else epsilon_between(low.ritz, high.ritz)
+        certified = math.inf if ends is None else epsilon_between(low.outer, high.outer)
+        return cls(
+            epsilon_certified=_finite(certified),
+            epsilon_least=_finite(least),
+            ritz_min=_finite(low.ritz),
+            residual_min=_finite(low.residual),
+            outer_min=_finite(low.outer),
+            ritz_max=_finite(high.ritz),
+            residual_max=_finite(high.residual),
+            outer_max=_finite(high.outer),
+            **others,
+        )
 
     @property
     def message(self) -> str:
@@ -186,6 +206,11 @@ class CertificateStore:
     def newest(self) -> Certificate | None:
         """Return the certificate of the newest snapshot that has one."""
         return next(reversed(self.list().values()), None)
+
+
+def _finite(value: float) -> float | None:
+    """The value, None where it is infinite: JSON has no infinity."""
+    return value if math.isfinite(value) else None
 
 
 def epsilon_between(smallest: float, greatest: float) -> float:

@@ -6,7 +6,6 @@ after each pass is on the disk, so a killed run resumes where it was.
 
 import hashlib
 import json
-import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +50,6 @@ from peewit.streaming.snapshots.store import Snapshot, SnapshotStore
 
 _SMALLEST_GAP: Final = 1e-3
 """Bounds closer than this are close enough for any accuracy."""
-_UNKNOWN: Final = End(ritz=math.inf, residual=math.inf, outer=math.inf)
 _FORMAT: Final = 1
 
 
@@ -174,20 +172,11 @@ def _measured(
         raise
     finally:
         work.forget_edges()
-    least, certified = (math.inf, math.inf) if ends is None else _epsilons(ends)
-    low, high = (_UNKNOWN, _UNKNOWN) if ends is None else ends
     work.remove()
-    return Certificate(
+    return Certificate.of_ends(
+        ends,
         snapshot=number,
         status=status,
-        epsilon_certified=_finite(certified),
-        epsilon_least=_finite(least),
-        ritz_min=_finite(low.ritz),
-        residual_min=_finite(low.residual),
-        outer_min=_finite(low.outer),
-        ritz_max=_finite(high.ritz),
-        residual_max=_finite(high.residual),
-        outer_max=_finite(high.outer),
         probability=settings.probability,
         n_edges=components.n_edges,
         n_passes=1 + n_products,
@@ -397,8 +386,3 @@ def _epsilons(ends: tuple[End, End]) -> tuple[float, float]:
     """The least epsilon possible, and the certified one."""
     low, high = ends
     return epsilon_between(low.ritz, high.ritz), epsilon_between(low.outer, high.outer)
-
-
-def _finite(value: float) -> float | None:
-    """The value, None where it is infinite: JSON has no infinity."""
-    return value if math.isfinite(value) else None

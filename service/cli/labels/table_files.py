@@ -188,8 +188,10 @@ def with_label_column(values: dict[str, Any], label_column: str | None) -> dict[
 
 
 def json_or_text(text: str) -> Any:
-    """The value of a JSON document; other text as it is."""
+    """The value of a JSON document, of which a number may begin with its point; else the text."""
+    sign, point, digits = text.partition(".")
+    starts_with_point = bool(point) and sign in {"", "-"}
     try:
-        return orjson.loads(text)
+        return orjson.loads(f"{sign}0.{digits}" if starts_with_point else text)
     except orjson.JSONDecodeError:
         return text

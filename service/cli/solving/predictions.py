@@ -56,8 +56,8 @@ def predictions(
     """Write the latest predictions, or those of one job.
 
     Columns node, label, score, margin, reachable, labeled (whether the node carries a label) and,
-    unless there are many, a score per class; variance, stability and p_value:CLASS where the job
-    was asked for variance, replicas or sets.
+    unless there are many, a score per class; variance, stability, proven and p_value:CLASS where
+    the job was asked for variance, replicas, prove or sets.
     Where labels are real numbers, label and score hold the number predicted and margin nothing.
     With --positive CLASS --threshold T a node is CLASS where its score of CLASS is at least T, else
     the best of the other classes; `peewit threshold` chooses T. --coverage needs a solve with

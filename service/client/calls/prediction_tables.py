@@ -42,6 +42,7 @@ def predictions(
     reverse: bool = False,
     top: int | None = None,
     unlabeled: bool = False,
+    unproven: bool = False,
 ) -> Call[Predictions]:
     """All predictions in memory, with where they come from; the freshest unless a job is named.
 
@@ -69,6 +70,8 @@ def predictions(
         Only so many rows.
     unlabeled : bool
         Only nodes that carry no label.
+    unproven : bool
+        Only labels that are not proven to be those of all edges, of a solve with ``prove``.
 
     Returns
     -------
@@ -91,6 +94,7 @@ def predictions(
         reverse=reverse,
         top=top,
         unlabeled=unlabeled,
+        unproven=unproven,
     )
     return _predictions(*(yield from table_of(request)))
 
@@ -141,6 +145,7 @@ def download_predictions(
     reverse: bool = False,
     top: int | None = None,
     unlabeled: bool = False,
+    unproven: bool = False,
 ) -> Call[Path]:
     """All predictions in a file, which appears when it is whole.
 
@@ -152,7 +157,7 @@ def download_predictions(
         Where to write; what is there is replaced.
     table_format : {"arrow", "parquet", "csv", "ndjson"}, optional
         The suffix of the file says it when left out.
-    model, job, label_column, coverage, sort, reverse, top, unlabeled : optional
+    model, job, label_column, coverage, sort, reverse, top, unlabeled, unproven : optional
         As in `predictions`.
     """
     request = _all_of(
@@ -165,6 +170,7 @@ def download_predictions(
         reverse=reverse,
         top=top,
         unlabeled=unlabeled,
+        unproven=unproven,
     )
     return (yield from download(request, target, table_format))
 

@@ -10,7 +10,12 @@ from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.jobs.job import Job
-from peewit.service.predictions.filtered_rows import RowFilter, class_named, require_labeled
+from peewit.service.predictions.filtered_rows import (
+    RowFilter,
+    class_named,
+    require_labeled,
+    require_proof,
+)
 from peewit.service.predictions.label_sets import LabelSets
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
@@ -39,6 +44,7 @@ class PredictionQuery:
     score_from: Annotated[FiniteFloat | None, EMPTY, Query()] = None
     certainty: Annotated[Literal["certain", "uncertain"] | None, EMPTY, Query()] = None
     unlabeled: Literal["", "1"] = ""  # only nodes that carry no label
+    unproven: Literal["", "1"] = ""  # only labels that are not proven to be those of all edges
     sort: Annotated[str, Query(max_length=1000)] = ""  # a column; ``score:CLASS`` of a class
     reverse: Annotated[Literal["", "1"], Query()] = ""
     coverage: Chance = None
@@ -61,7 +67,7 @@ class PredictionQuery:
     def is_filtered(self) -> bool:
         """Whether some rows are left out."""
         return not self.given.keys().isdisjoint(
-            {"label", "margin_below", "score_from", "certainty", "unlabeled"}
+            {"label", "margin_below", "score_from", "certainty", "unlabeled", "unproven"}
         )
 
     def sets(self, file: PredictionFile) -> LabelSets | None:
@@ -77,6 +83,9 @@ class PredictionQuery:
         if self.unlabeled:
             with refusing():
                 require_labeled(file)
+        if self.unproven:
+            with refusing():
+                require_proof(file)
         return RowFilter(
             label=_label_in(file, self.label),
             margin_below=None if is_value else self.margin_below,
@@ -84,6 +93,7 @@ class PredictionQuery:
             sets=None if self.certainty is None else self._sets(file),
             is_certain=self.certainty == "certain",
             is_unlabeled=bool(self.unlabeled),
+            is_unproven=bool(self.unproven),
         )
 
     def _sets(self, file: PredictionFile) -> LabelSets:

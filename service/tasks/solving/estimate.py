@@ -19,6 +19,7 @@ from peewit.service.tasks.forecast import last_equal, seconds_by_stage
 from peewit.service.tasks.newest_snapshot import NoSnapshot, newest_snapshot
 from peewit.service.tasks.solving.counts import counts_bytes, wants_counts
 from peewit.service.tasks.solving.solve_memory import (
+    PROOF_COLUMNS,
     RESERVED_BYTES,
     graph_bytes,
     kept_bytes,
@@ -224,9 +225,10 @@ class Estimator:
 
         def held(n_classes: int) -> int:
             for_nodes = n_nodes * model.node_bytes(n_nodes, n_classes)
-            if options.refine and isinstance(model, Refinable):
+            if (options.refine or options.prove) and isinstance(model, Refinable):
                 is_real = options.target == "real"
                 n_columns = 1 if is_real else model.full_columns(n_nodes, n_classes)
+                n_columns += PROOF_COLUMNS if options.prove else 0
                 for_nodes = max(for_nodes, refined_bytes(n_nodes, n_columns))
             return 2 * snapshot.edges_kept * model.entry_bytes(n_classes) + for_nodes
 

@@ -40,6 +40,7 @@ from peewit.service.tasks.solving.estimate import Estimator
 from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.leaks import told_leaks
 from peewit.service.tasks.solving.points import PointsGiven, give_points, keep_points
+from peewit.service.tasks.solving.prove import prove_answer
 from peewit.service.tasks.solving.refine import refine_answer
 from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.relations import (
@@ -178,6 +179,7 @@ _STAGES: Final = tuple(
         ),
         ("correcting", n_passes_worth, correct_by_passes),
         ("refining", lambda solving: solving.options.refine, refine_answer),
+        ("proving", lambda solving: solving.options.prove, prove_answer),
         ("judging", lambda _: True, add_judgement),
         ("variance", lambda solving: solving.options.variance, add_variance),
         ("label shares", lambda solving: solving.options.label_shares, add_label_shares),

@@ -19,6 +19,9 @@ RESERVED_BYTES: Final = 512 * 2**20
 _REFINED_BYTES: Final = 144
 """Bytes of conjugate gradients for each node and column: eighteen vectors, measured."""
 
+PROOF_COLUMNS: Final = 24
+"""Columns that a proof takes beside those of classes: vectors of a pass, probes, directions."""
+
 _PASS_BYTES: Final = 32
 """Per node and column of points: what is multiplied, the product, and both times the degrees."""
 

@@ -16,7 +16,7 @@ from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.contract.model import Model, RegressionModel
-from peewit.solvers.models.contract.refinable_model import Refinable
+from peewit.solvers.models.contract.refinable_model import LinearRefinable, Refinable
 from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.solvers.models.harmonic.posterior_variance import GaussianField
 from peewit.solvers.relations.weight_texts import named_weights
@@ -87,11 +87,24 @@ class SolveOptions:
         needs=Refinable,
         verb="be refined on the full graph",
     )
+    prove: float = option(
+        0.0,
+        Rule(
+            doc="Prove labels to be those that all edges would give: passes over the raw edges "
+            "until at most this share of the labels is unproven, as .01; 0 proves none. Adds a "
+            "column proven.",
+            minimum=0.0,
+            below=1.0,
+        ),
+        needs=LinearRefinable,
+        verb="prove labels",
+    )
     max_passes: int = option(
         100,
         Rule(
-            doc="Most passes over the raw edges, with refine, or where an answer corrects itself "
-            "because thinning decided much of it, which takes three; 0 leaves it uncorrected.",
+            doc="Most passes over the raw edges, with refine or prove, or where an answer corrects "
+            "itself because thinning decided much of it, which takes three; 0 leaves it "
+            "uncorrected.",
             kind=int,
             minimum=0,
         ),
@@ -192,15 +205,22 @@ class SolveOptions:
                 "must be left out where numbers are predicted, target='real', "
                 f"got {getattr(self, name)!r}",
             )
-        for name in ("replicas", "label_shares"):
-            if getattr(self, name) and (self.refine or self.target == "real"):
-                beside = "refine" if self.refine else "target='real'"
-                raise BadArgument(
-                    name, f"must be left out beside {beside}, got {getattr(self, name)!r}"
-                )
-        if self.max_passes < LEAST_PASSES and (self.refine or self.max_passes):
-            least = f"at least {LEAST_PASSES}" if self.refine else f"0 or at least {LEAST_PASSES}"
-            raise BadArgument("max_passes", f"must be {least}, got {self.max_passes}")
+        for beside, others in (
+            ("refine", ("replicas", "label_shares")),
+            ("prove", ("replicas", "label_shares", "refine", "probabilities")),
+            ("target='real'", ("replicas", "label_shares", "prove")),
+        ):
+            is_set = self.target == "real" if "=" in beside else getattr(self, beside)
+            for name in others:
+                if is_set and getattr(self, name):
+                    raise BadArgument(
+                        name, f"must be left out beside {beside}, got {getattr(self, name)!r}"
+                    )
+        least = LEAST_PASSES + 1 if self.prove else LEAST_PASSES
+        if self.max_passes < least and (self.refine or self.prove or self.max_passes):
+            is_needed = self.refine or self.prove
+            rule = f"at least {least}" if is_needed else f"0 or at least {least}"
+            raise BadArgument("max_passes", f"must be {rule}, got {self.max_passes}")
         if self.replicas > MAX_REPLICAS:
             raise BadArgument("replicas", f"must be at most {MAX_REPLICAS}, got {self.replicas}")
         if self.cross_validate == 1:
@@ -267,6 +287,10 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
                 "must be left out where scores are not those that a model is judged by; set "
                 f"scores=decision; got {getattr(options, name)!r}",
             )
+    if options.prove and isinstance(built, LinearRefinable) and (name := built.why_unproven()):
+        raise BadArgument(
+            name, f"must be left out where labels are proven, got {getattr(built, name)!r}"
+        )
     chosen_names = options.chosen()
     for each in fields(SolveOptions):
         if each.name in chosen_names and not _is_taken(each, chosen):

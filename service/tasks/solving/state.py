@@ -101,6 +101,8 @@ class Assessment:
         Conformal p-values, which decide the classes in each set.
     stability : (n_nodes,) float32
         Share of the replicas that predict the same class.
+    proven : (n_nodes,) bool
+        Labels that all edges would give.
     label_shares : (n_nodes, n_labels) float32
         As of `peewit.solvers.models.harmonic.label_shares`.
     is_dropped : (n_labels,) bool
@@ -114,6 +116,7 @@ class Assessment:
     calibration: Calibration | None = None
     p_values: Float32Array | None = None
     stability: Float32Array | None = None
+    proven: BoolArray | None = None
     label_shares: Float32Array | None = None
     is_dropped: BoolArray | None = None
     figures: dict[str, Any] = field(default_factory=dict)
@@ -144,6 +147,7 @@ class Solving:
     assessment: Assessment = field(default_factory=Assessment)
     thinning: ThinningShare | None = None  # None where nothing was dropped, or unknown
     judgement: dict[str, Any] | None = None  # None where labels are numbers
+    proof: dict[str, Any] | None = None  # None unless it was asked for
 
     @property
     def watch(self) -> Watch:

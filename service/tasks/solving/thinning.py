@@ -99,6 +99,7 @@ def n_passes_worth(solving: Solving) -> int:
         or isinstance(model, Auto)
         or solving.task.is_automatic
         or options.refine
+        or options.prove
         # these look at solves on what is left of the edges, which would tell of another answer
         or (options.cross_validate or options.replicas or options.label_shares)
     ):

@@ -86,6 +86,7 @@ def write_result(solving: Solving) -> dict[str, Any]:
         "seconds": solving.stages.seconds,
         "judged": solving.judgement,
         "thinning": thinning_summary(solving),
+        "proof": solving.proof,
         "stats": {**solution.stats, **assessment.figures},
     }
 
@@ -186,6 +187,7 @@ def _write(
         variance=assessment.variance,
         p_values=assessment.p_values,
         stability=assessment.stability,
+        proven=assessment.proven,
         labeled=labels.nodes,
     )
     return path.name

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from peewit.solvers.arrays import FloatArray
+from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.laplacian_products import component_sums
 from peewit.solvers.labels import Labels
@@ -65,11 +65,17 @@ def _mass_factors(
     wanted = (
         class_priors(labels, graph) if shares is None else np.broadcast_to(shares, masses.shape)
     )
-    is_there = np.zeros(masses.shape, bool)  # what else has mass is rounding, and would be blown up
-    is_there[graph.component[labels.nodes], labels.classes] = True
+    is_there = _is_there(labels, graph)  # what else has mass is rounding, and would be blown up
     is_there |= ~is_there.any(axis=1, keepdims=True)
     np.divide(wanted, masses, out=factors, where=is_there & (masses > 0))
     return factors
+
+
+def _is_there(labels: Labels, graph: Graph) -> BoolArray:
+    """(n_components, n_classes) whether the class has a label in the component."""
+    is_there = np.zeros((graph.n_components, labels.n_classes), bool)
+    is_there[graph.component[labels.nodes], labels.classes] = True
+    return is_there
 
 
 def contrasts(scores: FloatArray, labels: Labels, graph: Graph) -> FloatArray:
@@ -153,7 +159,7 @@ def contrast_reading(scores: FloatArray, misses: Misses, labels: Labels, graph: 
     """
     parts, priors = _parts(scores, labels, graph), class_priors(labels, graph)
     mean = parts.mean
-    low, high = np.maximum(mean - misses.mean, 0.0), np.minimum(mean + misses.mean, 1.0)
+    low, high = np.clip(mean - misses.mean, 0.0, 1.0), np.clip(mean + misses.mean, 0.0, 1.0)
     norm = np.sqrt(parts.means(parts.deviation**2))
     spread_low, spread_high = _spread_between(low, high)
     least = np.square(np.maximum(norm - misses.norm, 0.0)).sum(axis=1)
@@ -175,8 +181,8 @@ def contrast_reading(scores: FloatArray, misses: Misses, labels: Labels, graph: 
     # levels are squares of r between the corners
     level_slack += np.abs(mean - priors) * (r_high - r_low) ** 2 / 4.0
     level_slack += misses.mean * (r_high - r_low) ** 2 / 4.0
-    may_win = mean > 0
-    level_slack[may_win & (low == 0)] = np.inf
+    may_win = _is_there(labels, graph)
+    level_slack[may_win & (low == 0)] = np.inf  # also where passes are too few yet for a mean > 0
     return Reading(
         slope=slope,
         middle=mean,
@@ -198,7 +204,7 @@ def mass_reading(
     slack = np.full_like(factors, np.inf)
     np.divide(factors * masses, low, out=slack, where=low > 0)
     slack = np.maximum(slack - factors, factors - factors * masses / np.maximum(high, masses))
-    may_win, none = factors > 0, np.zeros_like(factors)
+    may_win, none = _is_there(labels, graph), np.zeros_like(factors)
     return Reading(
         slope=factors,
         middle=none,

@@ -48,6 +48,7 @@ class Proof:
     failure: float
     ends: SpectralEnds  # of the matrices of the system
     found_ends: tuple[End, End] | None  # of L_H^+ L_G, where the passes looked for them
+    residual: float  # largest relative one, before the last half step
 
     @property
     def share(self) -> float:
@@ -142,10 +143,9 @@ def prove(
         failure=judged.ends.failure + VARIANCE_FAILURE,
         ends=judged.ends,
         found_ends=passes.found,
+        residual=float(answer.residual.max(initial=0.0)),
     )
-    residual = float(answer.residual.max(initial=0.0))
-    stats = {**proven.stats, "refined": 1, "passes": n_passes, "residual": residual}
-    return replace(proven, stats=stats, decisive=None, bound=None), proof
+    return replace(proven, decisive=None, bound=None), proof
 
 
 def _known(degrees: FullDegrees) -> Callable[[], FullDegrees]:

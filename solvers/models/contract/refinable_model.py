@@ -164,12 +164,13 @@ def refine(
             "refined": 1,
             "passes": full.n_passes,
             "residual": full.residual,
-            **_change(labels, solution, refined),
+            **change_of(labels, solution, refined),
         },
     )
 
 
-def _change(labels: Targets, before: Solution, after: Solution) -> dict[str, float | int]:
+def change_of(labels: Targets, before: Solution, after: Solution) -> dict[str, float | int]:
+    """Stats that tell how far an answer moved."""
     if not isinstance(labels, Labels):
         return {"largest_change": float(np.abs(after.scores - before.scores).max(initial=0.0))}
     has_changed = after.classes() != before.classes()

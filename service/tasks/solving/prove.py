@@ -1,0 +1,146 @@
+"""Proof of a solve: labels that all edges would give, by passes over them."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, cast
+
+import numpy as np
+
+from peewit.service.tasks.solving.refine import all_edges
+from peewit.service.tasks.solving.state import Solving, require_whole
+from peewit.solvers.labels import Labels
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
+from peewit.solvers.models.contract.provable_model import Proof, prove
+from peewit.solvers.models.contract.refinable_model import LinearRefinable, change_of
+from peewit.solvers.proof.spectral_ends import EXACT, FAILURE, N_VECTORS, SpectralEnds
+from peewit.solvers.solution import Solution
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.passes.certificate_store import Certificate, CertificateStore
+
+_CHOSEN: Final = ("graph_penalty", "class_mass")
+"""Stats of what was chosen on the edges kept, and stays."""
+
+
+def prove_answer(solving: Solving) -> None:
+    """Answer with what all edges say, as far as few labels stay unproven.
+
+    Raises as `peewit.service.tasks.solving.refine.refine_on_all_edges`, and `RunStopped`.
+    """
+    began, meta = time.monotonic(), solving.graph.snapshot.meta
+    before, labels = solving.answer.solution, solving.answer.labels
+    if meta.is_whole:
+        solution, proof = _prove_whole(solving)
+    else:
+        solution, proof = _prove_by_passes(solving)
+        solution = replace(
+            solution,
+            stats={
+                **solution.stats,
+                "refined": 1,
+                "passes": proof.n_passes,
+                "residual": proof.residual,
+                **change_of(labels, before, solution),
+            },
+        )
+    solving.take(solution)
+    require_whole(solution)
+    solving.assessment.proven = proof.is_proven
+    solving.proof = {
+        "share": proof.share,
+        "n_reached": proof.n_reached,
+        "n_proven": proof.n_proven,
+        "most_unproven": solving.options.prove,
+        "is_enough": proof.n_reached - proof.n_proven <= solving.options.prove * proof.n_reached,
+        "n_edges": meta.n_edges,
+        "passes": 0 if meta.is_whole else proof.n_passes,
+        "seconds": time.monotonic() - began,
+        "failure": proof.failure,
+        "low": proof.ends.low,
+        "high": proof.ends.high if np.isfinite(proof.ends.high) else None,
+        "as_chosen": _chosen(solving.first.solution.stats),
+    }
+
+
+def _prove_whole(solving: Solving) -> tuple[Solution, Proof]:
+    """All edges are in memory: what is left is what solver and rounding may miss."""
+    graph = solving.graph.snapshot.graph
+    return _prove(
+        solving,
+        graph.laplacian_product,
+        lambda: FullDegrees(graph.degree, np.diff(graph.adjacency.indptr)),
+        known_ends=EXACT,
+    )
+
+
+def _prove_by_passes(solving: Solving) -> tuple[Solution, Proof]:
+    graph, task = solving.graph, solving.task
+    meta, store = (
+        graph.snapshot.meta,
+        CertificateStore(GraphPaths(root=task.graph_directory).snapshots),
+    )
+    known = ends_of(store.get(meta.number))
+    began = time.monotonic()
+    with all_edges(graph, task, solving.stages, max_passes=solving.options.max_passes) as passes:
+        solution, proof = _prove(
+            solving, passes, passes.degrees, known_ends=known, progress=passes.report_solving
+        )
+    is_of_all = len(meta.relations) < 2 and not any(
+        weight != 1.0 for weight in graph.weights.values()
+    )
+    if proof.found_ends is not None and proof.found_ends[0].outer > 0 and is_of_all:
+        store.put(
+            Certificate.of_ends(
+                proof.found_ends,
+                snapshot=meta.number,
+                status="max-passes",
+                probability=1.0 - FAILURE,
+                n_edges=meta.n_edges,
+                n_passes=proof.n_passes,
+                n_vectors=N_VECTORS,
+                seed=_seed(solving),
+                seconds=time.monotonic() - began,
+                created_at=time.time(),
+            )
+        )
+    return solution, proof
+
+
+def _prove(solving: Solving, product: Any, degrees: Any, **how: Any) -> tuple[Solution, Proof]:
+    answer, options, watch = solving.answer, solving.options, solving.watch
+    progress = how.pop("progress", watch.progress)
+    return prove(
+        cast(LinearRefinable, answer.model),
+        solving.first.prepared,
+        cast(Labels, answer.labels),
+        answer.solution,
+        product,
+        degrees,
+        most_unproven=options.prove,
+        max_passes=options.max_passes,
+        seed=_seed(solving),
+        watch=replace(watch, progress=progress),
+        **how,
+    )
+
+
+def ends_of(certificate: Certificate | None) -> SpectralEnds | None:
+    """The ends that a certificate knows; None where it knows none."""
+    if certificate is None or not certificate.outer_min or certificate.outer_min <= 0:
+        return None
+    high = certificate.outer_max
+    return SpectralEnds(
+        low=certificate.outer_min,
+        high=np.inf if high is None else high,
+        failure=1.0 - certificate.probability,
+    )
+
+
+def _seed(solving: Solving) -> int:
+    """Of random vectors, which must not depend on the coins of the snapshot."""
+    meta = solving.graph.snapshot.meta
+    return int(np.random.SeedSequence([1, meta.seed, meta.number]).generate_state(1)[0])
+
+
+def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: stats[name] for name in _CHOSEN if name in stats}
