@@ -201,9 +201,10 @@ def mass_reading(
     component_sums(scores, graph.component, masses)
     factors = _mass_factors(masses, labels, graph, shares)
     low, high = masses - misses.mean, masses + misses.mean
-    slack = np.full_like(factors, np.inf)
-    np.divide(factors * masses, low, out=slack, where=low > 0)
-    slack = np.maximum(slack - factors, factors - factors * masses / np.maximum(high, masses))
+    wanted, most, least = factors * masses, np.full_like(factors, np.inf), np.zeros_like(factors)
+    np.divide(wanted, low, out=most, where=low > 0)
+    np.divide(wanted, high, out=least, where=high > 0)
+    slack = np.maximum(most - factors, factors - least)
     may_win, none = _is_there(labels, graph), np.zeros_like(factors)
     return Reading(
         slope=factors,

@@ -184,6 +184,8 @@ class _Harmonic(LinearModel, GaussianField, LinearRefinable):
         reading, graph = self._reading_taken(labels, solution), prepared.graph
         if reading == "contrasts":
             graph = replace(graph, degree=degrees().weight)
+        if isinstance(labels, Labels):  # passes mix columns; contrasts would blow up their rounding
+            x = np.where(task.absent, 0.0, x)
         function = x + self._offset(task)[graph.component]
         scores = self._weigh(function, labels, graph, reading)
         scores[~task.reachable] = labels.mean_target()

@@ -1,0 +1,173 @@
+"""Solve jobs with ``prove``: proven labels are those of all edges, told, kept and found again."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from peewit.service.predictions.filtered_rows import RowFilter, ordered_rows
+from peewit.service.predictions.prediction_files import PROVEN, PredictionFile
+from peewit.service.predictions.thresholds import with_answers
+from peewit.service.tasks.solving.solve_options import validate_solve
+from peewit.service.tasks.tasks_and_messages import Advanced, TaskStopped
+from peewit.service.tasks.warm_graphs import WarmGraphs
+from peewit.service.wire.jobs import solve_lines
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.passes.certificate_store import CertificateStore
+from tests.service.solvable import graphs_within
+from tests.service.tasks.solving.test_refine import run
+from tests.service.tasks.solving.test_thinning import graph as graph  # noqa: PLC0414 - a fixture
+from tests.service.tasks.solving.test_thinning import solved, task
+from tests.streaming.streamed import StreamedGraph, streamed
+
+PENALTY = 1e-3
+PROVE = {"prove": 0.01, "graph_penalty": PENALTY}
+
+
+@pytest.fixture
+def solver() -> WarmGraphs:
+    return graphs_within(2**30)
+
+
+def table_of(graph: StreamedGraph, result: dict[str, Any]) -> pa.Table:
+    return file_of(graph, result).table()
+
+
+def file_of(graph: StreamedGraph, result: dict[str, Any]) -> PredictionFile:
+    return PredictionFile(graph.paths.predictions / result["file"])
+
+
+def exact_labels(solver: WarmGraphs, graph: StreamedGraph, model: str, **more: Any) -> list[str]:
+    """Labels of all edges, by passes to the last digit."""
+    parameters = {"refine": True, "graph_penalty": PENALTY, "rtol": 1e-11} | more
+    if model == "poisson":
+        del parameters["graph_penalty"]
+    result = solved(solver, task(graph, model, attempt=9, parameters=parameters))
+    return list(table_of(graph, result)["label"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [
+        ("stable-hfs", {}),
+        ("hfs", {}),
+        ("hfs", {"class_mass": "contrasts"}),
+        ("poisson", {}),
+    ],
+)
+def test_proven_labels_are_those_of_all_edges(
+    graph: StreamedGraph, solver: WarmGraphs, model: str, more: dict[str, Any]
+) -> None:
+    parameters = {"prove": 0.01} if model == "poisson" else PROVE | more
+    result = solved(solver, task(graph, model, parameters=parameters))
+    table, proof = table_of(graph, result), result["proof"]
+    is_proven = np.array(table[PROVEN].to_pylist(), dtype=bool)
+    assert proof["n_proven"] == np.count_nonzero(is_proven)
+    assert proof["share"] == is_proven.mean() >= 0.99
+    assert proof["is_enough"]
+    assert proof["passes"] == result["stats"]["passes"]
+    assert proof["failure"] <= 0.0075 + 1e-9
+    expected = np.array(exact_labels(solver, graph, model, **more))
+    assert (np.array(table["label"].to_pylist())[is_proven] == expected[is_proven]).all()
+
+
+def test_ends_stay_with_the_snapshot_and_serve_the_next_proof(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    first = solved(solver, task(graph, "stable-hfs", parameters=PROVE))
+    kept = CertificateStore(graph.paths.snapshots).get(1)
+    assert kept is not None
+    assert kept.outer_min == pytest.approx(first["proof"]["low"])
+    assert kept.n_passes == first["proof"]["passes"]
+    asked = task(graph, "hfs", attempt=2, parameters=PROVE | {"class_mass": "none"})
+    second = solved(solver, asked)
+    assert (second["proof"]["low"], second["proof"]["high"]) == (kept.outer_min, kept.outer_max)
+    assert second["proof"]["share"] >= 0.99
+    again = solved(solver, replace(asked, attempt=3))
+    scores = [table_of(graph, each).select([3, 7]) for each in (second, again)]
+    assert scores[0].equals(scores[1])
+
+
+def test_a_limit_that_is_met_first_is_a_result(graph: StreamedGraph, solver: WarmGraphs) -> None:
+    result = solved(solver, task(graph, "stable-hfs", parameters=PROVE | {"max_passes": 4}))
+    assert result["status"] == "converged"
+    assert result["warning"] is None or "max_passes" not in result["warning"]
+    assert not result["proof"]["is_enough"]
+    lines = solve_lines(result, graph="g")
+    (line,) = (line for line in lines if "proven" in line)
+    assert "4 passes over them; chance of error at most" in line
+    assert "max_passes ended it before 99.0% were" in line
+    assert "`peewit predictions g --unproven` lists the others" in line
+    assert "graph_penalty 0.001 as chosen on the edges kept" in line
+    file = file_of(graph, result)
+    rows = pa.Table.from_batches(ordered_rows(file, RowFilter(is_unproven=True)), file.schema)
+    assert len(rows) == result["proof"]["n_reached"] - result["proof"]["n_proven"]
+    assert not any(rows[PROVEN].to_pylist())
+    first = next(ordered_rows(file, RowFilter(), sort=PROVEN, top=1))
+    assert first.column(PROVEN).to_pylist() == [False]
+    _, batches = with_answers(file, file.shown(), positive="c1", threshold=0.5)
+    assert set(pa.Table.from_batches(batches)[PROVEN].to_pylist()) == {None}
+
+
+def test_without_a_proof_nothing_is_listed_as_unproven(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    result = solved(solver, task(graph, "stable-hfs", parameters={"max_passes": 0}))
+    assert result["proof"] is None
+    file = file_of(graph, result)
+    assert PROVEN not in file.schema.names
+    assert file.lookup(np.array([0]))[0]["proven"] is None
+    with pytest.raises(BadArgument, match="unproven needs predictions with a proof; solve again"):
+        list(ordered_rows(file, RowFilter(is_unproven=True)))
+    with pytest.raises(BadArgument, match=r"'proven' needs a job with prove=\.01"):
+        list(ordered_rows(file, RowFilter(), sort=PROVEN))
+
+
+def test_a_proof_stops_wherever_it_is_told_to(graph: StreamedGraph, solver: WarmGraphs) -> None:
+    for phase in ("degrees", "pass 2: solving", "pass 4"):
+        seen: list[str] = []
+
+        def note(advanced: Advanced, seen: list[str] = seen) -> None:
+            seen.append(advanced.phase)
+
+        def is_told(phase: str = phase, seen: list[str] = seen) -> bool:
+            return phase in seen
+
+        asked = task(graph, "stable-hfs", parameters=PROVE)
+        assert run(solver, asked, report=note, cancelled=is_told) == TaskStopped()
+        assert list((graph.paths.root / "refine").iterdir()) == []
+        assert CertificateStore(graph.paths.snapshots).get(1) is None
+
+
+def test_a_graph_of_all_edges_is_proven_without_a_pass(
+    tmp_path: Path, graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    whole = streamed(tmp_path / "w", tmp_path / "data", "dense", epsilon=None, max_edges=20_000)
+    result = solved(solver, task(whole, "stable-hfs", parameters=PROVE))
+    assert result["proof"]["passes"] == 0
+    assert result["proof"]["share"] > 0.99
+    assert "refined" not in result["stats"]
+    assert "none was dropped" in " ".join(solve_lines(result))
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "message"),
+    [
+        ("stable-hfs", {"prove": 1.0}, "prove must be a finite number >= 0 and < 1, got 1.0"),
+        ("tv-rls", {"prove": 0.1}, "prove must be left out for model tv-rls"),
+        ("hfs", {"prove": 0.1, "refine": True}, "refine must be left out beside prove"),
+        ("hfs", {"prove": 0.1, "replicas": 3}, "replicas must be left out beside prove"),
+        ("hfs", {"prove": 0.1, "probabilities": True}, "probabilities must be left out beside"),
+        ("hfs", {"prove": 0.1, "max_passes": 2}, "max_passes must be at least 3, got 2"),
+        ("hfs", {"prove": 0.1, "target": "real"}, "prove must be left out beside target='real'"),
+        ("poisson", {"prove": 0.1, "class_balance": "labels"}, "class_balance must be left out"),
+    ],
+)
+def test_what_cannot_be_proven_is_refused(
+    model: str, parameters: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate_solve(model, parameters)
