@@ -1,11 +1,12 @@
 """Steps of the random walk on a graph, for a block of functions, in compiled threads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import Float32Array, IntArray, frozen_all
+from peewit.solvers.arrays import Float32Array, FloatArray, IntArray, frozen_all
 from peewit.solvers.graph import Graph
 from peewit.solvers.kernels.laplacian_products import class_mean_rows, mean_rows
 from peewit.solvers.row_ranges import Parallel, RowRanges
@@ -61,3 +62,19 @@ class NeighborMeans:
             self.indptr, self.indices, self.weight, self.inverse_degree
         )
         self.ranges.run(lambda a, b: class_mean_rows(*matrix, classes, out, a, b))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeansByPasses:
+    """Steps of the walk on a graph that is not stored: a product with its Laplacian each."""
+
+    product: Callable[[FloatArray], FloatArray]
+    degree: FloatArray  # (n_nodes,)
+
+    def step(self, block: Float32Array, out: Float32Array) -> None:
+        """As `NeighborMeans.step`."""
+        exact, degree = block.astype(np.float64), self.degree[:, None]
+        along = degree * exact - self.product(exact)
+        np.divide(along, degree, out=along, where=degree > 0)
+        along[self.degree == 0] = 0.0
+        out[...] = along

@@ -12,7 +12,7 @@ where labels hide one another, filtered ridge where nodes have features.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, cast
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from peewit.solvers.models.auto.point_arms import (
 from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
 from peewit.solvers.models.auto.preparation import (
     LARGEST,
+    AllEdges,
     NodePoints,
     PreparedAuto,
     indicators,
@@ -63,7 +64,7 @@ from peewit.solvers.models.classes.macro_f1 import macro_f1_decision
 from peewit.solvers.models.contract.feature_model import FeatureModel
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels
-from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable
+from peewit.solvers.models.contract.refinable_model import FullGraph, PassesSpent, Refinable
 from peewit.solvers.models.harmonic.harmonic_mbo import joined_columns
 from peewit.solvers.models.left_out.label_coverage import LabelCoverage
 from peewit.solvers.models.left_out.label_groups import (
@@ -174,9 +175,9 @@ class Auto(FeatureModel, Refinable):
     Two to five folds are left out, the fewer the more classes; labels are columns of linear maps,
     kept for the next solve. While few labels have changed walks are repeated (K13), so that answers
     depend a little on the labels that were solved for before. `refine` solves for these columns on
-    the full graph, and makes points of nodes from it; walks then start from the refined scores and
-    stay on the sparsifier, as filtered ridge and harmonic functions do, and all arms are judged
-    anew.
+    the full graph, and makes points of nodes from it; walks then start from the refined scores. They
+    go along all edges, as harmonic functions do; filtered ridge stays on the sparsifier. All arms
+    are judged anew.
 
     References
     ----------
@@ -349,7 +350,7 @@ class Auto(FeatureModel, Refinable):
 
     def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms; raises `RunStopped`."""
-        labels, graph = groups.labels, prepared.graph
+        labels = groups.labels
         given = completed_shares("class_shares", self.class_shares, labels)  # or refuses them
         points = node_points(prepared, watch)  # first, beside nothing else
         poisson = self._potentials(prepared, groups, watch)
@@ -359,7 +360,7 @@ class Auto(FeatureModel, Refinable):
         nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
         arms = {name: arm.with_scale_of(nodes, places) for name, arm in built.arms.items()}
         coverage = LabelCoverage.of(densities.columns, groups)
-        covariate = _standardized_degrees(graph, groups)
+        covariate = _standardized_degrees(prepared.degree, groups)
         stack = _stack(groups, arms, covariate, coverage)
         probabilities = stack.probabilities(arms, covariate)
         shares = np.exp(stack.far.shares.of_all)
@@ -373,7 +374,7 @@ class Auto(FeatureModel, Refinable):
             of_nodes = stack.left_out_of(arms, places_judged, covariate[groups.left_out_nodes])
             sample = replace(
                 LabelSample.of(of_nodes, left_out[reached], shares),
-                degrees=unlike_degrees(graph.degree, labels, labels.nodes),
+                degrees=unlike_degrees(prepared.degree, labels, labels.nodes),
                 nearness=coverage.nearness,
             )
         if given is not None:
@@ -463,10 +464,23 @@ class Auto(FeatureModel, Refinable):
         """The stack of arms whose columns are those of the full graph; see `Refinable`."""
         groups = LabelGroups.of(as_classes(labels), prepared.graph.n_nodes)
         refined = self._on_full_graph(prepared, groups, full)
-        answer = self._solution(refined, groups, full.watch)
+        answer = self._on_all_edges(refined, groups, full.watch)
         solver_stats = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
         # no densities: reasons follow walks on the sparsifier
         return replace(answer, stats={**answer.stats, **solver_stats}, densities=None)
+
+    def _on_all_edges(
+        self, refined: PreparedAuto, groups: LabelGroups, watch: Watch
+    ) -> Solution:
+        """The stack on all edges; walks stay on those kept if passes are spent."""
+        walks_on = "all edges"
+        try:
+            answer = self._solution(refined, groups, watch)
+        except PassesSpent:
+            walks_on = "edges kept"
+            refined.all_edges = replace(cast(AllEdges, refined.all_edges), walks=False)
+            answer = self._solution(refined, groups, watch)
+        return replace(answer, stats={**answer.stats, "walks_on": walks_on})
 
     def _on_full_graph(
         self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
@@ -507,6 +521,8 @@ class Auto(FeatureModel, Refinable):
         whole = replace(graph, degree=degree)
         return replace(
             prepared,
+            all_edges=AllEdges(passes=full, degrees=degrees),
+            harmonic_cache=None,
             potential_columns=GroupColumns.holding(
                 groups, center(potentials, whole, mean_degree(whole))
             ),
@@ -572,10 +588,10 @@ def _groups_of_folds(
     return groups if fits else None
 
 
-def _standardized_degrees(graph: Graph, groups: LabelGroups) -> FloatArray:
+def _standardized_degrees(degree: FloatArray, groups: LabelGroups) -> FloatArray:
     """(n_nodes,) standardized log degrees, clipped to the range of the labels (K7)."""
-    mean = float(graph.degree.mean()) or 1.0
-    covariate: FloatArray = np.log1p(graph.degree / mean)
+    mean = float(degree.mean()) or 1.0
+    covariate: FloatArray = np.log1p(degree / mean)
     covariate = (covariate - covariate.mean()) / (float(covariate.std()) or 1.0)
     used = groups.usable
     if used.size:  # a slope says nothing of degrees that no label has

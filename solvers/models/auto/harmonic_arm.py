@@ -20,9 +20,10 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
+from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.poisson_arm import Potentials, mean_degree
-from peewit.solvers.models.auto.preparation import PreparedAuto, tolerance
+from peewit.solvers.models.auto.preparation import AllEdges, PreparedAuto, tolerance
 from peewit.solvers.models.auto.stacked_arm import StackedArm, share_arm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import LabelGroups
@@ -96,6 +97,8 @@ def harmonic_arm(
     if cache is None:
         limits = _Limits(rtol=fine, max_iter=max_iter)
         cache, built = _anew(prepared, groups, share, watch, limits), "anew"
+        if cache is not None and prepared.all_edges is not None:
+            cache = _of_all_edges(prepared, prepared.all_edges, groups, cache, fine)
     if cache is None:
         stats["harmonic"] = "not converged"
         return HarmonicOutcome(arm=None, stats=stats, warnings=(_NOT_CONVERGED,))
@@ -132,6 +135,51 @@ def _anew(
         last=labels,
         last_shares=shares,
         screening=share,
+    )
+
+
+def _of_all_edges(
+    prepared: PreparedAuto,
+    all_edges: AllEdges,
+    groups: LabelGroups,
+    begun: HarmonicCache,
+    rtol: float,
+) -> HarmonicCache:
+    """From the columns of all groups on all edges; raises `RunStopped`.
+
+    ``begun`` is that of the edges kept.
+    """
+    labels, passes, degree = groups.labels, all_edges.passes, all_edges.degrees.weight
+    held = np.zeros(prepared.graph.n_nodes, bool)
+    held[labels.nodes] = True
+    known = np.zeros((held.size, groups.n_groups))
+    known[labels.nodes, groups.group] = 1.0
+    start = begun.last_shares.astype(np.float64)
+    start[held] = 0.0
+    x = passes.solve(
+        FullSystem(
+            sparsifier=prepared.graph,
+            scale=1.0,
+            shift=np.zeros(held.size),
+            zero_mean=False,
+            rhs=np.zeros_like(known),
+            known=known,
+            held=held,
+            start=start,
+            rtol=rtol,
+            parallel=prepared.base.parallel,
+        )
+    )
+    along = (degree[:, None] * x - passes.times(x))[labels.nodes]
+    of_labels = degree[labels.nodes, None]
+    np.divide(along, of_labels, out=along, where=of_labels > 0)
+    shares = (x @ groups.class_sums().T).astype(np.float32)
+    beside = np.concatenate([along, x[groups.stand_ins]]).astype(np.float32)
+    return replace(
+        begun,
+        left_out=_left_out(beside, groups),
+        shares=in_parts(_normalize(shares)),
+        last_shares=shares,
     )
 
 

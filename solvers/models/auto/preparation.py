@@ -7,13 +7,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from peewit.solvers.arrays import Float32Array, Int64Array, RealArray
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, RealArray
 from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees
+from peewit.solvers.laplacian.walks.neighbor_means import MeansByPasses
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.walk_cache import WalkCache
 from peewit.solvers.models.contract.graph_model import PreparedGraph
+from peewit.solvers.models.contract.refinable_model import FullGraph
 from peewit.solvers.models.left_out.label_groups import GroupColumns
 from peewit.solvers.models.linear.filtered_features import FilteredFeatures
 
@@ -35,6 +38,22 @@ class NodePoints:
     of_rows: Callable[[Float32Array], Float32Array] = np.asarray
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AllEdges:
+    """All edges, where the prepared graph keeps only some: arms then are those of all."""
+
+    passes: FullGraph
+    degrees: FullDegrees
+    walks: bool = True  # False: walks step on the edges kept, as passes are spent
+
+    @property
+    def means(self) -> MeansByPasses | None:
+        """What walks step by; raises `PassesSpent` where too many were made."""
+        if not self.walks:
+            return None
+        return MeansByPasses(product=self.passes.times_within, degree=self.degrees.weight)
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class PreparedAuto:
     """What the arms share of a graph."""
@@ -49,11 +68,17 @@ class PreparedAuto:
     harmonic_cache: HarmonicCache | None = None  # of the last labels
     points: dict[str, NodePoints] | None = None  # of the arms that need no labels to be made
     has_full_points: bool = False  # whether these are of all edges, as passes over them make
+    all_edges: AllEdges | None = None  # where columns are those of all edges
 
     @property
     def graph(self) -> Graph:
         """The graph itself."""
         return self.base.graph
+
+    @property
+    def degree(self) -> FloatArray:
+        """(n_nodes,) degrees, of all edges if these are at hand."""
+        return self.graph.degree if self.all_edges is None else self.all_edges.degrees.weight
 
     @property
     def rows(self) -> Rows | None:

@@ -85,7 +85,8 @@ def walk_shares(
     if tries_even:
         even = PoissonMBO().nearly_even(base, task, labels, potential, watch)
         starts.append(WalkStart(task=task, labels=labels, first=even))
-    outcome, shares_of_starts = HarmonicMBO().walked(base, starts, watch)
+    by_passes = None if prepared.all_edges is None else prepared.all_edges.means
+    outcome, shares_of_starts = HarmonicMBO().walked(base, starts, watch, by_passes)
     if outcome.status is Status.CANCELLED:
         raise RunStopped
     for start, shares in zip(starts, shares_of_starts, strict=True):
@@ -98,7 +99,7 @@ def walk_shares(
     if tries_even and _is_better_cut(prepared.graph, poisson, shares_of_starts[-1], values):
         values, sizes = shares_of_starts[-1], "nearly even"
     cache, walk = None, outcome.state.parts[-1].best_walk
-    if walk is not None and not tries_even:
+    if walk is not None and not tries_even and by_passes is None:
         _, order = base.near_in_memory()
         classes = np.empty_like(walk.classes)
         classes[order] = walk.classes

@@ -27,6 +27,10 @@ Degrees: TypeAlias = Callable[[], FullDegrees]
 """Degrees of the full graph; one pass over its edges."""
 
 
+class PassesSpent(Exception):
+    """No more passes may be made."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class FullGraph:
     """The full graph, reachable only by passes over its edges, and how those passes went."""
@@ -44,6 +48,12 @@ class FullGraph:
         """The Laplacian times a block, (n_nodes, k): one pass, whatever their limit."""
         self.n_passes += 1
         return self.product(block)
+
+    def times_within(self, block: FloatArray) -> FloatArray:
+        """The same; raises `PassesSpent` beyond the limit."""
+        if self.n_passes >= self.max_passes:
+            raise PassesSpent
+        return self.times(block)
 
     def solve(self, system: FullSystem) -> FloatArray:
         """(n_nodes, k) solutions; raises `RunStopped` and what `solve_full` raises."""

@@ -20,7 +20,7 @@ from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, IntArray
 from peewit.solvers.hyperparameters import Rule, hyperparameter
 from peewit.solvers.iteration_loop import Outcome, Watch
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.walks.neighbor_means import NeighborMeans
+from peewit.solvers.laplacian.walks.neighbor_means import MeansByPasses, NeighborMeans
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.certainty import uncertain
 from peewit.solvers.models.classes.class_mass import contrast_bounds, contrasts
@@ -160,21 +160,31 @@ class HarmonicMBO(GraphModel):
         )
 
     def walked(
-        self, prepared: PreparedGraph, starts: Sequence[WalkStart], watch: Watch
+        self,
+        prepared: PreparedGraph,
+        starts: Sequence[WalkStart],
+        watch: Watch,
+        by_passes: MeansByPasses | None = None,
     ) -> tuple[Outcome[JoinedState], list[FloatArray]]:
         """Outcome of threshold dynamics from several partitions, and the shares of each.
 
-        Starts are walked in batches, joined as far as memory goes. The outcome is that of the last
-        batch; shares, (n_some, n_classes) float64 each, are fewer than ``starts`` if cancelled.
+        Starts are walked in batches, joined as far as memory goes, or all together where each step
+        is a pass. The outcome is that of the last batch; shares, (n_some, n_classes) float64 each,
+        are fewer than ``starts`` if cancelled.
         """
-        graph, order = prepared.near_in_memory()
+        walk: NeighborMeans | MeansByPasses
+        if by_passes is None:
+            graph, order = prepared.near_in_memory()
+            walk = NeighborMeans.of(graph, prepared.parallel)
+            degree, n_joined = prepared.graph.degree[order], joined_columns(graph.n_nodes)
+        else:
+            order, walk, degree = np.arange(by_passes.degree.size), by_passes, by_passes.degree
+            n_joined = sum(start.labels.n_classes for start in starts)
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
-        walk = NeighborMeans.of(graph, prepared.parallel)
-        degree = prepared.graph.degree[order]
         most = self.n_rounds * (self.walk_length + 1)
         shares: list[FloatArray] = []
-        for some in _batches(starts, joined_columns(graph.n_nodes)):
+        for some in _batches(starts, n_joined):
             dynamics = []
             for start in some:
                 placed = Nodes.of(order, rank, start.task, start.labels, walk)

@@ -19,7 +19,7 @@ from peewit.solvers.arrays import (
     RealArray,
 )
 from peewit.solvers.labels import Labels
-from peewit.solvers.laplacian.walks.neighbor_means import NeighborMeans
+from peewit.solvers.laplacian.walks.neighbor_means import MeansByPasses, NeighborMeans
 from peewit.solvers.models.classes.centering import CenteredLabels
 from peewit.solvers.models.classes.class_balance import class_offsets
 from peewit.solvers.status import Status
@@ -81,7 +81,7 @@ class CutState:
 class Nodes:
     """What is cut: the nodes of a graph, and those with a label."""
 
-    walk: NeighborMeans
+    walk: NeighborMeans | MeansByPasses
     labeled: IntArray  # (n_labeled,) nodes whose class is kept
     classes: IntArray  # (n_labeled,) that class
     reachable: BoolArray  # (n_nodes,) nodes that count: those that a label reaches
@@ -96,7 +96,7 @@ class Nodes:
         rank: IntArray,
         task: CenteredLabels,
         labels: Labels,
-        walk: NeighborMeans,
+        walk: NeighborMeans | MeansByPasses,
     ) -> "Nodes":
         """All nodes, numbered by their place in ``order``.
 
