@@ -11,8 +11,8 @@ from peewit.service.tasks.solving.refine import all_edges
 from peewit.service.tasks.solving.state import Solving, require_whole
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
-from peewit.solvers.models.contract.provable_model import Proof, prove
-from peewit.solvers.models.contract.refinable_model import LinearRefinable, change_of
+from peewit.solvers.models.contract.provable_model import Proof, Provable, prove
+from peewit.solvers.models.contract.refinable_model import change_of
 from peewit.solvers.proof.spectral_ends import EXACT, FAILURE, N_VECTORS, SpectralEnds
 from peewit.solvers.solution import Solution
 from peewit.streaming.graph_paths import GraphPaths
@@ -110,7 +110,7 @@ def _prove(solving: Solving, product: Any, degrees: Any, **how: Any) -> tuple[So
     answer, options, watch = solving.answer, solving.options, solving.watch
     progress = how.pop("progress", watch.progress)
     return prove(
-        cast(LinearRefinable, answer.model),
+        cast(Provable, answer.model),
         solving.first.prepared,
         cast(Labels, answer.labels),
         answer.solution,

@@ -16,7 +16,8 @@ from peewit.solvers.hyperparameters import Rule, fields_schema, rule_of
 from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
 from peewit.solvers.models.catalogue import CATALOGUE
 from peewit.solvers.models.contract.model import Model, RegressionModel
-from peewit.solvers.models.contract.refinable_model import LinearRefinable, Refinable
+from peewit.solvers.models.contract.provable_model import Provable
+from peewit.solvers.models.contract.refinable_model import Refinable
 from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.solvers.models.harmonic.posterior_variance import GaussianField
 from peewit.solvers.relations.weight_texts import named_weights
@@ -96,7 +97,7 @@ class SolveOptions:
             minimum=0.0,
             below=1.0,
         ),
-        needs=LinearRefinable,
+        needs=Provable,
         verb="prove labels",
     )
     max_passes: int = option(
@@ -287,7 +288,7 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
                 "must be left out where scores are not those that a model is judged by; set "
                 f"scores=decision; got {getattr(options, name)!r}",
             )
-    if options.prove and isinstance(built, LinearRefinable) and (name := built.why_unproven()):
+    if options.prove and isinstance(built, Provable) and (name := built.why_unproven()):
         raise BadArgument(
             name, f"must be left out where labels are proven, got {getattr(built, name)!r}"
         )

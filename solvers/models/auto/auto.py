@@ -175,8 +175,8 @@ class Auto(FeatureModel, Refinable):
     Two to five folds are left out, the fewer the more classes; labels are columns of linear maps,
     kept for the next solve. While few labels have changed walks are repeated (K13), so that answers
     depend a little on the labels that were solved for before. `refine` solves for these columns on
-    the full graph, and makes points of nodes from it; walks then start from the refined scores. They
-    go along all edges, as harmonic functions do; filtered ridge stays on the sparsifier. All arms
+    the full graph, and makes points of nodes from it; walks then start from the refined scores and
+    go along all edges, as harmonic functions do; filtered ridge stays on the sparsifier, and arms
     are judged anew.
 
     References
@@ -469,9 +469,7 @@ class Auto(FeatureModel, Refinable):
         # no densities: reasons follow walks on the sparsifier
         return replace(answer, stats={**answer.stats, **solver_stats}, densities=None)
 
-    def _on_all_edges(
-        self, refined: PreparedAuto, groups: LabelGroups, watch: Watch
-    ) -> Solution:
+    def _on_all_edges(self, refined: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack on all edges; walks stay on those kept if passes are spent."""
         walks_on = "all edges"
         try:

@@ -1,27 +1,136 @@
-"""Labels proven to be those that all edges would give (P1 to P5)."""
+"""Models whose labels can be proven to be those that all edges would give (P1 to P5)."""
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray
+from peewit.solvers.arrays import BoolArray, FloatArray
 from peewit.solvers.blas_threads import one_blas_thread
 from peewit.solvers.iteration_loop import UNWATCHED, RunStopped, Watch
-from peewit.solvers.labels import Labels
+from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.extreme_eigenvalues import End
 from peewit.solvers.laplacian.unsparsified_system import (
     LEAST_PASSES,
     FullDegrees,
+    FullSystem,
     Product,
     solve_full,
 )
-from peewit.solvers.models.contract.refinable_model import Degrees, LinearRefinable
-from peewit.solvers.proof.label_proof import VARIANCE_FAILURE, LabelJudge
+from peewit.solvers.models.contract.refinable_model import Degrees, FullGraph, Refinable
+from peewit.solvers.proof.bounded_system import BoundedSystem
+from peewit.solvers.proof.label_proof import LabelJudge
+from peewit.solvers.proof.readings import Reader
 from peewit.solvers.proof.spectral_ends import EndsByPasses, SpectralEnds
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProofTask:
+    """All edges, and how far labels are to be proven."""
+
+    passes: EndsByPasses  # products with the Laplacian of all edges
+    degrees: FullDegrees
+    most_unproven: float  # share of the reached nodes at which the passes end
+    max_passes: int  # products
+    seed: int  # of random vectors
+    watch: Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Proven:
+    """What passes over all edges came to."""
+
+    solution: Solution
+    is_proven: BoolArray  # (n_nodes,)
+    n_products: int
+    residual: float  # largest relative one, before the last half step
+    ends: SpectralEnds  # of the matrices of the system
+    failure: float  # chance that a variance was too small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provable(Refinable):
+    """A model whose labels can be proven."""
+
+    def why_unproven(self) -> str:
+        """Setting that keeps labels from being proven; empty if none does."""
+        return ""
+
+    @abstractmethod
+    def proven(self, prepared: Any, labels: Labels, solution: Solution, task: ProofTask) -> Proven:
+        """The answer on all edges, as far as few labels stay unproven; raises `RunStopped`.
+
+        ``prepared`` and ``solution`` are those of the sparsifier.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearModelOfEdges(Provable):
+    """A model whose scores are read from the columns of one linear system."""
+
+    @abstractmethod
+    def full_system(self, prepared: Any, labels: Targets, solution: Solution) -> FullSystem:
+        """The system of the full graph, with what was chosen for ``solution`` as chosen."""
+
+    @abstractmethod
+    def full_scores(
+        self, prepared: Any, labels: Targets, solution: Solution, x: FloatArray, degrees: Degrees
+    ) -> Solution:
+        """``solution`` with scores read from solutions ``x`` of `full_system`."""
+
+    @abstractmethod
+    def full_reader(
+        self, prepared: Any, labels: Labels, solution: Solution, degrees: FullDegrees
+    ) -> Reader:
+        """How labels are read from solutions of `full_system`."""
+
+    def full_solution(
+        self, prepared: Any, labels: Targets, solution: Solution, full: FullGraph
+    ) -> Solution:
+        """See `Refinable`."""
+        x = full.solve(self.full_system(prepared, labels, solution))
+        return self.full_scores(prepared, labels, solution, x, full.degrees)
+
+    def proven(self, prepared: Any, labels: Labels, solution: Solution, task: ProofTask) -> Proven:
+        """See `Provable`."""
+        reader = self.full_reader(prepared, labels, solution, task.degrees)
+        bounds = BoundedSystem(
+            system=self.full_system(prepared, labels, solution),
+            passes=task.passes,
+            degrees=task.degrees,
+            weights=reader.weights if reader.gauge else None,
+            seed=task.seed,
+            cancelled=task.watch.cancelled,
+        )
+        judge = LabelJudge(
+            bounds=bounds,
+            reader=reader,
+            reachable=solution.reachable,
+            most_unproven=task.most_unproven,
+        )
+        answer = solve_full(
+            bounds.system,
+            task.passes,
+            max_passes=task.max_passes,
+            settled=judge.is_settled,
+            progress=task.watch.progress,
+            cancelled=task.watch.cancelled,
+        )
+        judged = judge.judged
+        if answer.status is Status.CANCELLED or judged is None:
+            raise RunStopped
+        read = self.full_scores(prepared, labels, solution, judged.columns, lambda: task.degrees)
+        return Proven(
+            solution=read,
+            is_proven=judged.is_proven & (read.classes() == judged.winner),
+            n_products=answer.n_passes,
+            residual=float(answer.residual.max(initial=0.0)),
+            ends=judged.ends,
+            failure=bounds.failure,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +167,7 @@ class Proof:
 
 @one_blas_thread
 def prove(
-    model: LinearRefinable,
+    model: Provable,
     prepared: Any,
     labels: Labels,
     solution: Solution,
@@ -111,42 +220,27 @@ def prove(
         seed=seed,
         cancelled=watch.cancelled,
     )
-    judge = LabelJudge(
-        system=model.full_system(prepared, labels, solution),
-        reader=model.full_reader(prepared, labels, solution, full_degrees),
-        passes=passes,
-        degrees=full_degrees,
-        reachable=solution.reachable,
-        most_unproven=most_unproven,
-        seed=seed,
-        cancelled=watch.cancelled,
+    proven = model.proven(
+        prepared,
+        labels,
+        solution,
+        ProofTask(
+            passes=passes,
+            degrees=full_degrees,
+            most_unproven=most_unproven,
+            max_passes=max_passes - 1,
+            seed=seed,
+            watch=watch,
+        ),
     )
-    answer = solve_full(
-        judge.system,
-        passes,
-        max_passes=max_passes - 1,
-        settled=judge.is_settled,
-        progress=watch.progress,
-        cancelled=watch.cancelled,
-    )
-    judged = judge.judged
-    if answer.status is Status.CANCELLED or judged is None:
-        raise RunStopped
-    proven = model.full_scores(prepared, labels, solution, judged.columns, _known(full_degrees))
-    is_proven = judged.is_proven & (proven.classes() == judged.winner)
-    n_proven, n_passes = int(np.count_nonzero(is_proven)), answer.n_passes + 1
     proof = Proof(
-        is_proven=is_proven,
+        is_proven=proven.is_proven,
         n_reached=int(np.count_nonzero(solution.reachable)),
-        n_proven=n_proven,
-        n_passes=n_passes,
-        failure=judged.ends.failure + VARIANCE_FAILURE,
-        ends=judged.ends,
+        n_proven=int(np.count_nonzero(proven.is_proven)),
+        n_passes=proven.n_products + 1,
+        failure=proven.ends.failure + proven.failure,
+        ends=proven.ends,
         found_ends=passes.found,
-        residual=float(answer.residual.max(initial=0.0)),
+        residual=proven.residual,
     )
-    return replace(proven, decisive=None, bound=None), proof
-
-
-def _known(degrees: FullDegrees) -> Callable[[], FullDegrees]:
-    return lambda: degrees
+    return replace(proven.solution, decisive=None, bound=None), proof

@@ -19,7 +19,6 @@ from peewit.solvers.laplacian.unsparsified_system import (
     solve_full,
 )
 from peewit.solvers.models.contract.model import Model
-from peewit.solvers.proof.readings import Reader
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status, first_failure
 
@@ -90,41 +89,6 @@ class Refinable(Model):
 
         What was chosen on the sparsifier, such as a penalty, stays as chosen.
         """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearRefinable(Refinable):
-    """A model whose scores are read from the columns of one linear system.
-
-    So labels can be proven (`peewit.solvers.models.contract.provable_model.prove`).
-    """
-
-    @abstractmethod
-    def full_system(self, prepared: Any, labels: Targets, solution: Solution) -> FullSystem:
-        """The system of the full graph, with what was chosen for ``solution`` as chosen."""
-
-    @abstractmethod
-    def full_scores(
-        self, prepared: Any, labels: Targets, solution: Solution, x: FloatArray, degrees: Degrees
-    ) -> Solution:
-        """``solution`` with scores read from solutions ``x`` of `full_system`."""
-
-    @abstractmethod
-    def full_reader(
-        self, prepared: Any, labels: Labels, solution: Solution, degrees: FullDegrees
-    ) -> Reader:
-        """How labels are read from solutions of `full_system`."""
-
-    def why_unproven(self) -> str:
-        """Setting that keeps labels from being proven, and what to do; empty if none does."""
-        return ""
-
-    def full_solution(
-        self, prepared: Any, labels: Targets, solution: Solution, full: FullGraph
-    ) -> Solution:
-        """See `Refinable`."""
-        x = full.solve(self.full_system(prepared, labels, solution))
-        return self.full_scores(prepared, labels, solution, x, full.degrees)
 
 
 @one_blas_thread

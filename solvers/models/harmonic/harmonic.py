@@ -32,7 +32,8 @@ from peewit.solvers.models.classes.class_mass import (
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.contract.laplacian_kernel import KernelFunction, accepted
 from peewit.solvers.models.contract.model import ScoreKind, check_targets
-from peewit.solvers.models.contract.refinable_model import Degrees, LinearRefinable
+from peewit.solvers.models.contract.provable_model import LinearModelOfEdges
+from peewit.solvers.models.contract.refinable_model import Degrees
 from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.solvers.models.harmonic.leave_one_out import choose_penalty
 from peewit.solvers.models.harmonic.posterior_variance import GaussianField
@@ -58,7 +59,7 @@ _EPS: Final = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Harmonic(LinearModel, GaussianField, LinearRefinable):
+class _Harmonic(LinearModel, GaussianField, LinearModelOfEdges):
     """What both models share: preparation, checks, the choice of the penalty, the answer's form."""
 
     graph_penalty: float | Literal["auto"]
@@ -179,7 +180,7 @@ class _Harmonic(LinearModel, GaussianField, LinearRefinable):
         x: FloatArray,
         degrees: Degrees,
     ) -> Solution:
-        """Scores from the harmonic function; see `LinearRefinable`."""
+        """Scores from the harmonic function; see `LinearModelOfEdges`."""
         task = CenteredLabels.of(labels, prepared.graph.component)
         reading, graph = self._reading_taken(labels, solution), prepared.graph
         if reading == "contrasts":
@@ -194,7 +195,7 @@ class _Harmonic(LinearModel, GaussianField, LinearRefinable):
     def full_reader(
         self, prepared: PreparedGraph, labels: Labels, solution: Solution, degrees: FullDegrees
     ) -> Reader:
-        """Values, contrasts or masses of the harmonic function; see `LinearRefinable`."""
+        """Values, contrasts or masses of the harmonic function; see `LinearModelOfEdges`."""
         reading, graph = self._reading_taken(labels, solution), prepared.graph
         offset = self._offset(CenteredLabels.of(labels, graph.component))
         if reading == "none":

@@ -29,7 +29,8 @@ from peewit.solvers.models.classes.class_balance import (
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.laplacian_kernel import accepted
 from peewit.solvers.models.contract.model import as_classes, check_labels
-from peewit.solvers.models.contract.refinable_model import Degrees, LinearRefinable
+from peewit.solvers.models.contract.provable_model import LinearModelOfEdges
+from peewit.solvers.models.contract.refinable_model import Degrees
 from peewit.solvers.models.harmonic.label_shares import LinearModel
 from peewit.solvers.proof.readings import Misses, Reader, Reading, shares_of_components
 from peewit.solvers.solution import Decisive, Solution
@@ -134,7 +135,7 @@ def _settle(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Poisson(PoissonModel, LinearModel, LinearRefinable):
+class Poisson(PoissonModel, LinearModel, LinearModelOfEdges):
     """Poisson learning of Calder, Cook, Thorpe and Slepcev (2020), on any graph.
 
     Solves L u = sum_S (y_j - ybar) delta_j with sum_i d_i u_i = 0 (H1): labels are sources of their
@@ -204,7 +205,7 @@ class Poisson(PoissonModel, LinearModel, LinearRefinable):
         x: FloatArray,
         degrees: Degrees,
     ) -> Solution:
-        """Potentials of mean 0 by the degrees of the full graph; see `LinearRefinable`."""
+        """Potentials of mean 0 by the degrees of the full graph; see `LinearModelOfEdges`."""
         task = CenteredLabels.of(labels, prepared.graph.component)
         scores = _settle(x, degrees().weight, task, task.absent)
         scored = task.solution(scores, solution.status, dict(solution.stats))
@@ -217,7 +218,7 @@ class Poisson(PoissonModel, LinearModel, LinearRefinable):
         solution: Solution,  # noqa: ARG002 - nothing was chosen
         degrees: FullDegrees,
     ) -> Reader:
-        """Potentials, of which only differences from their mean count; see `LinearRefinable`."""
+        """Potentials, of which only differences from their mean count; see `LinearModelOfEdges`."""
         task = CenteredLabels.of(labels, prepared.graph.component)
         weights = shares_of_components(degrees.weight, task.component)
 

@@ -14,12 +14,11 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
 from peewit.solvers.models.classes.class_mass import contrast_reading, mass_reading
-from peewit.solvers.models.contract.provable_model import Proof, prove
-from peewit.solvers.models.contract.refinable_model import LinearRefinable
+from peewit.solvers.models.contract.provable_model import Proof, Provable, prove
 from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
 from peewit.solvers.models.poisson.poisson import Poisson
-from peewit.solvers.proof.label_proof import LabelJudge
-from peewit.solvers.proof.readings import Misses, Reader, Reading, shares_of_components
+from peewit.solvers.proof.bounded_system import BoundedSystem
+from peewit.solvers.proof.readings import Misses, shares_of_components
 from peewit.solvers.proof.spectral_ends import EXACT, EndsByPasses, SpectralEnds
 from peewit.solvers.solution import Solution
 from tests.reference import class_mass, rational
@@ -60,9 +59,7 @@ def drawn_case(seed: int) -> Case:
     names = np.sort(np.array(labeled))
     return Case(
         full=Graph.from_edges(left, right, weight, n_nodes=start),
-        kept=Graph.from_edges(
-            left[stays], right[stays], (weight / chance)[stays], n_nodes=start
-        ),
+        kept=Graph.from_edges(left[stays], right[stays], (weight / chance)[stays], n_nodes=start),
         labels=Labels.from_pairs(names, np.append([0, 1], rng.integers(0, 3, names.size - 2))),
         penalty=10.0 ** rng.uniform(-4, 1),
         max_passes=int(rng.choice([3, 4, 6, 12])),
@@ -80,7 +77,7 @@ def true_ends(full: Graph, kept: Graph) -> tuple[float, float]:
 
 
 def proof_of(
-    model: LinearRefinable, case: Case, *, most_unproven: float = 0.0, **how: Any
+    model: Provable, case: Case, *, most_unproven: float = 0.0, **how: Any
 ) -> tuple[Solution, Proof]:
     prepared = model.prepare(case.kept)
     known = None
@@ -113,7 +110,7 @@ def exact_masses(case: Case, penalty: float) -> np.ndarray:
     return class_mass.normalized_masses(values, case.labels, case.full).argmax(axis=1)
 
 
-MODELS: dict[str, tuple[Callable[[float], LinearRefinable], Callable[[Case], np.ndarray]]] = {
+MODELS: dict[str, tuple[Callable[[float], Provable], Callable[[Case], np.ndarray]]] = {
     "stable-hfs": (
         lambda penalty: StableHFS(graph_penalty=penalty, rtol=RTOL),
         lambda case: winners(rational.stable_hfs(case.full, case.labels, case.penalty)),
@@ -229,22 +226,15 @@ def test_the_error_of_the_corrected_columns_is_within_its_bound() -> None:
     low, high = true_ends(case.full, case.kept)
     ends = SpectralEnds(low=low, high=high, failure=0.0)
     system = model.full_system(prepared, labels, solution)
-    judge = LabelJudge(
+    bounds = BoundedSystem(
         system=system,
-        reader=Reader(terms=lambda x, _misses: plain(x, case.full)),
-        passes=EndsByPasses(
-            product=case.full.laplacian_product, known=ends, graph=case.kept
-        ),
+        passes=EndsByPasses(product=case.full.laplacian_product, known=ends, graph=case.kept),
         degrees=FullDegrees(case.full.degree, np.diff(case.full.adjacency.indptr)),
-        reachable=np.ones(case.full.n_nodes, bool),
-        most_unproven=0.0,
     )
     rng = np.random.default_rng(0)
     x = np.linalg.solve(kept, system.rhs) + 0.01 * rng.standard_normal(system.rhs.shape)
     residual = system.rhs - full @ x
-    judge.is_settled(x, residual, None)
-    judged = judge.judged
-    assert judged is not None
+    bounded = bounds.exactly(x, residual)
     answer = np.linalg.solve(kept, residual)
     truth = np.linalg.solve(full, system.rhs)
     energy = np.sqrt((residual * answer).sum(axis=0))
@@ -253,24 +243,23 @@ def test_the_error_of_the_corrected_columns_is_within_its_bound() -> None:
     widened = ends.of_shifted()
     assert (energy / np.sqrt(widened.high) <= own * (1 + 1e-9)).all()  # P1
     assert (own <= energy / np.sqrt(widened.low) * (1 + 1e-9)).all()
-    assert judged.columns == pytest.approx(x + widened.step * answer, abs=1e-5)
-    left = truth - judged.columns
+    assert bounded.columns == pytest.approx(x + widened.step * answer, abs=1e-5)
+    left = truth - bounded.columns
     assert (
         np.sqrt((left * (kept @ left)).sum(axis=0)) <= widened.miss * energy * (1 + 1e-6) + 1e-5
     ).all()  # P2
     deviation = np.sqrt(np.diag(np.linalg.inv(kept)))
-    assert (judge._deviations() >= deviation * (1 - 1e-6)).all()
+    assert (bounds.deviations() >= deviation * (1 - 1e-6)).all()
+    pairs = bounded.pairs(np.ones((1, labels.n_classes)))[0]
     for k in range(labels.n_classes):  # P3
         for j in range(k):
             pair = residual[:, k] - residual[:, j]
             size = np.sqrt(pair @ np.linalg.solve(kept, pair))
             moved = np.abs(left[:, k] - left[:, j])
             assert (moved <= widened.miss * deviation * size * (1 + 1e-6) + 1e-5).all()
-
-
-def plain(x: FloatArray, graph: Graph) -> Reading:
-    shape = graph.n_components, x.shape[1]
-    return Reading.plain(np.zeros(shape), np.ones(shape, bool))
+            weights = np.eye(labels.n_classes)[:, [k]] - np.eye(labels.n_classes)[:, [j]]
+            assert pairs[k, j] == pytest.approx(bounded.radius(weights)[0])
+            assert pairs[k, j] >= widened.miss * size
 
 
 @pytest.mark.parametrize("zero_mean", [False, True])
@@ -282,9 +271,10 @@ def test_refined_solves_of_shifted_systems_have_the_energy_they_tell(zero_mean: 
     solver = RefinedSolver(graph, scale=kappa, shift=shift, zero_mean=zero_mean)
     dense = kappa * dense_laplacian(graph) + np.diag(shift)
     if zero_mean or graph.n_components > 1:
-        mean = np.equal.outer(graph.component, graph.component) / graph.component_sizes()[
-            graph.component
-        ]
+        mean = (
+            np.equal.outer(graph.component, graph.component)
+            / graph.component_sizes()[graph.component]
+        )
         if not zero_mean:
             mean[graph.component == graph.component[0]] = 0.0
         projection = np.eye(graph.n_nodes) - mean
@@ -338,7 +328,9 @@ def test_readings_hold_the_scores_of_all_functions_within_their_misses(kind: str
             exact = class_mass.contrasts(moved, labels, graph)
         else:
             reading = mass_reading(middle.scores, misses, labels, graph, None)
-            factors = mass_reading(moved, Misses(*np.zeros((2, *misses.mean.shape))), labels, graph, None)
+            factors = mass_reading(
+                moved, Misses(*np.zeros((2, *misses.mean.shape))), labels, graph, None
+            )
             exact = factors.slope[graph.component] * moved
         own = graph.component
         off = moved - reading.middle[own]
