@@ -144,6 +144,7 @@ class FullSolution:
     x: FloatArray  # (n_nodes, k)
     status: Status  # converged only if every column's true residual is within ``rtol``
     residual: FloatArray
+    remainder: FloatArray  # (n_nodes, k) the residual itself
     n_passes: int  # products with the full graph's Laplacian
     n_inner: int  # steps of all solves on the sparsifier
 
@@ -213,6 +214,7 @@ def solve_full(
         x=state.unknown + method.known,
         status=outcome.status,
         residual=state.relative,
+        remainder=state.residual,
         n_passes=state.n_passes,
         n_inner=method.inner.n_iter,
     )

@@ -21,6 +21,9 @@ from peewit.solvers.laplacian.unsparsified_system import Product
 N_VECTORS: Final = 8
 """Of each pass that looks for ends: one or two lanes more (P1)."""
 
+MOST_STEPS: Final = 10
+"""Passes that look for ends: later ones bring them hardly closer."""
+
 FAILURE: Final = 0.005
 """Chance that ends which passes find are wrong."""
 
@@ -73,7 +76,8 @@ class EndsByPasses:
             self._metric = RefinedSolver(self.graph, cancelled=self.cancelled)
             self._krylov, first = start_krylov(self._metric, n_vectors=N_VECTORS, seed=self.seed)
             self._basis.append(first)
-        if self._krylov.is_exhausted:
+        if self._krylov.is_exhausted or self._krylov.n_steps == MOST_STEPS:
+            self._basis.clear()
             return self.product(block)
         n_columns = block.shape[1]
         products = self.product(np.concatenate([block, self._basis[-1]], axis=1))

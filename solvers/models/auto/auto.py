@@ -25,26 +25,24 @@ from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.laplacian.adjacency_spectrum import rank_of, working_bytes
 from peewit.solvers.laplacian.structural_points import N_ROWS
-from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES, FullSystem
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
-from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
-from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, Densities, density_maker
+from peewit.solvers.models.auto.columns_of_all_edges import ColumnsOfAllEdges
+from peewit.solvers.models.auto.density_arm import TELEPORT, Densities, density_maker
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
 from peewit.solvers.models.auto.point_arms import (
     FULL_COLUMNS,
     node_points,
     point_arm,
-    points_by_passes,
 )
-from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree, scaled
+from peewit.solvers.models.auto.poisson_arm import Potentials, scaled
 from peewit.solvers.models.auto.preparation import (
-    LARGEST,
     AllEdges,
     NodePoints,
     PreparedAuto,
-    indicators,
     width_of,
 )
+from peewit.solvers.models.auto.proven_stack import Stacked, proven_labels
 from peewit.solvers.models.auto.silence import silence_warnings
 from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.auto.stacking import (
@@ -64,7 +62,8 @@ from peewit.solvers.models.classes.macro_f1 import macro_f1_decision
 from peewit.solvers.models.contract.feature_model import FeatureModel
 from peewit.solvers.models.contract.graph_model import GraphModel, PreparedGraph
 from peewit.solvers.models.contract.model import KEPT_BYTES, ScoreKind, as_classes, check_labels
-from peewit.solvers.models.contract.refinable_model import FullGraph, PassesSpent, Refinable
+from peewit.solvers.models.contract.provable_model import ProofTask, Provable, Proven
+from peewit.solvers.models.contract.refinable_model import FullGraph, PassesSpent
 from peewit.solvers.models.harmonic.harmonic_mbo import joined_columns
 from peewit.solvers.models.left_out.label_coverage import LabelCoverage
 from peewit.solvers.models.left_out.label_groups import (
@@ -76,6 +75,8 @@ from peewit.solvers.models.left_out.label_groups import (
 from peewit.solvers.models.left_out.label_sample import LabelSample, reweighed, unlike_degrees
 from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from peewit.solvers.models.poisson.poisson import Poisson
+from peewit.solvers.proof.bounded_system import VARIANCE_FAILURE, BoundedSystem
+from peewit.solvers.proof.readings import shares_of_components
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import (
     Advised,
@@ -116,6 +117,12 @@ _JOINED_BYTES: Final = 8
 _STAND_IN_BYTES: Final = 8
 """Per stand-in node and each group where walks end, or class."""
 
+_PROOF_RTOLS: Final = (1e-3, 1e-2, 1e-2, 1e-2, 1e-2)
+"""Parts of what is left that rounds of passes leave in turn, until labels are proven."""
+
+_N_PROVEN: Final = 3
+"""Systems that each may fail with its part of the chance."""
+
 _LEAST_SHARING: Final = 3
 """Fewest folds that share columns: without one of two the others could not be judged."""
 
@@ -154,7 +161,7 @@ _LINEAR: Final = {"poisson": "potentials", "density": "densities"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto(FeatureModel, Refinable):
+class Auto(FeatureModel, Provable):
     """Stacked arms, judged by labels left out.
 
     Attributes of ``stats``: ``class_sizes`` says whether walks began at free sizes or at nearly
@@ -298,7 +305,7 @@ class Auto(FeatureModel, Refinable):
     def _solve(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
         """The stack of all arms or, once stopped, scores that prefer no class."""
         try:
-            return self._solution(prepared, groups, watch)
+            return self._stacked(prepared, groups, watch).solution
         except RunStopped:
             n_nodes, n_classes = prepared.graph.n_nodes, groups.labels.n_classes
             return Solution(
@@ -348,7 +355,7 @@ class Auto(FeatureModel, Refinable):
         finally:
             prepared.walk_cache, prepared.harmonic_cache = caches
 
-    def _solution(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+    def _stacked(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stacked:
         """The stack of all arms; raises `RunStopped`."""
         labels = groups.labels
         given = completed_shares("class_shares", self.class_shares, labels)  # or refuses them
@@ -381,9 +388,11 @@ class Auto(FeatureModel, Refinable):
             sample = sample.with_given(
                 given, "counted" if self.class_shares == "labels" else "known"
             )
+        factors = np.ones_like(shares)
         if sample.is_reweighed:
-            probabilities = reweighed(probabilities, sample.shares / shares)
-            left_out = reweighed(left_out, sample.shares / shares)
+            factors = sample.shares / shares
+            probabilities = reweighed(probabilities, factors)
+            left_out = reweighed(left_out, factors)
         give_shares(probabilities, built.reachable, given)
         of_classes = densities.of_classes()
         solution = Solution(
@@ -408,7 +417,14 @@ class Auto(FeatureModel, Refinable):
             solution = replace(solution, decision=macro_f1_decision(solution, labels))
         unknown = unknown_classes("class_shares", self.class_shares, labels)
         further = (*([] if unknown is None else [unknown]), *silence_warnings(solution, labels))
-        return replace(solution, warnings=(*solution.warnings, *further))
+        return Stacked(
+            solution=replace(solution, warnings=(*solution.warnings, *further)),
+            arms=arms,
+            stack=stack,
+            covariate=covariate,
+            factors=factors,
+            poisson=poisson,
+        )
 
     def _arms(
         self,
@@ -463,72 +479,90 @@ class Auto(FeatureModel, Refinable):
     ) -> Solution:
         """The stack of arms whose columns are those of the full graph; see `Refinable`."""
         groups = LabelGroups.of(as_classes(labels), prepared.graph.n_nodes)
-        refined = self._on_full_graph(prepared, groups, full)
-        answer = self._on_all_edges(refined, groups, full.watch)
-        solver_stats = {name: solution.stats[name] for name in ("n_iter", "preconditioner")}
+        columns = ColumnsOfAllEdges.of(
+            prepared, self._potentials(prepared, groups, full.watch), full.degrees(), full.watch
+        )
+        potentials = full.solve(replace(columns.potentials, rtol=self.rtol))
+        columns = columns.with_points(full)
+        all_edges = AllEdges(passes=full, degrees=columns.degrees)
+        refined = columns.read(potentials, full.solve(columns.densities), all_edges)
+        return self._told(self._on_all_edges(refined, groups, full.watch), solution, all_edges)
+
+    def proven(
+        self, prepared: PreparedAuto, labels: Labels, solution: Solution, task: ProofTask
+    ) -> Proven:
+        """Columns of all edges, ever more exact, until few labels are unproven; see `Provable`."""
+        watch, groups = task.watch, LabelGroups.of(labels, prepared.graph.n_nodes)
+        full = FullGraph(
+            product=task.passes,
+            degrees=lambda: task.degrees,
+            max_passes=task.max_passes,
+            watch=watch,
+        )
+        columns = ColumnsOfAllEdges.of(
+            prepared, self._potentials(prepared, groups, watch), task.degrees, watch
+        )
+        by_degree = shares_of_components(task.degrees.weight, prepared.graph.component)
+        of_potentials = _bounds(task, columns.potentials, by_degree)
+        of_densities = _bounds(task, columns.densities)
+        of_harmonic: BoundedSystem | None = None
+        all_edges = AllEdges(passes=full, degrees=task.degrees)
+        n_reached = int(np.count_nonzero(solution.reachable))
+        systems = [columns.potentials, columns.densities]
+        for rtol in _PROOF_RTOLS:
+            answers = [full.solved(replace(system, rtol=rtol)) for system in systems]
+            if columns.points is None:
+                columns = columns.with_points(full)
+            bounded = [
+                bounds.exactly(answer.x, answer.remainder)
+                for bounds, answer in zip((of_potentials, of_densities), answers, strict=True)
+            ]
+            refined = columns.read(bounded[0].columns, bounded[1].columns, all_edges)
+            stacked = self._on_all_edges(refined, groups, watch)
+            harmonic, made = None, all_edges.harmonic
+            if made is not None:
+                of_harmonic = of_harmonic or _bounds(task, made.system)
+                exact = of_harmonic.exactly(made.solution.x, made.solution.remainder)
+                harmonic = exact, of_harmonic.deviations()
+            is_proven, classes = proven_labels(
+                stacked,
+                columns,
+                (bounded[0], of_potentials.deviations()),
+                (bounded[1], of_densities.deviations()),
+                harmonic,
+            )
+            is_proven &= classes == stacked.solution.classes()
+            n_open = n_reached - int(np.count_nonzero(is_proven))
+            is_enough = n_open <= task.most_unproven * n_reached
+            if is_enough or full.n_passes + 2 * LEAST_PASSES > full.max_passes:
+                break
+            systems = [
+                replace(system, known=each.columns, start=each.columns - answer.x)
+                for system, each, answer in zip(systems, bounded, answers, strict=True)
+            ]
+        return Proven(
+            solution=self._told(stacked, solution, all_edges),
+            is_proven=is_proven,
+            n_products=full.n_passes,
+            residual=max(float(each.residual.max(initial=0.0)) for each in answers),
+            ends=of_potentials.ends,
+            failure=VARIANCE_FAILURE,
+        )
+
+    def _told(self, stacked: Stacked, before: Solution, all_edges: AllEdges) -> Solution:
+        """The answer on all edges, with what the solve on those kept told."""
+        stats = {name: before.stats[name] for name in ("n_iter", "preconditioner")}
+        stats["walks_on"] = "all edges" if all_edges.walks else "edges kept"
         # no densities: reasons follow walks on the sparsifier
-        return replace(answer, stats={**answer.stats, **solver_stats}, densities=None)
+        return replace(stacked.solution, stats={**stacked.solution.stats, **stats}, densities=None)
 
-    def _on_all_edges(self, refined: PreparedAuto, groups: LabelGroups, watch: Watch) -> Solution:
+    def _on_all_edges(self, refined: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stacked:
         """The stack on all edges; walks stay on those kept if passes are spent."""
-        walks_on = "all edges"
         try:
-            answer = self._solution(refined, groups, watch)
+            return self._stacked(refined, groups, watch)
         except PassesSpent:
-            walks_on = "edges kept"
-            refined.all_edges = replace(cast(AllEdges, refined.all_edges), walks=False)
-            answer = self._solution(refined, groups, watch)
-        return replace(answer, stats={**answer.stats, "walks_on": walks_on})
-
-    def _on_full_graph(
-        self, prepared: PreparedAuto, groups: LabelGroups, full: FullGraph
-    ) -> PreparedAuto:
-        """``prepared`` with the columns of the full graph; raises `RunStopped`."""
-        graph, watch = prepared.graph, full.watch
-        sources: FloatArray = np.asarray(
-            indicators(groups.members(), graph.n_nodes, np.float64), np.float64
-        )
-        system = FullSystem(
-            sparsifier=graph,
-            scale=1.0,
-            shift=np.zeros(graph.n_nodes),
-            zero_mean=False,
-            rhs=sources,
-            start=self._potentials(prepared, groups, watch).columns.T.astype(np.float64),
-            rtol=self.rtol,
-            parallel=prepared.base.parallel,
-        )
-        potentials = full.solve(system)
-        degree, n_edges = degrees = full.degrees()
-        points = prepared.points
-        if not prepared.has_full_points:
-            points = points_by_passes(prepared, full.times, degrees, watch)
-        looped = looped_degrees(degree, n_edges)
-        # (K6) is vol a ((1 - a) L + a D)^-1, since D - A is L with and without loops
-        system = replace(
-            system,
-            scale=1.0 - TELEPORT,
-            shift=TELEPORT * looped,
-            rhs=TELEPORT * sources,
-            start=prepared.density_columns.of(groups, density_maker(prepared, watch)).T.astype(
-                np.float64
-            ),
-            rtol=DENSITY_RTOL,
-        )
-        densities = np.clip(looped.sum() * full.solve(system).T, 0.0, LARGEST)
-        whole = replace(graph, degree=degree)
-        return replace(
-            prepared,
-            all_edges=AllEdges(passes=full, degrees=degrees),
-            harmonic_cache=None,
-            potential_columns=GroupColumns.holding(
-                groups, center(potentials, whole, mean_degree(whole))
-            ),
-            density_columns=GroupColumns.holding(groups, densities.astype(np.float32)),
-            points=points,
-            has_full_points=True,
-            walk_cache=None,
-        )
+            cast(AllEdges, refined.all_edges).walks = False
+            return self._stacked(refined, groups, watch)
 
     def _potentials(self, prepared: PreparedAuto, groups: LabelGroups, watch: Watch) -> Potentials:
         return Potentials.of(prepared, groups, watch, rtol=self.rtol, max_iter=self.max_iter)
@@ -570,6 +604,20 @@ def _decisive(
         is_free=poisson.task.reachable,
         name=_LINEAR[linear],
         hierarchy=prepared.base.kernel.solver.hierarchy,
+    )
+
+
+def _bounds(
+    task: ProofTask, system: FullSystem, weights: FloatArray | None = None
+) -> BoundedSystem:
+    return BoundedSystem(
+        system=system,
+        passes=task.passes,
+        degrees=task.degrees,
+        weights=weights,
+        failure=VARIANCE_FAILURE / _N_PROVEN,
+        seed=task.seed,
+        cancelled=task.watch.cancelled,
     )
 
 

@@ -21,7 +21,7 @@ DENSITY_RTOL: Final = 1e-4
 """On large graphs, too: labels are spikes of the height n / n_k, beside which the 1 that a density
 is elsewhere is small, and .3 of it decides."""
 
-_EVERYWHERE: Final = 0.3
+EVERYWHERE: Final = 0.3
 """Added to densities (K6), in units of a walk from anywhere: smaller values say nothing."""
 
 
@@ -77,7 +77,7 @@ class Densities:
             remaining = np.bincount(labels.classes[is_other], minlength=labels.n_classes)
             own = columns[:, nodes[at]].astype(np.float64)
             left_out[at] = (groups.class_sums(is_other) @ own).T / remaining
-        return StackedArm(values=self.scores, left_out=np.asarray(log_odds(left_out, _EVERYWHERE)))
+        return StackedArm(values=self.scores, left_out=np.asarray(log_odds(left_out, EVERYWHERE)))
 
 
 def _counts(labels: Labels) -> Int64Array:
@@ -89,7 +89,7 @@ def _densities(columns: Float32Array, sums: FloatArray, counts: Int64Array) -> F
     single = sums.astype(np.float32)
     values = np.empty((columns.shape[1], len(sums)), np.float32)
     for rows in row_blocks(len(values)):
-        values[rows] = log_odds((single @ columns[:, rows]).T / counts, _EVERYWHERE)
+        values[rows] = log_odds((single @ columns[:, rows]).T / counts, EVERYWHERE)
     return values
 
 

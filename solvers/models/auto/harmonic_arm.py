@@ -23,7 +23,12 @@ from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
 from peewit.solvers.laplacian.unsparsified_system import FullSystem
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.poisson_arm import Potentials, mean_degree
-from peewit.solvers.models.auto.preparation import AllEdges, PreparedAuto, tolerance
+from peewit.solvers.models.auto.preparation import (
+    AllEdges,
+    HarmonicOfAllEdges,
+    PreparedAuto,
+    tolerance,
+)
 from peewit.solvers.models.auto.stacked_arm import StackedArm, share_arm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
 from peewit.solvers.models.left_out.label_groups import LabelGroups
@@ -80,6 +85,8 @@ def harmonic_arm(
     It is left out if no label can be left out to judge it, or if residuals are blind to its errors.
     """
     groups, base, cache = poisson.groups, prepared.base, prepared.harmonic_cache
+    if prepared.all_edges is not None and prepared.all_edges.harmonic is not None:
+        cache = prepared.all_edges.harmonic.cache
     if cache is not None and not cache.serve(groups):
         cache = None
     solver, share = base.kernel.solver, screening(poisson) if cache is None else cache.screening
@@ -156,31 +163,33 @@ def _of_all_edges(
     known[labels.nodes, groups.group] = 1.0
     start = begun.last_shares.astype(np.float64)
     start[held] = 0.0
-    x = passes.solve(
-        FullSystem(
-            sparsifier=prepared.graph,
-            scale=1.0,
-            shift=np.zeros(held.size),
-            zero_mean=False,
-            rhs=np.zeros_like(known),
-            known=known,
-            held=held,
-            start=start,
-            rtol=rtol,
-            parallel=prepared.base.parallel,
-        )
+    system = FullSystem(
+        sparsifier=prepared.graph,
+        scale=1.0,
+        shift=np.zeros(held.size),
+        zero_mean=False,
+        rhs=np.zeros_like(known),
+        known=known,
+        held=held,
+        start=start,
+        rtol=rtol,
+        parallel=prepared.base.parallel,
     )
+    solution = passes.solved(system)
+    x = solution.x
     along = (degree[:, None] * x - passes.times(x))[labels.nodes]
     of_labels = degree[labels.nodes, None]
     np.divide(along, of_labels, out=along, where=of_labels > 0)
     shares = (x @ groups.class_sums().T).astype(np.float32)
     beside = np.concatenate([along, x[groups.stand_ins]]).astype(np.float32)
-    return replace(
+    cache = replace(
         begun,
         left_out=_left_out(beside, groups),
         shares=in_parts(_normalize(shares)),
         last_shares=shares,
     )
+    all_edges.harmonic = HarmonicOfAllEdges(system, solution, cache)
+    return cache
 
 
 def _left_out(beside: Float32Array, groups: LabelGroups) -> FloatArray:

@@ -87,6 +87,11 @@ class Potentials:
             },
         )
 
+    def graph_weights(self, degree: FloatArray) -> FloatArray:
+        """(n_nodes,) shares of ``degree`` in their components; of isolated nodes 0."""
+        total = np.bincount(self.graph.component, degree, self.graph.n_components)
+        return np.asarray(degree / np.where(total > 0, total, 1.0)[self.graph.component])
+
     def without(self, fold: int) -> tuple[CenteredLabels, FloatArray]:
         """The labels of the other folds, and their scores."""
         task = CenteredLabels.of(self.groups.without(fold), self.graph.component)
@@ -251,15 +256,33 @@ def _potential(
     return scores
 
 
+@dataclass(frozen=True, slots=True)
+class Bend:
+    """How potentials are compressed: they have spikes at labels, which a fit must not follow."""
+
+    typical: float  # size from which on they are
+    size: float  # that values have before they are divided by it
+
+    @classmethod
+    def made(cls, scores: FloatArray, reachable: BoolArray) -> tuple["Bend", Float32Array]:
+        """By the potentials of all nodes, and these bent but not divided, with rows of mean 0."""
+        centered = _subtract_means(scores, reachable)
+        typical = float(np.median(np.abs(centered[reachable]))) or 1.0
+        values = without_mean(np.arcsinh(centered / np.float32(typical), out=centered))
+        return cls(typical=typical, size=_size(values[reachable])), values
+
+    def values(self, centered: FloatArray) -> FloatArray:
+        """Of potentials less the mean of their node."""
+        bent: FloatArray = np.arcsinh(centered / self.typical) / self.size
+        return bent
+
+
 def _compress(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) -> StackedArm:
-    """Potentials as an arm, compressed: they have spikes at labels, which a fit must not follow."""
-    centered = _subtract_means(scores, reachable)
-    typical = float(np.median(np.abs(centered[reachable]))) or 1.0
-    values = without_mean(np.arcsinh(centered / np.float32(typical), out=centered))
-    bent = np.arcsinh((left_out - left_out.mean(axis=1, keepdims=True)) / typical)
-    size = _size(values[reachable])
-    values /= np.float32(size)
-    return StackedArm(values=values, left_out=(bent - bent.mean(axis=1, keepdims=True)) / size)
+    """Potentials as an arm, compressed."""
+    bend, values = Bend.made(scores, reachable)
+    values /= np.float32(bend.size)
+    bent = bend.values(left_out - left_out.mean(axis=1, keepdims=True))
+    return StackedArm(values=values, left_out=bent - bent.mean(axis=1, keepdims=True))
 
 
 def scaled(scores: FloatArray, left_out: FloatArray, reachable: BoolArray) -> StackedArm:

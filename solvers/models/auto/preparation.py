@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, RealArray
 from peewit.solvers.features import Rows
 from peewit.solvers.graph import Graph
-from peewit.solvers.laplacian.unsparsified_system import FullDegrees
+from peewit.solvers.laplacian.unsparsified_system import FullDegrees, FullSolution, FullSystem
 from peewit.solvers.laplacian.walks.neighbor_means import MeansByPasses
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
@@ -38,13 +38,24 @@ class NodePoints:
     of_rows: Callable[[Float32Array], Float32Array] = np.asarray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HarmonicOfAllEdges(NamedTuple):
+    """Harmonic functions of groups of labels, and what is read from them."""
+
+    system: FullSystem
+    solution: FullSolution
+    cache: HarmonicCache
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class AllEdges:
     """All edges, where the prepared graph keeps only some: arms then are those of all."""
 
     passes: FullGraph
     degrees: FullDegrees
     walks: bool = True  # False: walks step on the edges kept, as passes are spent
+    # the arm of walks and its stats, once made: later columns do not begin walks anew
+    walked: tuple[Any, dict[str, str]] | None = None
+    harmonic: HarmonicOfAllEdges | None = None  # once made
 
     @property
     def means(self) -> MeansByPasses | None:

@@ -10,7 +10,7 @@ from peewit.solvers.models.auto.preparation import without_mean
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.row_ranges import row_blocks
 
-_SHARE: Final = 0.05
+SHARE: Final = 0.05
 """Added to shares: smaller ones differ by chance."""
 
 
@@ -52,8 +52,8 @@ def share_arm(values: RealArray, left_out: FloatArray) -> StackedArm:
     """Class shares as an arm."""
     arm = np.empty(values.shape, np.float32)
     for rows in row_blocks(len(values)):
-        arm[rows] = log_odds(values[rows], _SHARE)
-    return StackedArm(values=arm, left_out=np.asarray(log_odds(left_out, _SHARE)))
+        arm[rows] = log_odds(values[rows], SHARE)
+    return StackedArm(values=arm, left_out=np.asarray(log_odds(left_out, SHARE)))
 
 
 def log_odds(values: RealArray, added: float) -> RealArray:

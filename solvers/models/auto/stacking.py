@@ -9,7 +9,7 @@ averaged by it. One of the beliefs is that the arms say nothing and the class sh
 mean log loss on left-out labels is never more than -log(mass) / n_labels above theirs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,16 +175,22 @@ class Stack:
             counted[fit.name] = counted.get(fit.name, 0.0) + float(share)
         return counted
 
+    def counted(self) -> Iterator[tuple[float, Fit]]:
+        """Fits that probabilities are made of, with their weights."""
+        ranking = self._ranking
+        for weight, fit in zip(self.posterior, self.fits, strict=True):
+            if weight > _NEGLIGIBLE or fit is ranking:
+                yield float(weight), fit
+
     def probabilities(
         self, arms: Mapping[str, StackedArm], covariate: FloatArray, rows: slice | Int64Array
     ) -> FloatArray:
         """(n_rows, n_classes) probabilities of some nodes (K7); ``covariate`` is of all nodes."""
-        pairs, shares = zip(self.posterior, self.fits, strict=True), self.shares.of_all
-        mixed, ranking = np.zeros((covariate[rows].size, shares.size)), self._ranking
-        for weight, fit in pairs:
-            if weight > _NEGLIGIBLE or fit is ranking:
-                logits = fit.logits(fit.weights, arms, shares, covariate, rows)
-                mixed += weight * softmax(logits, axis=1)  # (K7), weighted by evidence (K9)
+        shares, ranking = self.shares.of_all, self._ranking
+        mixed = np.zeros((covariate[rows].size, shares.size))
+        for weight, fit in self.counted():
+            logits = fit.logits(fit.weights, arms, shares, covariate, rows)
+            mixed += weight * softmax(logits, axis=1)  # (K7), weighted by evidence (K9)
         mixed /= mixed.sum(axis=1, keepdims=True)
         if ranking is None or self._tells_apart:
             return mixed

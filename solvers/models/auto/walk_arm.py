@@ -45,7 +45,9 @@ def walk_arm(
 
     ``arms`` has at least ``poisson`` and ``density``; raises `RunStopped`.
     """
-    cache = prepared.walk_cache
+    cache, all_edges = prepared.walk_cache, prepared.all_edges
+    if all_edges is not None and all_edges.walked is not None:
+        return all_edges.walked
     groups, walks_from = poisson.groups, "poisson"
     if cache is not None and cache.serve(groups) and not _tries_even(groups):
         from_density = cache.walks_from == "density"
@@ -60,7 +62,10 @@ def walk_arm(
     if found is None:
         found, walks_from = walk_shares(prepared, poisson, densities, watch), "density"
     arm, sizes, prepared.walk_cache = found
-    return arm, {"class_sizes": sizes, "walks_from": walks_from, "walks": "anew"}
+    stats = {"class_sizes": sizes, "walks_from": walks_from, "walks": "anew"}
+    if all_edges is not None:
+        all_edges.walked = arm, stats
+    return arm, stats
 
 
 def walk_shares(

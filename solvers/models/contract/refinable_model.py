@@ -14,6 +14,7 @@ from peewit.solvers.labels import Labels, Targets
 from peewit.solvers.laplacian.unsparsified_system import (
     LEAST_PASSES,
     FullDegrees,
+    FullSolution,
     FullSystem,
     Product,
     solve_full,
@@ -56,6 +57,10 @@ class FullGraph:
 
     def solve(self, system: FullSystem) -> FloatArray:
         """(n_nodes, k) solutions; raises `RunStopped` and what `solve_full` raises."""
+        return self.solved(system).x
+
+    def solved(self, system: FullSystem) -> FullSolution:
+        """The same, with what the passes left of the right-hand sides."""
         answer = solve_full(
             system,
             self.product,
@@ -69,7 +74,7 @@ class FullGraph:
         self.status = first_failure(self.status, answer.status)
         self.n_passes += answer.n_passes
         self.residual = max(self.residual, float(answer.residual.max(initial=0.0)))
-        return answer.x
+        return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Proofs of labels against solutions in exact fractions on all edges, and their parts (P1 to P4)."""
+"""Proofs of labels against exact fractions on all edges, and their parts (P1 to P4)."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -328,9 +328,8 @@ def test_readings_hold_the_scores_of_all_functions_within_their_misses(kind: str
             exact = class_mass.contrasts(moved, labels, graph)
         else:
             reading = mass_reading(middle.scores, misses, labels, graph, None)
-            factors = mass_reading(
-                moved, Misses(*np.zeros((2, *misses.mean.shape))), labels, graph, None
-            )
+            none = Misses(*np.zeros((2, *misses.mean.shape)))
+            factors = mass_reading(moved, none, labels, graph, None)
             exact = factors.slope[graph.component] * moved
         own = graph.component
         off = moved - reading.middle[own]
