@@ -92,7 +92,7 @@ def copies(path: Path, n_nodes: int, truth: Truth, epsilon: float) -> Row:
     """Stable-HFS on the sparsifier of Kelner-Levin, N = n ln^2(n) / epsilon^2 copies."""
     n_copies = round(n_nodes * np.log(n_nodes) ** 2 / epsilon**2)
     table, reading = cpu_of(pq.read_table, path)
-    limits = {"max_edges": n_copies, "n_nodes": n_nodes}
+    limits = {"max_edges": n_copies, "n_nodes": n_nodes, "node_ids": "dense"}
     result, seconds = cpu_of(sparsify, table, epsilon, method="kelner-levin", **limits)
     row = {"n_edges": result.edges_kept, "prepare_seconds": reading + seconds}
     return row | _solved(HARMONIC, result.graph, truth)
