@@ -145,10 +145,11 @@ def by_graph(
     }
     if has_copies:
         tasks["Kelner-Levin"] = (copies, epsilon)
-    return {
-        name: lambda task=task, more=more: _apart(task, edges(), n_nodes, truth, *more)
-        for name, (task, *more) in tasks.items()
-    }
+
+    def measured(task: Callable[..., Row], *more: float) -> Row:
+        return _apart(task, edges(), n_nodes, truth, *more)
+
+    return {name: partial(measured, *task) for name, task in tasks.items()}
 
 
 def _apart(task: Callable[..., Row], *arguments: Any) -> Row:
@@ -192,8 +193,7 @@ def synthetic(options: argparse.Namespace, cache: Path) -> None:
                 write_edges(path, nearest_points(points, cache), k)
             return path
 
-        has_copies = divisor * k in options.copies_k
-        methods = by_graph(edges, n_nodes, truth, 0.8, has_copies=has_copies)
+        methods = by_graph(edges, n_nodes, truth, 0.8, has_copies=divisor * k in options.copies_k)
         rows.append({"k": k})
         for name, measure in methods.items():
             rows[-1][name] = kept_row(measured, name, measure)
@@ -294,12 +294,12 @@ def spam(options: argparse.Namespace, cache: Path) -> None:
         f"SubSampling, k = {SAMPLED_K}": (sampling, few),
     }
     most = max([3_000 // divisor, *counts])
+    lists = partial(nearest, mail.features, most, cache, tell=CONSOLE.print)
     rows: dict[str, Row] = {}
     for k in counts if options.only != "features" else ():
-        path = edge_file(*nearest(mail.features, most, cache, tell=CONSOLE.print), k, cache)
-        n_edges = pq.ParquetFile(path).metadata.num_rows
-        has_copies = divisor * k in options.copies_k
-        methods = by_graph(lambda path=path: path, n_nodes, truth, 0.9, has_copies=has_copies)
+        edges = partial(edge_file, *lists(), k, cache)
+        n_edges = pq.ParquetFile(edges()).metadata.num_rows
+        methods = by_graph(edges, n_nodes, truth, 0.9, has_copies=divisor * k in options.copies_k)
         for method, measure in methods.items():
             name = f"{method}, k = {k}"
             rows[name] = kept_row(measured, name, measure) | {"all_edges": n_edges}
