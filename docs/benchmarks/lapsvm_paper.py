@@ -6,7 +6,8 @@ that came with the set), USPST, USPST(B), PCMAC and MNIST3VS8, read from the fol
 ``PEEWIT_DATA`` names. Errors stand beside the paper's and beside those of an earlier reproduction
 ("repr."). Labels are drawn in proportion to the classes, on USPST(B) to the ten digits, which gives
 the paper's errors on G50C and USPST; labels at random (``--draw random``) cost up to four points.
-The paper's PCMAC file is not at hand. ``--figure DIR`` draws error against iterations.
+The paper's PCMAC file is not at hand. ``--figure DIR`` draws against iterations the errors, and the
+sizes and shares that stop conjugate gradients.
 
 Below 3,000 points each method has the pair of penalties with the least mean validation error over
 all splits, of a grid of 49; above, the paper's pair. "LapSVM Newton" and the dual factor one matrix
@@ -32,8 +33,9 @@ import numpy as np
 from docs.benchmarks.frame import options
 from docs.benchmarks.lapsvm import methods, penalties
 from docs.benchmarks.lapsvm.cases import Case, Joined
+from docs.benchmarks.lapsvm.figures import draw
 from docs.benchmarks.lapsvm.published import PUBLISHED
-from docs.benchmarks.lapsvm.report import Result, draw, show_errors, show_times
+from docs.benchmarks.lapsvm.report import Result, show_errors, show_stops, show_times
 from docs.benchmarks.lapsvm.sets import DEFAULT_SPLITS, SETS, DataSet, DrawName, Setting, from_file
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.gram.kernel_functions import KERNELS
@@ -111,7 +113,7 @@ class Experiment:
             pairs=used,
             gram_seconds=gram,
             graph_seconds=graph,
-            traces=np.array(traces) if traces else None,
+            traces=traces or None,
         )
 
     def _split(
@@ -182,8 +184,9 @@ def measure(data: Sequence[DataSet], options: argparse.Namespace) -> None:
         results.append(experiment.result(pairs))
         show_errors(results[-1])
         show_times(results[-1])
-        if options.figure and any(result.traces is not None for result in results):
-            draw(results, options.figure / "lapsvm_pcg.png")
+        if results[-1].traces:
+            show_stops(results[-1])
+            draw(results, options.figure)
 
 
 def main() -> None:
@@ -198,7 +201,7 @@ def main() -> None:
         bias=("none", BIASES),
         precision=("float64", ("float32", "float64")),
         max_iter=(1_000, "of PCG to the optimum"),
-        figure=(Path, "folder for lapsvm_pcg.png"),
+        figure=(Path, "folder for lapsvm_pcg.png and lapsvm_stops.png"),
         sizes=([50, 50, 500], "of --file: points labeled, for validation and tested on"),
         kernel=("gaussian", KERNELS, "of --file, as all that follow"),
         width=(float, "sigma; found from the features without"),

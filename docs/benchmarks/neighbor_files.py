@@ -1,4 +1,4 @@
-"""k-NN graphs in Parquet files, written block by block from lists of neighbors, and read so too."""
+"""Lists of neighbors and k-NN graphs in files, which are written and read block by block."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,10 +8,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.solvers.arrays import AnyArray, RealArray
+from peewit.solvers.arrays import AnyArray, FloatArray, IntArray, RealArray
 from peewit.solvers.edge_merging import WeightedEdges
 
 _ROW_GROUP = 1 << 20
+_ROWS_AT_A_TIME = 250
+
+
+def nearest_points(points: FloatArray, cache: Path) -> IntArray:
+    """(n_points, n_points - 1) other points of each point, nearest first; kept in ``cache``."""
+    n_points = len(points)
+    path = cache / f"synthetic-{n_points}-order.npy"
+    if not path.exists():
+        unfinished = path.with_suffix(".part")
+        order = np.lib.format.open_memmap(
+            unfinished, "w+", dtype=np.uint16, shape=(n_points, n_points - 1)
+        )
+        for start in range(0, n_points, _ROWS_AT_A_TIME):
+            rows = points[start : start + _ROWS_AT_A_TIME]
+            squared = np.square(rows[:, None] - points[None]).sum(axis=2)
+            squared[np.arange(len(rows)), np.arange(start, start + len(rows))] = -1.0
+            order[start : start + len(rows)] = np.argsort(squared, axis=1)[:, 1:]
+        order.flush()
+        unfinished.rename(path)
+    return np.load(path, mmap_mode="r")
 
 
 def write_edges(

@@ -2,16 +2,15 @@
 
 ``python -m docs.benchmarks.sparse_hfs synthetic --figure sparse_hfs.png`` asks for accuracy and
 share of edges kept against k on the 12,100 points in four clusters (section D.6, our
-reconstruction), two labels in the uppermost cluster and two in the lowermost, gamma = 1,
-epsilon = 0.8.
+reconstruction), two labels in the uppermost cluster and two in the lowermost, epsilon = 0.8.
 ``python -m docs.benchmarks.sparse_hfs spam`` takes the first half of the TREC 2007 spam corpus
 (``PEEWIT_DATA``), epsilon = 0.9, beside the paper's baselines, and asks for accuracy on the whole
 set, CPU time and peak memory; ``--k`` and ``--q`` ask for more neighbors and eigenfunctions, and
 ``--figure`` draws error against both.
 
-Sparsifiers come in two sizes. "sparse" keeps what epsilon asks for here, about n ln(n) / epsilon^2
-edges; "sparse, N" as many as the paper has copies, n ln^2(n) / epsilon^2: it is asked for
-epsilon / sqrt(ln n).
+"Sparse-HFS" keeps what epsilon asks for here, about n ln(n) / epsilon^2 edges. "Sparse-HFS, N"
+keeps as many as the paper has copies, n ln^2(n) / epsilon^2. "Kelner-Levin" samples these copies as
+the paper does, at the k of ``--copies-k``.
 
 Graphs are Parquet files in ``--cache``, written and streamed block by block. Every method runs in a
 process of its own. What has been measured is kept in the cache too and not measured again;
@@ -22,7 +21,8 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,10 @@ import pyarrow.parquet as pq
 
 from docs.benchmarks.frame import CONSOLE, Figures, alone, cpu_of, options, share_right
 from docs.benchmarks.graphs import rectangle_points
-from docs.benchmarks.neighbor_files import EdgesOfFile, write_edges
+from docs.benchmarks.neighbor_files import EdgesOfFile, nearest_points, write_edges
 from docs.benchmarks.peak_memory import peak_bytes
 from docs.benchmarks.spam import edge_file, messages, nearest
-from peewit.solvers.arrays import FloatArray, IntArray
+from peewit.solvers.arrays import IntArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.contract.model import Model
@@ -43,7 +43,7 @@ from peewit.solvers.models.harmonic.harmonic import StableHFS
 from peewit.solvers.models.harmonic.nearest_neighbor import NearestNeighbor
 from peewit.solvers.models.harmonic.simple_hfs import SimpleHFS
 from peewit.solvers.models.harmonic.subsampling import SubSampling
-from peewit.streaming.calls.sparsify_call import Sparsified, sparsify
+from peewit.streaming.calls.sparsify_call import sparsify
 
 SYNTHETIC_K = (
     100, 500, 1_000, 2_000, 3_000, 4_000, 4_100, 4_200, 4_500, 5_000, 6_000, 7_000, 8_000, 10_000,
@@ -51,9 +51,16 @@ SYNTHETIC_K = (
 )  # fmt: skip
 COPIES_K = (100, 1_000, 4_500, 6_000)
 SAMPLED_K = 100
-_ROWS_AT_A_TIME = 250
 
 HARMONIC = StableHFS(graph_penalty=1.0)
+
+STYLES = {
+    "Stable-HFS": ("Stable-HFS, whole graph", "o", "#444444"),
+    "Sparse-HFS": ("Sparse-HFS, n ln n / ε² edges", "s", "#0072b2"),
+    "Sparse-HFS, N": ("Sparse-HFS, n ln² n / ε² edges", "^", "#009e73"),
+    "Kelner-Levin": ("Sparse-HFS, Kelner-Levin as printed", "D", "#d55e00"),
+}
+"""Label, marker and color of each method."""
 
 Row = dict[str, Any]
 Draws = Sequence[tuple[list[int], list[int]]]
@@ -81,22 +88,13 @@ def streamed(path: Path, n_nodes: int, truth: Truth, epsilon: float) -> Row:
     return row | {"prepare_seconds": seconds} | _solved(HARMONIC, result.graph, truth)
 
 
-def paper_sized(epsilon: float, n_nodes: int) -> float:
-    """The epsilon that keeps about n ln^2(n) / epsilon^2 edges."""
-    return float(epsilon / np.sqrt(np.log(n_nodes)))
-
-
 def copies(path: Path, n_nodes: int, truth: Truth, epsilon: float) -> Row:
     """Stable-HFS on the sparsifier of Kelner-Levin, N = n ln^2(n) / epsilon^2 copies."""
     n_copies = round(n_nodes * np.log(n_nodes) ** 2 / epsilon**2)
-
-    def sparsified() -> Sparsified:
-        table = pq.read_table(path)
-        limits = {"max_edges": n_copies, "n_nodes": n_nodes}
-        return sparsify(table, epsilon, method="kelner-levin", **limits)
-
-    result, seconds = cpu_of(sparsified)
-    row = {"n_edges": result.edges_kept, "prepare_seconds": seconds}
+    table, reading = cpu_of(pq.read_table, path)
+    limits = {"max_edges": n_copies, "n_nodes": n_nodes, "node_ids": "dense"}
+    result, seconds = cpu_of(sparsify, table, epsilon, method="kelner-levin", **limits)
+    row = {"n_edges": result.edges_kept, "prepare_seconds": reading + seconds}
     return row | _solved(HARMONIC, result.graph, truth)
 
 
@@ -135,6 +133,25 @@ def _solved(model: Model, graph: Graph, truth: Truth, features: Any = None) -> R
     }
 
 
+def by_graph(
+    edges: Callable[[], Path], n_nodes: int, truth: Truth, epsilon: float, *, has_copies: bool
+) -> dict[str, Callable[[], Row]]:
+    """What measures each method on the graph of a file, which is made when it is asked for."""
+    finer = float(epsilon / np.sqrt(np.log(n_nodes)))  # keeps about n ln^2(n) / epsilon^2 edges
+    tasks: dict[str, tuple[Any, ...]] = {
+        "Stable-HFS": (exact,),
+        "Sparse-HFS": (streamed, epsilon),
+        "Sparse-HFS, N": (streamed, finer),
+    }
+    if has_copies:
+        tasks["Kelner-Levin"] = (copies, epsilon)
+
+    def measured(task: Callable[..., Row], *more: float) -> Row:
+        return _apart(task, edges(), n_nodes, truth, *more)
+
+    return {name: partial(measured, *task) for name, task in tasks.items()}
+
+
 def _apart(task: Callable[..., Row], *arguments: Any) -> Row:
     """What a task gives in a new process, with the most memory that this process had."""
     return alone(_with_memory, task, arguments)
@@ -156,28 +173,10 @@ def kept_row(path: Path, name: str, measure: Callable[[], Row]) -> Row:
     return rows[name]
 
 
-def nearest_points(points: FloatArray, cache: Path) -> IntArray:
-    """(n_points, n_points - 1) other points of each point, nearest first; kept in ``cache``."""
-    n_points = len(points)
-    path = cache / f"synthetic-{n_points}-order.npy"
-    if not path.exists():
-        unfinished = path.with_suffix(".part")
-        order = np.lib.format.open_memmap(
-            unfinished, "w+", dtype=np.uint16, shape=(n_points, n_points - 1)
-        )
-        for start in range(0, n_points, _ROWS_AT_A_TIME):
-            rows = points[start : start + _ROWS_AT_A_TIME]
-            squared = np.square(rows[:, None] - points[None]).sum(axis=2)
-            squared[np.arange(len(rows)), np.arange(start, start + len(rows))] = -1.0
-            order[start : start + len(rows)] = np.argsort(squared, axis=1)[:, 1:]
-        order.flush()
-        unfinished.rename(path)
-    return np.load(path, mmap_mode="r")
-
-
 def synthetic(options: argparse.Namespace, cache: Path) -> None:
-    n_nodes = 1_210 if options.quick else 12_100
-    counts = [k // 10 if options.quick else k for k in options.k or SYNTHETIC_K]
+    divisor = 10 if options.quick else 1
+    n_nodes = 12_100 // divisor
+    counts = [k // divisor for k in options.k or SYNTHETIC_K]
     points, cluster = rectangle_points(n_nodes)
     truth = Truth(
         classes=(cluster >= 2).astype(np.int64), draws={"4": _corner_draws(cluster, options.draws)}
@@ -194,20 +193,11 @@ def synthetic(options: argparse.Namespace, cache: Path) -> None:
                 write_edges(path, nearest_points(points, cache), k)
             return path
 
-        methods: dict[str, Callable[[], Row]] = {
-            "exact": lambda edges=edges: _apart(exact, edges(), n_nodes, truth),
-            "sparse": lambda edges=edges: _apart(streamed, edges(), n_nodes, truth, 0.8),
-            "sparse, N": lambda edges=edges: _apart(
-                streamed, edges(), n_nodes, truth, paper_sized(0.8, n_nodes)
-            ),
-        }
-        if k in options.copies_k or (options.quick and 10 * k in options.copies_k):
-            methods["kelner-levin"] = lambda edges=edges: _apart(
-                copies, edges(), n_nodes, truth, 0.8
-            )
-        found = {name: kept_row(measured, name, measure) for name, measure in methods.items()}
+        methods = by_graph(edges, n_nodes, truth, 0.8, has_copies=divisor * k in options.copies_k)
+        rows.append({"k": k})
+        for name, measure in methods.items():
+            rows[-1][name] = kept_row(measured, name, measure)
         path.unlink(missing_ok=True)
-        rows.append({"k": k, **found})
         show_synthetic(rows[-1:])
     rows.sort(key=lambda row: row["k"])
     show_synthetic(rows)
@@ -234,10 +224,9 @@ def show_synthetic(rows: Sequence[Row]) -> None:
     columns = "k {:,}|edges {:,}||accuracy {:.3f} ({:.3f})|kept {:,}|of edges {:.1%}|"
     table = Figures(title, columns + "CPU s {:.1f} + {:.1f}|peak MiB {:,}", left=0)
     for row in rows:
-        for name in ("exact", "sparse", "sparse, N", "kelner-levin"):
-            if name not in row:
-                continue
-            found, n_edges = row[name], row["exact"]["n_edges"]
+        n_edges = row["Stable-HFS"]["n_edges"]
+        for name in (name for name in STYLES if name in row):
+            found = row[name]
             seconds = found["prepare_seconds"], found["solve_seconds"]
             shares, kept = found["right"]["4"], found["n_edges"]
             table.add(
@@ -249,90 +238,75 @@ def show_synthetic(rows: Sequence[Row]) -> None:
 
 def draw(rows: Sequence[Row], n_nodes: int, path: Path) -> None:
     """The paper's figure: accuracy against k, and the share of edges kept."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
-    styles = {
-        "exact": ("Stable-HFS, whole graph", "-", "o", "#444444"),
-        "sparse": ("Sparse-HFS, n ln n / ε² edges", "-", "s", "#0072b2"),
-        "sparse, N": ("Sparse-HFS, n ln² n / ε² edges", "-", "^", "#009e73"),
-        "kelner-levin": ("Sparse-HFS, Kelner-Levin as printed", "", "D", "#d55e00"),
-    }
-    for name, (label, line, marker, color) in styles.items():
+    figure, (left, right) = _panels()
+    for name, (label, marker, color) in STYLES.items():
         there = [row for row in rows if name in row]
         if not there:
             continue
         k = [row["k"] for row in there]
-        right_ = [row[name]["right"]["4"] for row in there]
-        shares = [row[name]["n_edges"] / row["exact"]["n_edges"] for row in there]
-        settings = {"linestyle": line, "marker": marker, "color": color, "markersize": 4}
-        settings["markerfacecolor"] = "none" if name == "exact" else color
-        left.errorbar(
-            k, np.mean(right_, axis=1), np.std(right_, axis=1), label=label, capsize=2, **settings
-        )
-        if name != "exact":
-            right.plot(k, shares, label=label, **settings)
+        accuracy = np.array([row[name]["right"]["4"] for row in there])
+        shares = [row[name]["n_edges"] / row["Stable-HFS"]["n_edges"] for row in there]
+        settings = {"marker": marker, "color": color, "markersize": 4, "label": label}
+        settings["linestyle"] = "" if name == "Kelner-Levin" else "-"
+        settings["markerfacecolor"] = "none" if name == "Stable-HFS" else color
+        left.errorbar(k, accuracy.mean(axis=1), accuracy.std(axis=1), capsize=2, **settings)
+        if name != "Stable-HFS":
+            right.plot(k, shares, **settings)
     left.set(xlabel="neighbors k", ylabel="accuracy", ylim=(0.4, 1.03))
     left.set_title(f"{n_nodes:,} points, 4 labels", fontsize=9)
     left.legend(frameon=False, fontsize=8, loc="lower left")
     right.set(xlabel="neighbors k", ylabel="edges kept / edges", yscale="log")
     right.axhline(0.1, color="#bbbbbb", linewidth=0.8, linestyle=":")
     right.legend(frameon=False, fontsize=8)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
 
 
+def _panels(**shared: Any) -> Any:
+    """A figure and its two panels."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    panels = figure.subplots(1, 2, **shared)
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
 def spam(options: argparse.Namespace, cache: Path) -> None:
-    n_messages = 3_770 if options.quick else None
-    counts = [k // 10 if options.quick else k for k in options.k or (1_000,)]
+    divisor, n_messages = (10, 3_770) if options.quick else (1, None)
+    counts = [k // divisor for k in options.k or (1_000,)]
     mail = messages(n_messages)
     n_nodes = mail.classes.size
-    words = f"{mail.features.shape[1]:,} words, {mail.n_empty} without any"
-    CONSOLE.print(f"{n_nodes:,} messages, {words}")
+    n_words = mail.features.shape[1]
+    CONSOLE.print(f"{n_nodes:,} messages, {n_words:,} words, {mail.n_empty} without any")
     draws = {str(count): _uniform_draws(mail.classes, count, options.draws) for count in options.l}
     truth = Truth(classes=mail.classes, draws=draws)
-    few = Truth(
-        classes=mail.classes,
-        draws={name: drawn[: options.sampled_draws] for name, drawn in draws.items()},
-    )
+    n_few = options.sampled_draws
+    few = replace(truth, draws={name: each[:n_few] for name, each in draws.items()})
     measured = cache / f"spam-{n_nodes}-{options.draws}-{'-'.join(map(str, options.l))}.json"
     if options.fresh:
         measured.unlink(missing_ok=True)
-    n_sampled = 1_500 if options.quick else 15_000
+    sampling = SubSampling(n_sampled=15_000 // divisor, n_neighbors=SAMPLED_K, graph_penalty=1.0)
     models: dict[str, tuple[Model, Truth]] = {
         "1-NN": (NearestNeighbor(), truth),
         **{f"EigFun, q = {q}": (_eigfun(q), truth) for q in options.q},
         "Simple-HFS": (SimpleHFS(), truth),
-        f"SubSampling, k = {SAMPLED_K}": (
-            SubSampling(n_sampled=n_sampled, n_neighbors=SAMPLED_K, graph_penalty=1.0),
-            few,
-        ),
+        f"SubSampling, k = {SAMPLED_K}": (sampling, few),
     }
-    most = max([3_000 // (10 if options.quick else 1), *counts])
+    most = max([3_000 // divisor, *counts])
+    lists = partial(nearest, mail.features, most, cache, tell=CONSOLE.print)
     rows: dict[str, Row] = {}
     for k in counts if options.only != "features" else ():
-        path = edge_file(*nearest(mail.features, most, cache, tell=CONSOLE.print), k, cache)
-        n_edges = pq.ParquetFile(path).metadata.num_rows
-        for name, task in (
-            (f"Sparse-HFS, k = {k}", lambda path=path: _apart(streamed, path, n_nodes, truth, 0.9)),
-            (
-                f"Sparse-HFS, N, k = {k}",
-                lambda path=path: _apart(streamed, path, n_nodes, truth, paper_sized(0.9, n_nodes)),
-            ),
-            (f"Stable-HFS, k = {k}", lambda path=path: _apart(exact, path, n_nodes, truth)),
-        ):
-            rows[name] = kept_row(measured, name, task) | {"all_edges": n_edges}
+        edges = partial(edge_file, *lists(), k, cache)
+        n_edges = pq.ParquetFile(edges()).metadata.num_rows
+        methods = by_graph(edges, n_nodes, truth, 0.9, has_copies=divisor * k in options.copies_k)
+        for method, measure in methods.items():
+            name = f"{method}, k = {k}"
+            rows[name] = kept_row(measured, name, measure) | {"all_edges": n_edges}
             show_spam({name: rows[name]}, options.l)
     for name, (model, asked) in models.items() if options.only != "graphs" else ():
-        rows[name] = kept_row(
-            measured,
-            name,
-            lambda model=model, asked=asked: _apart(by_features, model, n_messages, asked),
-        )
+        task = partial(_apart, by_features, model, n_messages, asked)
+        rows[name] = kept_row(measured, name, task)
         show_spam({name: rows[name]}, options.l)
     show_spam(rows, options.l)
     if options.figure and options.cases == ["spam"]:
@@ -341,11 +315,8 @@ def spam(options: argparse.Namespace, cache: Path) -> None:
 
 def _eigfun(n_functions: int) -> EigFun:
     """Up to 50 of the default's dimensions, more of 100."""
-    return (
-        EigFun(n_functions=n_functions, n_dimensions=100)
-        if n_functions > 50
-        else EigFun(n_functions=n_functions)
-    )
+    model = EigFun(n_functions=n_functions)
+    return replace(model, n_dimensions=100) if n_functions > 50 else model
 
 
 def _uniform_draws(classes: IntArray, n_labeled: int, n_draws: int) -> Draws:
@@ -361,39 +332,22 @@ def _uniform_draws(classes: IntArray, n_labeled: int, n_draws: int) -> Draws:
 
 def draw_spam(rows: dict[str, Row], counts: Sequence[int], path: Path) -> None:
     """The paper's other figure: error at the labels' class shares against q and against k."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained", sharey=True)
-    curves = {
-        "EigFun": (0, "q", "o", "#cc79a7"),
-        "Stable-HFS": (1, "k", "o", "#444444"),
-        "Sparse-HFS": (1, "k", "s", "#0072b2"),
-        "Sparse-HFS, N": (1, "k", "^", "#009e73"),
-    }
+    figure, panels = _panels(sharey=True)
     lines = dict(zip(map(str, counts), ("-", "--", ":"), strict=False))
-    for name, (panel, size, marker, color) in curves.items():
-        found = {
-            int(key.removeprefix(f"{name}, {size} = ")): row
-            for key, row in rows.items()
-            if key.startswith(f"{name}, {size} = ")
-        }
-        for count, line in lines.items():
-            errors = [1.0 - np.mean(found[at]["right_shares"][count]) for at in sorted(found)]
-            panels[panel].plot(
-                *(sorted(found), errors),
-                linestyle=line,
-                marker=marker,
-                markersize=4,
-                color=color,
-                label=f"{name}, {count} labels",
-            )
+    curves = {name: ("k", *style) for name, (_, *style) in STYLES.items()}
+    curves["EigFun"] = ("q", "o", "#cc79a7")
+    for name, (size, marker, color) in curves.items():
+        start = f"{name}, {size} = "
+        sizes = sorted(int(key[len(start) :]) for key in rows if key.startswith(start))
+        for count, line in lines.items() if sizes else ():
+            errors = [1.0 - np.mean(rows[f"{start}{at}"]["right_shares"][count]) for at in sizes]
+            settings = {"linestyle": line, "marker": marker, "markersize": 4, "color": color}
+            settings["label"] = f"{name}, {count} labels"
+            panels["qk".index(size)].plot(sizes, errors, **settings)
     for axes, text in zip(panels, ("eigenfunctions q", "neighbors k"), strict=True):
         axes.set(xscale="log", xlabel=text, ylim=(0.0, 0.4))
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=7, ncols=2)
+        if axes.lines:
+            axes.legend(frameon=False, fontsize=7, ncols=2)
     panels[0].set(ylabel="error")
     figure.savefig(path, dpi=110)
 
@@ -409,9 +363,9 @@ def show_spam(rows: dict[str, Row], counts: Sequence[int]) -> None:
         edges = f"{row['n_edges']:,}" if "n_edges" in row else "-"
         if row.get("all_edges", 0) > row.get("n_edges", 0):
             edges += f" ({row['n_edges'] / row['all_edges']:.1%})"
-        right, told = row["right"], row["right_shares"]
+        right, by_shares = row["right"], row["right_shares"]
         each = [
-            (np.mean(right[count]), np.std(right[count]), np.mean(told[count]))
+            (np.mean(right[count]), np.std(right[count]), np.mean(by_shares[count]))
             for count in map(str, counts)
         ]
         seconds = row["prepare_seconds"], row["solve_seconds"]
@@ -425,7 +379,7 @@ def main() -> None:
         cases=("synthetic", "spam"),
         quick={"sizes": "a tenth"},
         k=([int], "neighbors; before --quick divides by 10"),
-        copies_k=(list(COPIES_K), "also copies"),
+        copies_k=(list(COPIES_K), "k of Kelner-Levin, as --k"),
         q=([50, 500], "eigenfunctions"),
         l=([20, 100, 1_000], "labels of spam"),
         draws=(5, "label sets"),

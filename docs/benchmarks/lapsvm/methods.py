@@ -15,11 +15,15 @@ from peewit.solvers.status import Status
 from peewit.solvers.svm.conjugate_gradients import ConjugateGradients, DescentState, descend
 from peewit.solvers.svm.labeled_system import DenseInverse, NoGraphPenalty
 from peewit.solvers.svm.regularized_problem import BiasName, Minimum, Problem
-from peewit.solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation
+from peewit.solvers.svm.stopping import RTOL, EarlyStop, StopName, Validation, decisions
 
 EARLY: Final[Sequence[StopName]] = ("stability", "validation", "mixed")
 CAP: Final = 200
 """Most iterations where a rule may stop them, as in the authors' code."""
+
+
+SIZES: Final = ("objective", "gradient", "preconditioned gradient", "mixed product")
+"""What conjugate gradients lower: |K g|, |g| and sqrt(g' K g) of g of (E9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,6 +37,16 @@ class Run:
     seconds: float
     n_iter: float
     is_converged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """Of a split, what holds after each iteration of conjugate gradients."""
+
+    errors: FloatArray  # (n_iter, 3) percent wrong, of unlabeled, validation and test points
+    sizes: FloatArray  # (n_iter, 4) each of `SIZES`, relative to the zero function
+    every: int  # iterations between two checks
+    changed: Sequence[float]  # share of the unlabeled that changed class, at each check
 
 
 def supervised(case: Case, method: str, norm_penalty: float, bias: BiasName) -> Run:
@@ -121,19 +135,40 @@ def conjugate_gradients(
     return runs
 
 
-def trace(
-    case: Case, joined: Joined, penalties: Pair, bias: BiasName, n_iter: int = CAP
-) -> FloatArray:
-    """(n_iter, 3) errors after each iteration of conjugate gradients."""
-    problem = case.problem(joined, penalties, bias, "squared-hinge")
-    descent = _descent(case, problem)
-    state, found = descent.init(), []
-    while len(found) < n_iter:
+def trace(case: Case, joined: Joined, penalties: Pair, bias: BiasName, n_iter: int = CAP) -> Trace:
+    """What each iteration of conjugate gradients leaves."""
+    descent = _descent(case, case.problem(joined, penalties, bias, "squared-hinge"))
+    state, is_unlabeled = descent.init(), _unlabeled(case)
+    zero, every = _sizes(state), check_interval(case)
+    errors, sizes, decided = [], [], [decisions(state.live.values + state.live.intercept)]
+    while len(errors) < n_iter:
         if descent.terminate(state) is None:
             state = descent.step(state)
         values = state.live.values + state.live.intercept
-        found.append(case.errors_of(values, _held_values(joined, state)))
-    return np.array(found)
+        errors.append(case.errors_of(values, _held_values(joined, state)))
+        sizes.append(_sizes(state) / zero)
+        decided.append(decisions(values))
+    changed = [
+        np.mean((decided[number] != decided[number - every])[is_unlabeled])
+        for number in range(every, n_iter + 1, every)
+    ]
+    return Trace(errors=np.array(errors), sizes=np.array(sizes), every=every, changed=changed)
+
+
+def _sizes(state: DescentState) -> FloatArray:
+    """The objective of all functions, and the norms of their gradient as `SIZES` names them."""
+    live = state.live
+    gradient, values = live.gradient, live.gradient_values
+    intercept = np.square(live.gradient_intercept).sum()
+    squared = np.array(
+        [np.square(values).sum(), np.square(gradient).sum(), (gradient * values).sum()]
+    )
+    return np.append(live.objective.sum(), np.sqrt(np.maximum(squared + intercept, 0.0)))
+
+
+def check_interval(case: Case) -> int:
+    """Iterations between two checks of a rule."""
+    return max(1, round(np.sqrt(case.n_rows) / 2))
 
 
 def _stopped(case: Case, joined: Joined, problem: Problem, rule: StopName) -> Minimum:
@@ -146,7 +181,7 @@ def _stopped(case: Case, joined: Joined, problem: Problem, rule: StopName) -> Mi
         validation=Validation(
             nodes=np.arange(n_rows, n_rows + n_held), classes=case.held_classes[:n_held]
         ),
-        every=max(1, round(np.sqrt(n_rows) / 2)),
+        every=check_interval(case),
     )
     state, status = descent.init(), Status.MAX_ITER
     early.is_met(0, np.zeros((n_rows + n_held, problem.n_functions)))

@@ -1,15 +1,13 @@
-"""The tables of a set, ours beside the published ones, and the figure of all sets."""
+"""The tables of a set, ours beside the published ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from docs.benchmarks.frame import CONSOLE, Figures
 from docs.benchmarks.lapsvm.cases import PARTS
-from docs.benchmarks.lapsvm.methods import EARLY, Run
+from docs.benchmarks.lapsvm.methods import EARLY, SIZES, Run, Trace
 from docs.benchmarks.lapsvm.penalties import Pair
 from docs.benchmarks.lapsvm.published import PUBLISHED, Published, Spread
 from docs.benchmarks.lapsvm.sets import Setting
@@ -17,16 +15,12 @@ from peewit.solvers.arrays import FloatArray
 
 HALF_POINT = 0.5
 
-COLORS = dict(zip(PARTS, ("#0072b2", "#999999", "#d55e00"), strict=True))
-MARKERS = dict(zip(EARLY, ("o", "s", "^"), strict=True))
-_HOLLOW: dict[str, Any] = {"color": "black", "markersize": 4.5, "markerfacecolor": "none"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
     """A set with everything measured on it: a run of each method for every split, its penalties.
 
-    ``traces`` are (n_splits, n_iter, 3) errors after each iteration of conjugate gradients.
+    ``traces`` are of conjugate gradients, one for each split.
     """
 
     name: str
@@ -37,7 +31,7 @@ class Result:
     pairs: Mapping[str, Pair]
     gram_seconds: FloatArray
     graph_seconds: FloatArray
-    traces: FloatArray | None
+    traces: Sequence[Trace] | None
 
     @property
     def published(self) -> Published:
@@ -51,6 +45,12 @@ class Result:
     def seconds(self, method: str) -> float:
         """Mean CPU seconds."""
         return float(np.mean([run.seconds for run in self.runs[method]]))
+
+    def settled(self) -> int:
+        """The iteration from which on the mean test error stays within half a point of the last."""
+        errors = np.mean([trace.errors[:, 2] for trace in self.traces or ()], axis=0)
+        apart = np.flatnonzero(np.abs(errors - errors[-1]) > HALF_POINT)
+        return int(apart[-1]) + 2 if apart.size else 1
 
 
 def show_errors(result: Result) -> None:
@@ -146,50 +146,36 @@ def _published_times(known: Published, method: str) -> tuple[str, str, str, str]
     return f"{seconds:g}", f"{dual / seconds:.1f}", f"{newton / seconds:.1f}", steps
 
 
-def draw(results: Sequence[Result], path: Path) -> None:
-    """Error against iterations of conjugate gradients, a panel for each set."""
-    from matplotlib.figure import Figure
-
-    shown = [result for result in results if result.traces is not None]
-    n_columns = min(3, len(shown) + 1)
-    n_lines = -(-(len(shown) + 1) // n_columns)
-    figure = Figure(figsize=(3.4 * n_columns, 2.7 * n_lines), layout="constrained")
-    panels = figure.subplots(n_lines, n_columns, squeeze=False).ravel()
-    for axes, result in zip(panels, shown, strict=False):
-        _draw_panel(axes, result)
-    for axes in panels[len(shown) :]:
-        axes.set_axis_off()
-    legend = panels[len(shown)]
-    for part, color in COLORS.items():
-        legend.plot([], [], color=color, label=part)
-    legend.plot([], [], color="black", lw=0.8, ls=":", label="Newton")
-    for rule, marker in MARKERS.items():
-        legend.plot([], [], marker, **_HOLLOW, label=f"where {rule} stops, on the test points")
-    legend.legend(frameon=False, fontsize=8, loc="center left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-
-
-def _draw_panel(axes: Any, result: Result) -> None:
-    """Mean errors over splits, Newton's, and the ends of early stops."""
-    mean = np.mean(result.traces, axis=0)
-    levels = [mean[-1]]
-    if "LapSVM Newton" in result.runs:
-        levels.append(result.errors("LapSVM Newton").mean(axis=0))
-    for number, color in enumerate(COLORS.values()):
-        if np.isnan(mean[:, number]).all():
-            continue
-        axes.plot(np.arange(1, len(mean) + 1), mean[:, number], color=color, lw=1.2)
-        axes.axhline(levels[-1][number], color=color, lw=0.8, ls=":")
-    for rule, marker in MARKERS.items():
-        ends = [(run.n_iter, run.errors[2]) for run in result.runs[f"PCG {rule}"]]
-        axes.plot(*np.mean(ends, axis=0), marker, **_HOLLOW)
-    norm, graph = result.pairs["PCG"]
-    axes.set_title(f"{result.name}, γ_A = {norm:g}, γ_I = {graph:g}", fontsize=9)
-    lowest = np.nanmin(mean)
-    axes.set(xscale="log", xlabel="iterations", ylabel="error %")
-    axes.set_ylim(0.7 * lowest, min(4.0 * float(np.nanmax(levels)), 1.05 * np.nanmax(mean)))
-    axes.spines[["top", "right"]].set_visible(False)
+def show_stops(result: Result) -> None:
+    """Where conjugate gradients end, and how far they have come by then."""
+    title = f"{result.name}: at the ends of conjugate gradients, relative to the zero function"
+    columns = "|iterations {:.0f}|" + "|".join(f"{size} {{:.1e}}" for size in SIZES)
+    table = Figures(
+        f"{title}; means over splits, geometric ones of sizes",
+        columns + "|changed % {:.2f}|test error {:.2f}",
+        title_justify="left",
+    )
+    traces = result.traces or ()
+    ends = {f"{rule} stops": [run.n_iter for run in result.runs[f"PCG {rule}"]] for rule in EARLY}
+    ends["error within half a point"] = [result.settled()] * len(traces)
+    ends["last"] = [len(trace.errors) for trace in traces]
+    for name, places in ends.items():
+        at = [(trace, int(place)) for trace, place in zip(traces, places, strict=True)]
+        sizes = np.exp(np.mean([np.log(trace.sizes[place - 1]) for trace, place in at], axis=0))
+        changed = [
+            trace.changed[place // trace.every - 1]
+            for trace, place in at
+            if place % trace.every == 0
+        ]
+        errors = [trace.errors[place - 1, 2] for trace, place in at]
+        table.add(
+            name,
+            np.mean(places),
+            *sizes,
+            100.0 * np.mean(changed) if changed else None,
+            np.mean(errors),
+        )
+    CONSOLE.print(table)
 
 
 def _pair(pair: Pair) -> str:
