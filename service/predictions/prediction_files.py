@@ -23,6 +23,7 @@ from peewit.solvers.arrays import (
     FloatArray,
     Int64Array,
     IntArray,
+    RealArray,
     frozen,
 )
 from peewit.solvers.decision import DecisionRule, decided
@@ -675,7 +676,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     _write(path, lambda file: np.savez(file, **arrays))
 
 
-def write_array(path: Path, array: Float32Array) -> None:
+def write_array(path: Path, array: RealArray) -> None:
     """Write one array as an ``.npy`` that can be memory-mapped, whole and flushed to the disk."""
     _write(path, lambda file: np.save(file, array))
 

@@ -52,6 +52,7 @@ class WarmGraph:
     nodes: Nodes
     weights: Mapping[str, float]  # of relations, by name
     counts: JoinedCounts | None = None  # that join the features of the model at hand
+    held: HeldEdges | None = None  # for passes over all edges by the job at hand
 
     @property
     def used_relations(self) -> dict[str, float]:

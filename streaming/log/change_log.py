@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -225,6 +225,18 @@ class ChangeLog:
             path.unlink()
         for digest in self._buckets.keys() - set(digests):
             del self._buckets[digest]
+
+    def linked(self, directory: Path, digests: Collection[str], version: int) -> "ChangeLog":
+        """A log of second names for these files in a version, which `retain` does not reach.
+
+        Raises `LogFileMissing` where ``version`` is not there, and OSError where the file system
+        has no links.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        for path in self._paths(digests, version):
+            with present(path), suppress(FileExistsError):
+                os.link(path, directory / path.name)
+        return ChangeLog(directory)
 
     def n_bytes(self, digests: Collection[str], version: int) -> int:
         """Bytes of what a version of the log has of some files; raises as `retain`."""

@@ -11,7 +11,7 @@ with exact deletes has a log, which is read instead.
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -272,6 +272,29 @@ class LoggedEdges(EdgePasses):
             raise RawEdgesGone([(str(error.path), fault)]) from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeldEdges:
+    """The files of a snapshot and its logs, whatever becomes of the graph's own."""
+
+    files: tuple[AbsorbedFile, ...]
+    logs: Mapping[str, ChangeLog]
+
+
+def hold_edges(paths: GraphPaths, meta: SnapshotMeta, directory: Path) -> HeldEdges:
+    """Hold what passes over the edges of a snapshot read, by second names in ``directory``.
+
+    Files outside the graph's directory are theirs who brought them. Raises as `snapshot_files`, and
+    OSError or `LogFileMissing` where the log cannot be held.
+    """
+    files = snapshot_files(paths, meta)
+    logs = {}
+    for number, (relation, log) in enumerate(_logs(paths, meta).items() if meta.has_log else ()):
+        version = meta.log_versions[relation]
+        digests = living(files, log.dead(version).horizon, relation)
+        logs[relation] = log.linked(directory / str(number), digests, version)
+    return HeldEdges(files=files, logs=logs)
+
+
 def spool_directory(paths: GraphPaths, own: Path, *, keep_raw: bool) -> Path:
     """Where the edges of a snapshot are spooled: a directory of the graph, or ``own``."""
     return paths.root / "spool" if keep_raw else own
@@ -344,16 +367,18 @@ def snapshot_edges(
     n_threads: int,
     scheduler: str | None = None,
     weights: Mapping[str, float] | None = None,
+    held: HeldEdges | None = None,
 ) -> Iterator[EdgePasses]:
     """The raw edges of exactly the files that a snapshot was made of, not opened yet.
 
+    ``held`` are those that `hold_edges` holds of the same snapshot; None reads the graph's own.
     ``weights`` multiply those of the edges of relations, by name. Where deletions are on these are
     the living ones of the log. With ``scheduler``, the address of a dask scheduler, its workers
     compute the passes, with no going back to threads where it fails. Raises as `snapshot_files`,
     ClusterError where the scheduler does not answer, and ValueError where a package for it is
     missing.
     """
-    files = snapshot_files(paths, meta)
+    files = snapshot_files(paths, meta) if held is None else held.files
     if meta.n_erased and not meta.has_log:  # a log has lost them
         raise ValueError(
             f"snapshot {meta.number} must be of a graph without erased nodes for passes over its "
@@ -366,7 +391,7 @@ def snapshot_edges(
 
             executor = connections.enter_context(DaskExecutor(scheduler))
         if meta.has_log:
-            logs = _logs(paths, meta)
+            logs = _logs(paths, meta) if held is None else held.logs
             yield LoggedEdges(
                 logs, files, meta, n_threads=n_threads, executor=executor, weights=weights
             )

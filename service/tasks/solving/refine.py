@@ -1,13 +1,17 @@
 """Refinement of a solve: passes over all edges from the answer on the snapshot to the exact one."""
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import time
-from typing import cast
+from time import monotonic, time
+from typing import Final, cast
 
+import numpy as np
+
+from peewit.service.predictions.prediction_files import write_array
 from peewit.service.tasks.certify import with_remedy
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import StageTimer
@@ -22,7 +26,10 @@ from peewit.solvers.solution import Solution
 from peewit.streaming.durable_files import remove_abandoned
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.edge_passes import EdgePasses, RawEdgesGone
-from peewit.streaming.passes.raw_edge_passes import snapshot_edges, spool_directory
+from peewit.streaming.passes.raw_edge_passes import hold_edges, snapshot_edges, spool_directory
+
+WORTH_KEEPING_SECONDS: Final = 2.0
+"""Least length of a pass whose product is kept for another attempt."""
 
 
 def refine_answer(solving: Solving) -> None:
@@ -92,9 +99,11 @@ def all_edges(
             n_threads=task.n_threads,
             scheduler=task.scheduler,
             weights=graph.weights,
+            held=graph.held,
         ) as edges,
     ):
-        passes = Passes(edges, max_passes, stages.iteration, watch.is_cancelled)
+        kept = KeptProducts(_root(task) / f"{task.job_id}-passes")
+        passes = Passes(edges, kept, max_passes, stages.iteration, watch.is_cancelled)
         try:
             edges.open(on_fraction=passes.report_phase("reading"), cancelled=watch.is_cancelled)
             yield passes
@@ -107,19 +116,24 @@ class Passes:
     """Products with the full graph, counted and reported."""
 
     edges: EdgePasses
+    kept: "KeptProducts"
     max_passes: int
     progress: Progress
     cancelled: Callable[[], bool]
     n_passes: int = 0
 
     def __call__(self, block: FloatArray) -> FloatArray:
-        """One pass."""
+        """One pass, or what a killed attempt of the job left of the same."""
         self.n_passes += 1
-        return self.edges.laplacian_product(
-            block,
-            on_fraction=self.report_phase(f"pass {self.n_passes}"),
-            cancelled=self.cancelled,
-        )
+        report, began = self.report_phase(f"pass {self.n_passes}"), monotonic()
+        product = self.kept.get(block)
+        if product is None:
+            product = self.edges.laplacian_product(
+                block, on_fraction=report, cancelled=self.cancelled
+            )
+            if monotonic() - began >= WORTH_KEEPING_SECONDS:
+                self.kept.put(block, product)
+        return product
 
     def degrees(self) -> FullDegrees:
         """Degrees, by one more pass."""
@@ -148,10 +162,66 @@ class Passes:
         return tell
 
 
+@dataclass(frozen=True, slots=True)
+class KeptProducts:
+    """Products of long passes, by what was multiplied, for the next attempt of a killed job.
+
+    All between two passes is computed again, with the same bits.
+    """
+
+    directory: Path
+
+    def get(self, block: FloatArray) -> FloatArray | None:
+        """The product with a block; None where none is kept."""
+        with suppress(FileNotFoundError):
+            product: FloatArray = np.load(self._path(block), allow_pickle=False)
+            return product
+        return None
+
+    def put(self, block: FloatArray, product: FloatArray) -> None:
+        """Keep a product, if the disk has room."""
+        with suppress(OSError):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            write_array(self._path(block), product)
+
+    def _path(self, block: FloatArray) -> Path:
+        digest = hashlib.blake2b(repr(block.shape).encode(), digest_size=24)
+        digest.update(np.ascontiguousarray(block))
+        return self.directory / f"{digest.hexdigest()}.npy"
+
+
+def hold_all_edges(task: LabelsTask, graph: WarmGraph) -> None:
+    """Hold what passes of the job read, if it may make any, until `release_all_edges`.
+
+    Where that fails passes read what the graph has then, and tell what is missing.
+    """
+    graph.held, meta = None, graph.snapshot.meta
+    if meta.is_whole or task.is_automatic:
+        return
+    paths = GraphPaths(root=task.graph_directory)
+    with suppress(ValueError, OSError):
+        graph.held = hold_edges(paths, meta, _held_directory(task))
+
+
+def release_all_edges(task: LabelsTask, *, has_ended: bool) -> None:
+    """Let go of what was held and, once the job has ended, of what its passes left."""
+    shutil.rmtree(_held_directory(task), ignore_errors=True)
+    if has_ended:
+        shutil.rmtree(_root(task) / f"{task.job_id}-passes", ignore_errors=True)
+
+
+def _root(task: LabelsTask) -> Path:
+    return task.graph_directory / "refine"
+
+
+def _held_directory(task: LabelsTask) -> Path:
+    return _root(task) / f"{task.job_id}-{task.attempt}-held"
+
+
 @contextmanager
 def _working_directory(task: LabelsTask) -> Iterator[Path]:
     """Directory of this attempt, removed at its end; those of killed attempts go after a day."""
-    root = task.graph_directory / "refine"
+    root = _root(task)
     directory = root / f"{task.job_id}-{task.attempt}"
     directory.mkdir(parents=True, exist_ok=True)
     remove_abandoned(root, keep=directory, now=time())

@@ -41,7 +41,11 @@ from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.leaks import told_leaks
 from peewit.service.tasks.solving.points import PointsGiven, give_points, keep_points
 from peewit.service.tasks.solving.prove import prove_answer
-from peewit.service.tasks.solving.refine import refine_answer
+from peewit.service.tasks.solving.refine import (
+    hold_all_edges,
+    refine_answer,
+    release_all_edges,
+)
 from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.relations import (
     final_choice,
@@ -138,11 +142,15 @@ class SolveKind(ModelKind[SolveTask]):
         OSError, MemoryError, LookupError, RuntimeError
             Files could not be read or written.
         """
+        has_ended = True
         try:
             with context.graphs.within_memory():
                 return Done(result=_solve_task(task, context))
         except (StoppedEarly, PassStopped, RunStopped):
+            has_ended = False  # another attempt may follow
             return TaskStopped()
+        finally:
+            release_all_edges(task, has_ended=has_ended)
 
     def publish(self, job: Job, result: Mapping[str, Any], home: Home) -> Job:
         """The job with its predictions; removes the file if the job does not name it."""
@@ -207,6 +215,7 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
         with stages.stage("weighing relations"):
             choice = final_choice(graphs, task, options, graph, labels, choice, stages)
             graph = graphs.load(task, weights_of(choice))
+    hold_all_edges(task, graph)
     counts = CountsFound(joined=None)
     if wants_counts(
         model,

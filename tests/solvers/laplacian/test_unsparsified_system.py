@@ -1,6 +1,7 @@
 """Systems of a full graph, solved by products alone, against dense inverses of that graph."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from peewit.solvers.laplacian.unsparsified_system import (
     solve_full,
 )
 from peewit.solvers.models.auto.auto import Auto
+from peewit.solvers.models.auto.columns_of_all_edges import ColumnsOfAllEdges
 from peewit.solvers.models.auto.density_arm import Densities
 from peewit.solvers.models.auto.poisson_arm import Potentials
+from peewit.solvers.models.auto.preparation import AllEdges
 from peewit.solvers.models.contract.refinable_model import FullGraph, Refinable, refine
 from peewit.solvers.models.harmonic.harmonic import HFS, StableHFS
 from peewit.solvers.models.left_out.label_groups import LabelGroups
@@ -167,7 +170,15 @@ def test_what_auto_refines_is_that_of_the_full_graph(data) -> None:
     passes = FullGraph(
         product=full.laplacian_product, degrees=lambda: degrees_of(full), max_passes=300
     )
-    found = model._on_full_graph(model.prepare(sparsifier), groups, passes)
+    kept = model.prepare(sparsifier)
+    columns = ColumnsOfAllEdges.of(
+        kept, model._potentials(kept, groups, UNWATCHED), degrees_of(full), UNWATCHED
+    )
+    found = columns.read(
+        passes.solve(replace(columns.potentials, rtol=model.rtol)),
+        passes.solve(columns.densities),
+        AllEdges(passes=passes, degrees=columns.degrees),
+    )
     exact = model.prepare(full)
     for arm in (
         lambda prepared: (

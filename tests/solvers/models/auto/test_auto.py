@@ -244,7 +244,7 @@ def test_degrees_beyond_those_of_labels_count_as_the_nearest() -> None:
     graph, classes = blocks([400, 200], 0.8)
     rank = np.argsort(graph.degree)
     labels = labels_at(np.sort(rank[100:160]), classes)
-    covariate = _standardized_degrees(graph, LabelGroups.of(labels, graph.n_nodes))
+    covariate = _standardized_degrees(graph.degree, LabelGroups.of(labels, graph.n_nodes))
     assert np.ptp(covariate) == np.ptp(covariate[labels.nodes])
     assert covariate[rank[-1]] == covariate[labels.nodes].max()
 
@@ -388,7 +388,9 @@ def test_folds_that_share_columns_answer_as_solves_without_them(n_labels: int) -
         assert made == (before or made)  # by the first fold, for all
         assert shared.potential_columns.holds(groups)
         assert shared.walk_cache is walks  # the next solve has those of all labels again
-        fresh = model._solution(model.prepare(graph), groups.rest(fold == number), UNWATCHED)
+        fresh = model._stacked(
+            model.prepare(graph), groups.rest(fold == number), UNWATCHED
+        ).solution
         np.testing.assert_allclose(found.scores, fresh.scores, atol=2e-3)
 
 
