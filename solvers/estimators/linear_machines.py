@@ -149,6 +149,7 @@ class TransductiveClassifier(LinearClassifier):
 
     unlabeled_weight: float = 1.0
     class_balance: Literal["labels"] | Shares = "labels"
+    multi_class: Literal["one-against-rest", "one-of-k"] = "one-against-rest"
 
 
 class TSVM(TransductiveClassifier):
