@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,16 @@ from peewit.solvers.status import Status, first_failure
 _FEW_LABELS: Final = 20
 _LARGE_ERROR: Final = 0.1
 _LEAST_SHARE: Final = 1e-9
+
+MultiClass: TypeAlias = Literal["one-against-rest", "one-of-k"]
+"""How several classes are searched: each by itself, or all together (F9)."""
+
+_MULTI_CLASS: Final = Rule(
+    doc="Whether each of several classes is searched against the rest by itself, or all together, "
+    "so that an unlabeled node has exactly one.",
+    kind=str,
+    words=("one-against-rest", "one-of-k"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +63,7 @@ class TransductiveMachine(LinearMachine):
             takes_shares=True,
         ),
     )
-    multi_class: Literal["one-against-rest", "one-of-k"] = hyperparameter(
-        "one-against-rest",
-        Rule(
-            doc="Whether each of several classes is searched against the rest by itself, or all "
-            "together, so that an unlabeled node has exactly one.",
-            kind=str,
-            words=("one-against-rest", "one-of-k"),
-        ),
-    )
+    multi_class: MultiClass = hyperparameter("one-against-rest", _MULTI_CLASS)
 
     @abstractmethod
     def _search(
@@ -225,8 +227,10 @@ class DASVM(TransductiveMachine):
 
     Sindhwani and Keerthi (2006), section 3.2: each unlabeled node has both labels, with beliefs
     whose entropy counts less and less. Of the weights at the end of each step, those with the
-    smallest objective are kept.
+    smallest objective are kept. Several classes are annealed together (F10).
     """
+
+    multi_class: MultiClass = hyperparameter("one-of-k", _MULTI_CLASS)
 
     first_temperature: float = hyperparameter(
         10.0,

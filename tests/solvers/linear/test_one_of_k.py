@@ -94,7 +94,7 @@ def cost_of(gain: np.ndarray, classes: np.ndarray) -> float:
 def test_rows_have_sum_1_and_columns_the_shares(
     seed: int, n_rows: int, n_classes: int, ratio: float, is_whole: bool
 ) -> None:
-    """(I35a)."""
+    """(I43)."""
     gain, rng = gains(seed, n_rows, n_classes), np.random.default_rng(seed)
     shares = rng.dirichlet(np.full(n_classes, 0.5))
     if is_whole:
@@ -135,7 +135,7 @@ def test_beliefs_are_those_of_scipy(temperature: float, seed: int) -> None:
 def test_beliefs_of_two_classes_are_those_of_their_difference(
     seed: int, ratio: float, share: float
 ) -> None:
-    """(I35a): also where the method is that of several classes."""
+    """(I43): also where the method is that of several classes."""
     gain, shares = gains(seed, 20, 2), np.array([1 - share, share])
     temperature = np.ptp(gain) * 10.0**ratio
     belief, _, _ = class_beliefs(gain, temperature, shares, np.zeros(2))
@@ -162,7 +162,7 @@ def test_means_that_rounding_forbids_are_not_met_and_said_so() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_two_classes_at_once_are_annealed_as_one_against_the_other(seed: int) -> None:
-    """(I35a): twice the objective at twice the temperature."""
+    """(I43): twice the objective at twice the temperature."""
     case = small(seed)
     task = case.task(share=0.4, norm_penalty=0.05)
     (one,), both = annealed([task]), annealed(mirrored(task))
@@ -188,7 +188,7 @@ def test_two_classes_at_once_are_switched_as_one_against_the_other(max_pairs, se
 
 @pytest.mark.parametrize("seed", range(3))
 def test_at_a_temperature_neither_step_raises_the_objective(monkeypatch, seed: int) -> None:
-    """(I35b)."""
+    """(I44)."""
     tasks, temperature = tasks_of(seed), 2 * 0.1
     shares, values = class_sizes(tasks) / tasks[0].n_unlabeled, []
     twins = [transductive_twin(task, np.eye(60)) for task in tasks]
