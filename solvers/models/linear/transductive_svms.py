@@ -24,6 +24,8 @@ from peewit.solvers.status import Status, first_failure
 _FEW_LABELS: Final = 20
 _LARGE_ERROR: Final = 0.1
 _LEAST_SHARE: Final = 1e-9
+_CLASS_BYTES: Final = 64
+"""Of a row in each class where classes are searched together: outputs, costs and beliefs."""
 
 MultiClass: TypeAlias = Literal["one-against-rest", "one-of-k"]
 """How several classes are searched: each by itself, or all together (F9)."""
@@ -64,6 +66,10 @@ class TransductiveMachine(LinearMachine):
         ),
     )
     multi_class: MultiClass = hyperparameter("one-against-rest", _MULTI_CLASS)
+
+    def node_bytes(self, n_nodes: int, n_classes: int) -> int:  # noqa: ARG002
+        """What a search of all classes together holds."""
+        return _CLASS_BYTES * n_classes if self.multi_class == "one-of-k" else 0
 
     @abstractmethod
     def _search(
