@@ -149,6 +149,7 @@ class TransductiveClassifier(LinearClassifier):
 
     unlabeled_weight: float = 1.0
     class_balance: Literal["labels"] | Shares = "labels"
+    multi_class: transductive_svms.MultiClass = "one-against-rest"
 
 
 class TSVM(TransductiveClassifier):
@@ -172,6 +173,7 @@ class DASVM(TransductiveClassifier):
 
     _model = transductive_svms.DASVM
 
+    multi_class: transductive_svms.MultiClass = "one-of-k"
     first_temperature: float = 10.0
     cooling: float = 1.5
     divergence_tol: float = 1e-6

@@ -1,21 +1,26 @@
 """Deterministic annealing: labels as beliefs whose entropy falls step by step (section F.3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import entr, expit, rel_entr
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.linear.beliefs import class_beliefs, divergence, entropy
 from peewit.solvers.linear.finite_newton import RTOL, LinearPoint
-from peewit.solvers.linear.transductive_problem import LOOSE_RTOL, Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import (
+    LOOSE_RTOL,
+    Transduced,
+    Transduction,
+    best_objectives,
+    class_gains,
+    class_sizes,
+)
+from peewit.solvers.status import Status, first_failure
 
 _MAX_INNER: Final = 100
-_ROOT_TOL: Final = 1e-10
-_MAX_ROOT: Final = 500
-_CLIP: Final = 1e-8
-"""Distance of beliefs from 0 and 1 where logarithms are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,111 +35,68 @@ class Schedule:
 
 
 def anneal(
-    task: Transduction, start: LinearPoint, schedule: Schedule, *, phase: str, watch: Watch
-) -> Transduced:
-    """The weights with the smallest J among the ends of all annealing steps.
+    tasks: Sequence[Transduction],
+    start: LinearPoint,
+    schedule: Schedule,
+    *,
+    phase: str,
+    watch: Watch,
+) -> list[Transduced]:
+    """For each function the weights of the smallest J among the ends of all annealing steps.
 
-    ``objective`` of the result is J. Ending at ``max_steps`` is how annealing ends, not a failure:
-    beliefs that stay undecided belong to rows at the boundary. The unlabeled weight of ``task`` is
-    > 0; training starts from ``start``, zeros.
+    ``objective`` of the results is J. Ending at ``max_steps`` is how annealing ends, not a failure:
+    beliefs that stay undecided belong to rows at the boundary. The unlabeled weight is > 0;
+    training starts from ``start``, zeros. Several tasks are one of K (F9): they share the weight,
+    and their numbers of labels 1 sum to u.
     """
-    share = task.n_positive / task.n_unlabeled  # beliefs can all be certain
-    belief = np.full(task.n_unlabeled, share)
-    if share in {0.0, 1.0}:
-        final = _train(task, belief, start, RTOL)
-        return Transduced(point=final, objective=task.best_objective(final), status=final.status)
-    point = _train(task, belief, start, LOOSE_RTOL)
-    best, best_belief, least = point, belief, task.best_objective(point)
-    temperature, shift = schedule.first * task.unlabeled_weight, 0.0
+    n_unlabeled, sizes = tasks[0].n_unlabeled, class_sizes(tasks)
+    shares = sizes / n_unlabeled  # whole numbers, so that all beliefs can be certain
+    belief = np.tile(shares, (n_unlabeled, 1))
+    points = [start] * len(tasks)
+    if sizes.max() == n_unlabeled:
+        return _results(tasks, _train(tasks, belief, points, RTOL), Status.CONVERGED)
+    points = _train(tasks, belief, points, LOOSE_RTOL)
+    best, best_belief, least = points, belief, sum(best_objectives(tasks, points))
+    # a row that changes its class changes two of K functions (F10)
+    temperature = schedule.first * tasks[0].unlabeled_weight * (1 if len(tasks) == 1 else 2)
+    shift, status = np.zeros(sizes.size), Status.CONVERGED
     for step in range(schedule.max_steps):
         for _ in range(_MAX_INNER):
             watch.step(phase, step, schedule.max_steps)
-            gain = loss_gain(point.outputs[task.unlabeled], task.unlabeled_weight)
-            last = belief
-            belief, shift = beliefs(gain, temperature, share, shift)
-            point = _train(task, belief, point, LOOSE_RTOL)
+            gain, last = class_gains(tasks, points, tasks[0].unlabeled_weight), belief
+            belief, shift, is_met = class_beliefs(gain, temperature, shares, shift)
+            status = status if is_met else Status.STAGNATED
+            points = _train(tasks, belief, points, LOOSE_RTOL)
             if divergence(belief, last) < schedule.divergence_tol:
                 break
-        objective = task.best_objective(point)
+        objective = sum(best_objectives(tasks, points))
         if objective < least:
-            best, best_belief, least = point, belief, objective
+            best, best_belief, least = points, belief, objective
         if entropy(belief) < schedule.entropy_tol:
             break
         temperature /= schedule.cooling
-    final = _train(task, best_belief, best, RTOL)
-    objective = task.best_objective(final)
-    if objective > least:  # exact for the beliefs, but worse for J
-        final, objective = best, least
-    return Transduced(point=final, objective=objective, status=final.status)
+    final = _train(tasks, best_belief, best, RTOL)
+    if sum(best_objectives(tasks, final)) > least:  # exact for the beliefs, but worse for J
+        final = best
+    return _results(tasks, final, status)
 
 
-def loss_gain(outputs: FloatArray, weight: float) -> FloatArray:
-    """Loss of the label 1 less that of -1, g = weight ((1 - o)_+^2 - (1 + o)_+^2), (F6)."""
-    return weight * (
-        np.square(np.maximum(0.0, 1.0 - outputs)) - np.square(np.maximum(0.0, 1.0 + outputs))
-    )
+def _results(
+    tasks: Sequence[Transduction], points: Sequence[LinearPoint], status: Status
+) -> list[Transduced]:
+    return [
+        Transduced(point=point, objective=own, status=first_failure(point.status, status))
+        for point, own in zip(points, best_objectives(tasks, points), strict=True)
+    ]
 
 
-def beliefs(
-    gain: FloatArray, temperature: float, share: float, first: float = 0.0
-) -> tuple[FloatArray, float]:
-    """Beliefs p = 1 / (1 + exp((g - nu) / T)) with mean ``share``, and nu (F6), (F7).
-
-    Parameters
-    ----------
-    gain : (u,) float64
-        g; u >= 1.
-    temperature : float
-        T > 0.
-    share : float
-        r in (0, 1).
-    first : float
-        A first guess of nu.
-
-    Notes
-    -----
-    Newton's method on the mean, which rises with nu, inside a bracket that each evaluation narrows;
-    a step that leaves the bracket is replaced by its middle.
-    """
-    # differences from a gain near nu stay accurate at a low temperature
-    middle = min(gain.size - 1, int(share * gain.size))
-    pivot = float(np.partition(gain, middle)[middle])
-    gain, first = gain - pivot, first - pivot
-    offset = temperature * float(np.log((1.0 - share) / share))
-    lower, upper = float(gain.min()) - offset, float(gain.max()) - offset
-    shift = min(max(first, lower), upper)
-    belief = expit((shift - gain) / temperature)
-    for _ in range(_MAX_ROOT):
-        off = float(belief.mean()) - share
-        if abs(off) <= _ROOT_TOL or upper - lower <= 0.0:
-            break
-        if off < 0:
-            lower = shift
-        else:
-            upper = shift
-        rise = float(belief @ (1.0 - belief)) / (temperature * belief.size)
-        following = shift - off / rise if rise > 0 else np.inf
-        if not lower < following < upper:
-            following = 0.5 * (lower + upper)
-        if following == shift:
-            break
-        shift = following
-        belief = expit((shift - gain) / temperature)
-    return belief, shift + pivot
-
-
-def divergence(belief: FloatArray, last: FloatArray) -> float:
-    """Mean Kullback-Leibler divergence of beliefs from the ones before."""
-    now, then = np.clip(belief, _CLIP, 1.0 - _CLIP), np.clip(last, _CLIP, 1.0 - _CLIP)
-    return float((rel_entr(now, then) + rel_entr(1.0 - now, 1.0 - then)).mean())
-
-
-def entropy(belief: FloatArray) -> float:
-    """Mean entropy of beliefs."""
-    return float((entr(belief) + entr(1.0 - belief)).mean())
-
-
-def _train(task: Transduction, belief: FloatArray, start: LinearPoint, rtol: float) -> LinearPoint:
+def _train(
+    tasks: Sequence[Transduction], belief: FloatArray, starts: Sequence[LinearPoint], rtol: float
+) -> list[LinearPoint]:
     """The w-step: each unlabeled row once, with the costs of both labels."""
-    cost = task.unlabeled_weight / task.n_unlabeled
-    return task.trained(task.hinges(belief * cost, (1.0 - belief) * cost), start, rtol)
+    cost = tasks[0].unlabeled_weight / tasks[0].n_unlabeled
+    columns = belief.T[-len(tasks) :]
+    return [
+        task.trained(task.hinges(own * cost, (1.0 - own) * cost), start, rtol)
+        for task, own, start in zip(tasks, columns, starts, strict=True)
+    ]

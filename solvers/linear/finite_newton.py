@@ -113,14 +113,15 @@ def minimize(
     """The minimum, searched from ``start``, from which the objective never rises.
 
     ``MAX_ITER`` after 50 Newton steps or 10,000 iterations within one; ``STAGNATED`` if the
-    objective fell by less than 1e-9 of itself before the last piece was found. Raises `RunStopped`
+    objective twice fell by less than 1e-9 of itself before the last piece was found, and the
+    gradient is not that of a solved system. Raises `RunStopped`
     from ``problem.check``. ``rtol`` is the residual of the last Newton system, relative to the
     misfit of the outputs, and the accuracy to which margins are met.
     """
     search = _Search(problem, hinges, np.empty(problem.rows.n_rows), np.empty(problem.rows.n_rows))
     now = start
     is_cold = not start.weights.any()
-    accuracy = max(rtol, ROUGH_RTOL)
+    accuracy, has_stalled = max(rtol, ROUGH_RTOL), False
     value = problem.objective(hinges, now.weights, now.outputs)
     for step in range(_MAX_NEWTON):
         most = _FIRST_CONJUGATE if is_cold and step == 0 else _MAX_CONJUGATE
@@ -143,8 +144,12 @@ def minimize(
         before, value = value, problem.objective(hinges, now.weights, now.outputs)
         if before - value < _LEAST_DECREASE * abs(before):
             if accuracy <= rtol:
-                now.status = Status.STAGNATED
-                return now
+                # hinges of next to no cost may go on to bend
+                is_minimum = search.is_minimum(now, rtol)
+                if is_minimum or has_stalled:
+                    now.status = Status.CONVERGED if is_minimum else Status.STAGNATED
+                    return now
+                has_stalled = True
             accuracy = rtol
     now.status = Status.MAX_ITER
     return now
@@ -167,13 +172,8 @@ class _Search:
         """
         problem, rows = self.problem, self.problem.rows
         cost = self.cost
-        bends(self.hinges.positive, self.hinges.negative, now.outputs, cost, self.pull)
         weights, outputs = now.weights.copy(), now.outputs.copy()
-        missed = self.pull - cost * outputs  # (F8): z
-        if problem.laplacian is not None:
-            missed -= problem.smoothness(outputs)
-        problem.check()
-        residual = rows.adjoint(missed) - problem.norm_penalty * weights  # (F8): r
+        missed, residual = self._missed(now)
         direction = residual.copy()
         square = first = float(residual @ residual)
         unit = rtol * min(1.0, rows.form.length)
@@ -197,6 +197,22 @@ class _Search:
             # passes updated the rows with a cost only
             rows.outputs(weights, cost, outputs)
         return LinearPoint(weights=weights, outputs=outputs), status
+
+    def is_minimum(self, now: LinearPoint, rtol: float) -> bool:
+        """Whether the gradient is as small as a solved system leaves it."""
+        missed, residual = self._missed(now)
+        unit = rtol * min(1.0, self.problem.rows.form.length)
+        return float(residual @ residual) <= unit**2 * float(missed @ missed)
+
+    def _missed(self, now: LinearPoint) -> tuple[FloatArray, FloatArray]:
+        """What the outputs miss on the present piece, and less the gradient; fills both arrays."""
+        problem = self.problem
+        bends(self.hinges.positive, self.hinges.negative, now.outputs, self.cost, self.pull)
+        missed = self.pull - self.cost * now.outputs  # (F8): z
+        if problem.laplacian is not None:
+            missed -= problem.smoothness(now.outputs)
+        problem.check()
+        return missed, problem.rows.adjoint(missed) - problem.norm_penalty * now.weights  # (F8): r
 
     def _images(self, direction: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """X d; (lambda + X' (cost + graph) X) d; and (cost + graph) X d."""

@@ -7,14 +7,24 @@ from typing import Final
 
 import numpy as np
 
-from peewit.solvers.arrays import BoolArray, FloatArray
+from peewit.solvers.arrays import FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Watch
-from peewit.solvers.linear.finite_newton import RTOL, Hinges, LinearPoint
-from peewit.solvers.linear.transductive_problem import LOOSE_RTOL, Transduced, Transduction
+from peewit.solvers.linear.finite_newton import RTOL, LinearPoint
+from peewit.solvers.linear.transductive_problem import (
+    LOOSE_RTOL,
+    Transduced,
+    Transduction,
+    class_gains,
+    class_sizes,
+    own_labels,
+)
 from peewit.solvers.status import Status
 
 GROWTH: Final = 1.5
 """Factor of the unlabeled weight from round to round."""
+
+_SLACK: Final = 1e-12
+"""Part of the largest gain that is rounding: what a switch must at least lower the loss by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,33 +41,31 @@ class SwitchRule:
 
 
 def switch_labels(
-    task: Transduction,
-    start: LinearPoint,
+    tasks: Sequence[Transduction],
+    starts: Sequence[LinearPoint],
     weights: Sequence[float],
     rule: SwitchRule,
     *,
     phase: str,
     watch: Watch,
-) -> list[Transduced]:
-    """For each unlabeled weight a labeling that no switch of a pair improves, and its machine.
+) -> list[list[Transduced]]:
+    """For each unlabeled weight a labeling that no switch of a pair improves, and its machines.
 
     One search goes through all ``weights``, lambda' > 0 and increasing, and gives for each what its
-    own search would. It starts from ``start``, the machine of the labeled rows, and ignores the
-    unlabeled weight of ``task``.
+    own search would. It starts from ``starts``, the machines of the labeled rows, and ignores the
+    unlabeled weight of ``tasks``. Several tasks are one of K (F9): their numbers of labels 1 sum to
+    u, and each row has one of the K classes.
 
     Notes
     -----
-    A pair is switched wherever that lowers the loss: o(+) < o(-) suffices, since (1 - o)_+^2 - (1 +
-    o)_+^2 falls with o everywhere; the printed rule also requires outputs inside their margins.
-    Each switch lowers the objective and keeps the number of labels 1, and no training raises it.
-    Trainings are loose until no pair is left at a requested weight.
+    A pair is switched wherever that lowers the loss: of one function o(+) < o(-) suffices, since
+    (1 - o)_+^2 - (1 + o)_+^2 falls with o everywhere; the printed rule also requires outputs inside
+    their margins. Each switch lowers the objective and keeps the sizes of the classes, and no
+    training raises it. Trainings are loose until no pair is left at a requested weight.
     """
     n_rounds = _n_rounds(rule.first_weight, max(weights))
     now = _Labeling(
-        task=task,
-        rule=rule,
-        is_positive=_highest(start.outputs[task.unlabeled], task.n_positive),
-        point=start,
+        tasks=tasks, rule=rule, classes=_first_classes(tasks, starts), points=list(starts)
     )
     results, weight = [], rule.first_weight
     for goal in weights:
@@ -69,25 +77,25 @@ def switch_labels(
         own = now.copy()
         own.settle(goal, LOOSE_RTOL)
         own.settle(goal, RTOL)
-        results.append(own.result(goal))
+        results.append(own.results(goal))
     return results
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Labeling:
-    """Labels of the unlabeled rows and the machine of all; ``is_over`` at the training limit."""
+    """Classes of the unlabeled rows and the machines of all; ``is_over`` at the training limit."""
 
-    task: Transduction
+    tasks: Sequence[Transduction]
     rule: SwitchRule
-    is_positive: BoolArray
-    point: LinearPoint
+    classes: Int64Array
+    points: list[LinearPoint]
     n_trainings: int = 0
     n_rounds: int = 0
     is_over: bool = False
 
     def copy(self) -> "_Labeling":
         """A copy that goes on independently."""
-        return replace(self, is_positive=self.is_positive.copy())
+        return replace(self, classes=self.classes.copy())
 
     def settle(self, weight: float, rtol: float) -> None:
         """Train and switch in turn until no pair is left."""
@@ -96,28 +104,29 @@ class _Labeling:
             if self.n_trainings >= self.rule.max_trainings:
                 self.is_over = True
                 return
-            self.point = self.task.trained(self._hinges(weight), self.point, rtol)
+            labels = own_labels(self.tasks, self.classes)
+            self.points = [
+                task.trained(task.labeled_hinges(own, weight), point, rtol)
+                for task, own, point in zip(self.tasks, labels, self.points, strict=True)
+            ]
             self.n_trainings += 1
-            outputs = self.point.outputs[self.task.unlabeled]
-            n_switched = _switch(outputs, self.is_positive, self.rule.max_pairs)
-            self.task.figures.n_switches += n_switched
+            gain = class_gains(self.tasks, self.points, 1.0)
+            n_switched = _switch(gain, self.classes, self.rule.max_pairs)
+            self.tasks[0].figures.n_switches += n_switched
             if not n_switched:
                 return
 
-    def result(self, weight: float) -> Transduced:
-        """The result for a weight."""
-        hinges, point = self._hinges(weight), self.point
-        return Transduced(
-            point=point,
-            objective=self.task.problem.objective(hinges, point.weights, point.outputs),
-            status=Status.MAX_ITER if self.is_over else point.status,
-        )
-
-    def _hinges(self, weight: float) -> Hinges:
-        cost = weight / self.task.n_unlabeled
-        return self.task.hinges(
-            np.where(self.is_positive, cost, 0.0), np.where(self.is_positive, 0.0, cost)
-        )
+    def results(self, weight: float) -> list[Transduced]:
+        """The results for a weight."""
+        labels = own_labels(self.tasks, self.classes)
+        return [
+            Transduced(
+                point=point,
+                objective=task.objective(point, own, weight),
+                status=Status.MAX_ITER if self.is_over else point.status,
+            )
+            for task, own, point in zip(self.tasks, labels, self.points, strict=True)
+        ]
 
 
 def _n_rounds(first: float, last: float) -> int:
@@ -125,31 +134,76 @@ def _n_rounds(first: float, last: float) -> int:
     return 1 if first >= last else 1 + ceil(log(last / first) / log(GROWTH) - 1e-9)
 
 
-def _highest(outputs: FloatArray, n_highest: int) -> BoolArray:
-    """Which outputs are the highest; the first of equal ones."""
-    order = np.argsort(-outputs, kind="stable")
-    chosen = np.zeros(outputs.size, bool)
-    chosen[order[:n_highest]] = True
-    return chosen
+def _first_classes(tasks: Sequence[Transduction], points: Sequence[LinearPoint]) -> Int64Array:
+    """Classes of given sizes that suit the outputs; of one function the highest are 1."""
+    sizes = class_sizes(tasks)
+    if len(tasks) == 1:
+        return _highest(points[0].outputs[tasks[0].unlabeled], int(sizes[1]))
+    gain = class_gains(tasks, points, 1.0)
+    classes = _placed(gain, sizes)
+    _switch(gain, classes, None)
+    return classes
 
 
-def _switch(outputs: FloatArray, is_positive: BoolArray, max_pairs: int | None) -> int:
-    """Switch pairs of labels with o(+) < o(-) in place, furthest apart first; their number."""
-    positive, negative = np.flatnonzero(is_positive), np.flatnonzero(~is_positive)
-    if not positive.size or not negative.size:
-        return 0
-    low, high = outputs[positive].min(), outputs[negative].max()
-    if low >= high:
-        return 0
-    positive = positive[outputs[positive] < high]
-    negative = negative[outputs[negative] > low]
-    positive = positive[np.argsort(outputs[positive], kind="stable")]
-    negative = negative[np.argsort(-outputs[negative], kind="stable")]
-    n_pairs = min(positive.size, negative.size)
-    positive, negative = positive[:n_pairs], negative[:n_pairs]
-    n_switched = int(np.count_nonzero(outputs[positive] < outputs[negative]))
-    if max_pairs is not None:
-        n_switched = min(n_switched, max_pairs)
-    is_positive[positive[:n_switched]] = False
-    is_positive[negative[:n_switched]] = True
+def _highest(outputs: FloatArray, n_highest: int) -> Int64Array:
+    """1 for the highest outputs, else 0; the first of equal ones."""
+    classes = np.zeros(outputs.size, np.int64)
+    classes[np.argsort(-outputs, kind="stable")[:n_highest]] = 1
+    return classes
+
+
+def _placed(gain: FloatArray, sizes: Int64Array) -> Int64Array:
+    """Classes of rows, each the best with room left, which goes to those who lose most without."""
+    classes, room = np.full(len(gain), -1), sizes.copy()
+    while (rows := np.flatnonzero(classes < 0)).size:
+        loss = np.where(room > 0, gain[rows], np.inf)
+        best = loss.argmin(axis=1)
+        two = np.partition(loss, 1, axis=1)
+        at_stake = two[:, 1] - two[:, 0]
+        for code in np.flatnonzero(room):
+            own = np.flatnonzero(best == code)
+            own = own[np.argsort(-at_stake[own], kind="stable")[: room[code]]]
+            classes[rows[own]] = code
+            room[code] -= own.size
+    return classes
+
+
+def _switch(gain: FloatArray, classes: Int64Array, max_pairs: int | None) -> int:
+    """Switch classes of pairs in place where that lowers the loss, worst first; their number."""
+    n_switched, left = 0, len(classes) if max_pairs is None else max_pairs
+    while left > 0:
+        change, one, other = _pairs(gain, classes)
+        order = np.argsort(change, kind="stable")
+        rows = np.column_stack([one, other])[order]
+        _, first = np.unique(rows, return_index=True)
+        is_first = np.zeros(rows.size, bool)
+        is_first[first] = True
+        rows = rows[is_first.reshape(rows.shape).all(axis=1)][:left]  # each row once
+        if not len(rows):
+            break
+        classes[rows] = classes[rows[:, ::-1]]
+        n_switched += len(rows)
+        left = left if max_pairs is None else left - len(rows)
     return n_switched
+
+
+def _pairs(gain: FloatArray, classes: Int64Array) -> tuple[FloatArray, Int64Array, Int64Array]:
+    """Change of the loss, < 0, and rows of pairs: the worst of two classes, the next, and so on."""
+    slack = _SLACK * float(np.abs(gain).max(initial=0.0))
+    members = [np.flatnonzero(classes == code) for code in range(gain.shape[1])]
+    found = [(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))]
+    for one, own in enumerate(members):
+        for other, theirs in enumerate(members[:one]):
+            if not own.size or not theirs.size:
+                continue
+            out = gain[own, other] - gain[own, one]
+            into = gain[theirs, one] - gain[theirs, other]
+            first = np.flatnonzero(out < -slack - into.min())
+            second = np.flatnonzero(into < -slack - out.min())
+            first = first[np.argsort(out[first], kind="stable")][: second.size]
+            second = second[np.argsort(into[second], kind="stable")][: first.size]
+            change = out[first] + into[second]
+            n_pairs = int(np.count_nonzero(change < -slack))
+            found.append((change[:n_pairs], own[first[:n_pairs]], theirs[second[:n_pairs]]))
+    change, ones, others = (np.concatenate(column) for column in zip(*found, strict=True))
+    return change, ones, others

@@ -1,5 +1,10 @@
-"""Transductive problem: labeled and unlabeled rows of a linear machine, and their costs (F4)."""
+"""Transductive problem: labeled and unlabeled rows of linear machines, and their costs (F4).
 
+One class against the rest is a task of one function. One of K is K tasks of the same rows, one for
+each class, whose unlabeled rows each have the label 1 in one of them (F9).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -73,13 +78,15 @@ class Transduction:
         self.figures.n_newton += point.n_newton
         return point
 
-    def best_objective(self, point: LinearPoint) -> float:
-        """J: (F4) under the labels that suit the outputs best, whatever their share."""
-        outputs = point.outputs[self.unlabeled]
-        slack = np.maximum(0.0, 1.0 - np.abs(outputs))
-        cost = self.unlabeled_weight / max(1, self.n_unlabeled)
-        own = self.problem.objective(self.hinges(0.0, 0.0), point.weights, point.outputs)
-        return own + 0.5 * cost * float(slack @ slack)
+    def labeled_hinges(self, is_positive: BoolArray, weight: float) -> Hinges:
+        """Costs where the unlabeled rows have labels, of this weight in all."""
+        cost = weight / max(1, self.n_unlabeled)
+        return self.hinges(np.where(is_positive, cost, 0.0), np.where(is_positive, 0.0, cost))
+
+    def objective(self, point: LinearPoint, is_positive: BoolArray, weight: float) -> float:
+        """(F4) under given labels of the unlabeled rows."""
+        hinges = self.labeled_hinges(is_positive, weight)
+        return self.problem.objective(hinges, point.weights, point.outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,3 +96,52 @@ class Transduced:
     point: LinearPoint
     objective: float
     status: Status
+
+
+def loss_gain(outputs: FloatArray, weight: float) -> FloatArray:
+    """Loss of the label 1 less that of -1, g = weight ((1 - o)_+^2 - (1 + o)_+^2), (F6)."""
+    return weight * (
+        np.square(np.maximum(0.0, 1.0 - outputs)) - np.square(np.maximum(0.0, 1.0 + outputs))
+    )
+
+
+def class_gains(
+    tasks: Sequence[Transduction], points: Sequence[LinearPoint], weight: float
+) -> FloatArray:
+    """(u, n_classes) loss of each unlabeled row in each class, but for a constant of the row.
+
+    The function of the second of two classes gives 0 and g, K functions give g of each (F9).
+    """
+    own = [loss_gain(point.outputs[tasks[0].unlabeled], weight) for point in points]
+    return np.column_stack(own if len(own) > 1 else [np.zeros_like(own[0]), *own])
+
+
+def class_sizes(tasks: Sequence[Transduction]) -> Int64Array:
+    """(n_classes,) number of unlabeled rows of each class."""
+    own = [task.n_positive for task in tasks]
+    return np.array(own if len(own) > 1 else [tasks[0].n_unlabeled - own[0], *own], np.int64)
+
+
+def own_labels(tasks: Sequence[Transduction], classes: Int64Array) -> list[BoolArray]:
+    """For each function whether its label is 1, for unlabeled rows of given classes."""
+    first = 1 if len(tasks) == 1 else 0
+    return [classes == first + place for place in range(len(tasks))]
+
+
+def best_objectives(tasks: Sequence[Transduction], points: Sequence[LinearPoint]) -> list[float]:
+    """J of each function: (F4) under the classes that suit the outputs best, of any sizes."""
+    weight = tasks[0].unlabeled_weight
+    labels = own_labels(tasks, class_gains(tasks, points, weight).argmin(axis=1))
+    return [
+        task.objective(point, own, weight)
+        for task, point, own in zip(tasks, points, labels, strict=True)
+    ]
+
+
+def whole_sizes(shares: FloatArray, n_rows: int) -> Int64Array:
+    """Shares of so many rows as whole numbers with the right sum, by largest remainders."""
+    exact = shares * (n_rows / float(shares.sum()))
+    sizes = np.floor(exact).astype(np.int64)
+    rest = n_rows - int(sizes.sum())
+    sizes[np.argsort(sizes - exact, kind="stable")[:rest]] += 1
+    return sizes

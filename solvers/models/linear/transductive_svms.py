@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from peewit.solvers.labels import Labels, class_scores
 from peewit.solvers.linear.annealing import Schedule, anneal
 from peewit.solvers.linear.finite_newton import LinearPoint
 from peewit.solvers.linear.switching import SwitchRule, switch_labels
-from peewit.solvers.linear.transductive_problem import Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import Transduced, Transduction, whole_sizes
 from peewit.solvers.models.classes.class_balance import ClassShares, read_class_shares
 from peewit.solvers.models.contract.point_model import Points
 from peewit.solvers.models.linear.linear_fit import Fit
@@ -24,6 +24,18 @@ from peewit.solvers.status import Status, first_failure
 _FEW_LABELS: Final = 20
 _LARGE_ERROR: Final = 0.1
 _LEAST_SHARE: Final = 1e-9
+_CLASS_BYTES: Final = 64
+"""Of a row in each class where classes are searched together: outputs, costs and beliefs."""
+
+MultiClass: TypeAlias = Literal["one-against-rest", "one-of-k"]
+"""How several classes are searched: each by itself, or all together (F9)."""
+
+_MULTI_CLASS: Final = Rule(
+    doc="Whether each of several classes is searched against the rest by itself, or all together, "
+    "so that an unlabeled node has exactly one.",
+    kind=str,
+    words=("one-against-rest", "one-of-k"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +65,26 @@ class TransductiveMachine(LinearMachine):
             takes_shares=True,
         ),
     )
+    multi_class: MultiClass = hyperparameter("one-against-rest", _MULTI_CLASS)
+
+    def node_bytes(self, n_nodes: int, n_classes: int) -> int:  # noqa: ARG002
+        """What a search of all classes together holds."""
+        return _CLASS_BYTES * n_classes if self.multi_class == "one-of-k" else 0
 
     @abstractmethod
     def _search(
-        self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
-    ) -> list[Transduced]:
-        """The function of one class against the rest, for each unlabeled weight, increasing."""
+        self,
+        tasks: Sequence[Transduction],
+        fit: Fit,
+        columns: Sequence[int],
+        weights: Sequence[float],
+        phase: str,
+    ) -> list[list[Transduced]]:
+        """For each unlabeled weight, increasing, a function of each task.
+
+        One task is a class against the rest, several are one of K; ``columns`` are their places
+        among the targets.
+        """
 
     def left_out_scores(
         self,
@@ -80,12 +106,9 @@ class TransductiveMachine(LinearMachine):
         for number in range(int(fold.max(initial=-1)) + 1):
             others, left_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             fit = self._fit(table, labels.subset(others), watch)
-            columns = self._search_all(fit, weights)
-            status = first_failure(status, *(run.status for column in columns for run in column))
-            for place in range(len(weights)):
-                outputs = [
-                    column[place].point.outputs[labels.nodes[left_out]] for column in columns
-                ]
+            for place, runs in enumerate(self._search_all(fit, weights)):
+                status = first_failure(status, *(run.status for run in runs))
+                outputs = [run.point.outputs[labels.nodes[left_out]] for run in runs]
                 scores[place][left_out] = class_scores(np.column_stack(outputs))
         return scores, status
 
@@ -94,19 +117,22 @@ class TransductiveMachine(LinearMachine):
             return self._supervised_weights(fit)
         self._warn(fit)
         fit.start = None  # the answer depends on where a search begins
-        columns = self._search_all(fit, [self.unlabeled_weight])
-        for (search,) in columns:
-            fit.end(search.status, search.objective)
-        return np.column_stack([search.point.weights for (search,) in columns])
+        (runs,) = self._search_all(fit, [self.unlabeled_weight])
+        for run in runs:
+            fit.end(run.status, run.objective)
+        return np.column_stack([run.point.weights for run in runs])
 
     def _search_all(self, fit: Fit, weights: Sequence[float]) -> list[list[Transduced]]:
-        """For each function the results of each unlabeled weight."""
+        """For each unlabeled weight all functions."""
         n_functions = fit.targets.shape[1]
+        is_joint = n_functions > 1 and self.multi_class == "one-of-k"
         shares = self._shares(fit.labels)
         own = shares[1:] if n_functions == 1 else shares
-        columns = []
-        for column in range(n_functions):
-            task = Transduction(
+        if is_joint:
+            n_unlabeled = fit.table.rows.n_rows - fit.labels.n_labeled
+            own = whole_sizes(shares, n_unlabeled) / n_unlabeled
+        tasks = [
+            Transduction(
                 problem=self._problem(fit, fit.table.rows, is_whole=True),
                 nodes=fit.labels.nodes,
                 targets=fit.targets[:, column],
@@ -115,11 +141,17 @@ class TransductiveMachine(LinearMachine):
                 unlabeled_weight=self.unlabeled_weight,
                 figures=fit.figures,
             )
-            phase = "searching"
-            if n_functions > 1:
-                phase = f"searching, class {column + 1} of {n_functions}"
-            columns.append(self._search(task, fit, column, weights, phase))
-        return columns
+            for column in range(n_functions)
+        ]
+        if is_joint or n_functions == 1:
+            return self._search(tasks, fit, range(n_functions), weights, "searching")
+        runs: list[list[Transduced]] = [[] for _ in weights]
+        for column, task in enumerate(tasks):
+            phase = f"searching, class {column + 1} of {n_functions}"
+            found = self._search([task], fit, [column], weights, phase)
+            for place, one in enumerate(found):
+                runs[place] += one
+        return runs
 
     def _require(self, labels: Labels) -> None:
         LinearMachine._require(self, labels)
@@ -178,16 +210,21 @@ class TSVM(TransductiveMachine):
     )
 
     def _search(
-        self, task: Transduction, fit: Fit, column: int, weights: Sequence[float], phase: str
-    ) -> list[Transduced]:
-        supervised, _ = self._train_supervised(fit, column)
+        self,
+        tasks: Sequence[Transduction],
+        fit: Fit,
+        columns: Sequence[int],
+        weights: Sequence[float],
+        phase: str,
+    ) -> list[list[Transduced]]:
+        supervised = [self._train_supervised(fit, column)[0] for column in columns]
         rule = SwitchRule(
             max_pairs=None if self.max_pairs == "all" else self.max_pairs,
             first_weight=self.first_weight,
             max_trainings=self.max_iter,
         )
-        start = LinearPoint.at(fit.table.rows, supervised.weights)
-        return switch_labels(task, start, weights, rule, phase=phase, watch=fit.watch)
+        starts = [LinearPoint.at(fit.table.rows, point.weights) for point in supervised]
+        return switch_labels(tasks, starts, weights, rule, phase=phase, watch=fit.watch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +233,10 @@ class DASVM(TransductiveMachine):
 
     Sindhwani and Keerthi (2006), section 3.2: each unlabeled node has both labels, with beliefs
     whose entropy counts less and less. Of the weights at the end of each step, those with the
-    smallest objective are kept.
+    smallest objective are kept. Several classes are annealed together (F10).
     """
+
+    multi_class: MultiClass = hyperparameter("one-of-k", _MULTI_CLASS)
 
     first_temperature: float = hyperparameter(
         10.0,
@@ -219,12 +258,12 @@ class DASVM(TransductiveMachine):
 
     def _search(
         self,
-        task: Transduction,
+        tasks: Sequence[Transduction],
         fit: Fit,
-        column: int,  # noqa: ARG002 - what the task is made of
+        columns: Sequence[int],  # noqa: ARG002 - what the tasks are made of
         weights: Sequence[float],
         phase: str,
-    ) -> list[Transduced]:
+    ) -> list[list[Transduced]]:
         schedule = Schedule(
             first=self.first_temperature,
             cooling=self.cooling,
@@ -235,7 +274,7 @@ class DASVM(TransductiveMachine):
         start = LinearPoint.origin(fit.table.rows)
         return [
             anneal(
-                replace(task, unlabeled_weight=weight),
+                [replace(task, unlabeled_weight=weight) for task in tasks],
                 start,
                 schedule,
                 phase=phase,

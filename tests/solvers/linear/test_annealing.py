@@ -10,16 +10,10 @@ from scipy.optimize import minimize_scalar
 
 from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.linear import annealing
-from peewit.solvers.linear.annealing import (
-    Schedule,
-    anneal,
-    beliefs,
-    divergence,
-    entropy,
-    loss_gain,
-)
+from peewit.solvers.linear.annealing import Schedule, anneal
+from peewit.solvers.linear.beliefs import beliefs, divergence, entropy
 from peewit.solvers.linear.finite_newton import LinearPoint
-from peewit.solvers.linear.transductive_problem import Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import Transduced, Transduction, loss_gain
 from peewit.solvers.status import Status
 from tests.reference.linear_machines import root_beliefs
 from tests.solvers.linear.test_switching import SILENT, switched
@@ -33,7 +27,13 @@ SHARES = st.floats(1e-9, 1 - 1e-9) | st.floats(0.05, 0.95)
 def annealed(task: Transduction, watch: Watch = SILENT, **settings) -> Transduced:
     start = LinearPoint.origin(task.problem.rows)
     schedule = replace(SCHEDULE, **settings)
-    return anneal(task, start, schedule, phase="annealing", watch=watch)
+    (found,) = anneal([task], start, schedule, phase="annealing", watch=watch)
+    return found
+
+
+def both(belief: np.ndarray) -> np.ndarray:
+    """Beliefs in either label."""
+    return np.column_stack([1 - belief, belief])
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def trainings(monkeypatch) -> list[tuple[np.ndarray, LinearPoint]]:
     seen = []
     plain = annealing._train
 
-    def trained(task, belief, start, rtol) -> LinearPoint:
-        found = plain(task, belief, start, rtol)
-        seen.append((belief, found))
+    def trained(tasks, belief, starts, rtol) -> list[LinearPoint]:
+        found = plain(tasks, belief, starts, rtol)
+        seen.append((belief[:, 1], found[0]))
         return found
 
     monkeypatch.setattr(annealing, "_train", trained)
@@ -126,7 +126,7 @@ def test_the_best_beliefs_make_a_soft_minimum(output: float, weight: float, rati
 
     def cost(belief: float) -> float:
         inner = np.array([belief])
-        return belief * one + (1 - belief) * other - temperature * entropy(inner)
+        return belief * one + (1 - belief) * other - temperature * entropy(both(inner))
 
     soft = -temperature * float(np.logaddexp(-one / temperature, -other / temperature))
     share = 1 / (1 + np.exp(min(700, gain / temperature)))
@@ -147,7 +147,7 @@ def test_no_beliefs_of_the_same_mean_cost_less(data, share: float) -> None:
     temperature = 10.0 ** data.draw(st.floats(-1, 1))
 
     def cost(belief: np.ndarray) -> float:
-        return float(np.mean(belief * gain)) - temperature * entropy(belief)
+        return float(np.mean(belief * gain)) - temperature * entropy(both(belief))
 
     belief, _ = beliefs(gain, temperature, share)
     rng = np.random.default_rng(data.draw(st.integers(0, 100)))
@@ -160,12 +160,12 @@ def test_no_beliefs_of_the_same_mean_cost_less(data, share: float) -> None:
 
 def test_entropy_and_divergence_are_what_they_say() -> None:
     belief, last = np.array([0.2, 0.5, 0.0]), np.array([0.4, 0.5, 0.0])
-    assert entropy(np.array([0.0, 1.0])) == 0
-    assert entropy(np.full(3, 0.5)) == pytest.approx(np.log(2))
+    assert entropy(both(np.array([0.0, 1.0]))) == 0
+    assert entropy(both(np.full(3, 0.5))) == pytest.approx(np.log(2))
     own = 0.2 * np.log(0.2 / 0.4) + 0.8 * np.log(0.8 / 0.6)
-    assert divergence(belief, last) == pytest.approx(own / 3)
-    assert divergence(last, last) == 0
-    certain = divergence(np.array([1.0]), np.array([0.0]))
+    assert divergence(both(belief), both(last)) == pytest.approx(own / 3)
+    assert divergence(both(last), both(last)) == 0
+    certain = divergence(both(np.array([1.0])), both(np.array([0.0])))
     assert certain == pytest.approx(np.log(1e8), rel=1e-6)
 
 
@@ -179,7 +179,8 @@ def test_the_weights_of_given_beliefs_are_those_of_rows_of_both_labels(
     belief = np.random.default_rng(seed).random(task.n_unlabeled)
     belief[:3] = 0.0
     belief[3:5] = 1.0
-    found = annealing._train(task, belief, LinearPoint.origin(task.problem.rows), 1e-6)
+    start = LinearPoint.origin(task.problem.rows)
+    (found,) = annealing._train([task], both(belief), [start], 1e-6)
     machine = transductive_twin(task, case.dense).machine(belief)
     expected = machine.minimum()
     least = machine.objective(expected)
@@ -219,7 +220,7 @@ def test_beliefs_keep_their_mean_and_end_decided(trainings, seed: int) -> None:
     np.testing.assert_array_equal(first, 0.4)
     for belief, _ in trainings[:-1]:
         assert belief.mean() == pytest.approx(0.4, abs=1e-9)
-    means = [entropy(belief) for belief, _ in trainings]
+    means = [entropy(both(belief)) for belief, _ in trainings]
     assert means[-2] < 0.1 * means[0]
 
 

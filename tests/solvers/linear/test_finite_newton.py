@@ -322,10 +322,20 @@ def test_too_few_steps_are_said_to_be(monkeypatch) -> None:
 
 
 def test_a_fall_too_small_before_the_piece_is_right_is_stagnation(monkeypatch) -> None:
-    case = small(2, n_rows=200, n_labeled=100)
+    case = small(6, n_rows=200, n_labeled=100)
     problem = LinearProblem(rows=case.rows(), norm_penalty=1e-4)
     monkeypatch.setattr(finite_newton, "_LEAST_DECREASE", 0.9)
     assert cold(problem, case.hinges()).status is Status.STAGNATED
+
+
+def test_a_minimum_is_one_even_if_hinges_of_no_account_go_on_to_bend(monkeypatch) -> None:
+    case = small(2)
+    problem = LinearProblem(rows=case.rows(), norm_penalty=1e-2)
+    expected = cold(problem, case.hinges())
+    monkeypatch.setattr(finite_newton, "stays", lambda *_: False)
+    found = cold(problem, case.hinges())
+    assert found.status is Status.CONVERGED
+    np.testing.assert_allclose(found.outputs, expected.outputs, atol=1e-4)
 
 
 @pytest.mark.parametrize("most", [0, 1, 7])

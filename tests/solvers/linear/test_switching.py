@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from peewit.solvers.iteration_loop import RunStopped, Watch
 from peewit.solvers.linear.finite_newton import Hinges, LinearPoint, minimize
 from peewit.solvers.linear.switching import SwitchRule, _highest, _n_rounds, _switch, switch_labels
-from peewit.solvers.linear.transductive_problem import Transduced, Transduction
+from peewit.solvers.linear.transductive_problem import Transduced, Transduction, loss_gain
 from peewit.solvers.status import Status
 from tests.reference.linear_machines import formed
 from tests.solvers.linear_problems import small, transductive_twin, twin
@@ -34,7 +34,8 @@ def path(
 ) -> list[Transduced]:
     given = {"max_pairs": None, "first_weight": 1e-2, "max_trainings": 100_000}
     rule = SwitchRule(**(given | settings))
-    return switch_labels(task, started(task), weights, rule, phase="searching", watch=watch)
+    found = switch_labels([task], [started(task)], weights, rule, phase="searching", watch=watch)
+    return [one for (one,) in found]
 
 
 @pytest.fixture
@@ -178,9 +179,9 @@ def test_the_highest_are_those_of_a_stable_order(outputs: list[int], data) -> No
 )
 def test_pairs_change_places_from_the_furthest_apart_on(rows, max_pairs) -> None:
     outputs = np.array([output for output, _ in rows], float)
-    before = np.array([label for _, label in rows])
+    before = np.array([int(label) for _, label in rows])
     low = sorted((outputs[row], row) for row in np.flatnonzero(before))
-    high = sorted((-outputs[row], row) for row in np.flatnonzero(~before))
+    high = sorted((-outputs[row], row) for row in np.flatnonzero(before == 0))
     pairs = [
         (first, second)
         for (one, first), (other, second) in zip(low, high, strict=False)
@@ -188,9 +189,9 @@ def test_pairs_change_places_from_the_furthest_apart_on(rows, max_pairs) -> None
     ][:max_pairs]
     expected = before.copy()
     for first, second in pairs:
-        expected[first], expected[second] = False, True
-    after = before.copy()
-    assert _switch(outputs, after, max_pairs) == len(pairs)
+        expected[first], expected[second] = 0, 1
+    after, gain = before.copy(), np.column_stack([0 * outputs, loss_gain(outputs, 1.0)])
+    assert _switch(gain, after, max_pairs) == len(pairs)
     np.testing.assert_array_equal(after, expected)
 
 

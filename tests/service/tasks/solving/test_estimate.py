@@ -242,7 +242,11 @@ def test_linear_machines_read_rows_where_they_lie_and_hold_vectors(home: Home) -
     assert (found.gram, found.n_points, found.n_features) == (None, N_NODES, 3)
     own = CATALOGUE["da-svm"]().working_bytes(N_NODES, 3, 12)
     assert 8 * N_NODES < own < 200 * (N_NODES + 3)
-    assert found.n_bytes == RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges) + own
+    apart = RESERVED_BYTES + graph_bytes(graph.n_nodes, graph.n_edges) + own
+    assert found.n_bytes == apart + 2 * 64 * graph.n_nodes
+    assert home.estimate("da-svm", multi_class="one-against-rest").n_bytes == apart
+    home.graph.label({f"n{node}": f"class {node}" for node in range(10, 17)})  # nine in all
+    assert home.estimate("da-svm").n_bytes == apart + 9 * 64 * graph.n_nodes
 
 
 def test_duals_of_total_variation_count_by_the_classes(home: Home) -> None:

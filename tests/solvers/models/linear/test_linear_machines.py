@@ -14,6 +14,7 @@ from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.assessment.tuning import tune
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.linear.calibration import fitted_sigmoid
 from peewit.solvers.linear.transductive_problem import Transduction
@@ -150,7 +151,7 @@ def test_several_classes_are_one_against_the_rest(machine) -> None:
     shares = shares_of(classes)
     settings = {"norm_penalty": 0.01}
     if machine is not LinearSVM:
-        settings["class_balance"] = shares
+        settings |= {"class_balance": shares, "multi_class": "one-against-rest"}
     together = solved(machine(**settings), matrix, labels)
     for code in range(3):
         binary = Labels.from_pairs(labels.nodes, (labels.classes == code).astype(int))
@@ -158,6 +159,61 @@ def test_several_classes_are_one_against_the_rest(machine) -> None:
             settings["class_balance"] = {1: shares[code], 0: 1 - shares[code]}
         alone = solved(machine(**settings), matrix, binary)
         np.testing.assert_allclose(together.scores[:, code], alone.scores[:, 1], atol=1e-10)
+
+
+@pytest.mark.parametrize("machine", [TSVM, DASVM])
+def test_two_classes_at_once_are_one_against_the_other(machine) -> None:
+    matrix, classes = points()
+    labels = labels_of(classes)
+    one, both = (
+        solved(machine(norm_penalty=0.01, multi_class=way), matrix, labels)
+        for way in ("one-against-rest", "one-of-k")
+    )
+    np.testing.assert_array_equal(one.scores, both.scores)
+
+
+@pytest.mark.parametrize("machine", [TSVM, DASVM])
+def test_of_several_classes_at_once_each_row_has_one(machine, monkeypatch) -> None:
+    matrix, classes = points(3)
+    labels, costs = labels_of(classes, 6), []
+    plain = Transduction.trained
+
+    def trained(self, hinges, start, rtol):
+        costs.append(hinges.positive[self.unlabeled] * self.n_unlabeled)
+        return plain(self, hinges, start, rtol)
+
+    monkeypatch.setattr(Transduction, "trained", trained)
+    model = machine(norm_penalty=0.01, multi_class="one-of-k")
+    solution = solved(model, matrix, labels)
+    assert solution.status is Status.CONVERGED
+    for first in range(0, len(costs), 3):
+        own = np.array(costs[first : first + 3])
+        weight = own.sum(axis=0).max()
+        np.testing.assert_allclose(own.sum(axis=0), weight, rtol=1e-8)
+        np.testing.assert_allclose(own.mean(axis=1), weight / 3, rtol=1e-8)  # of 102 rows
+    apart = solved(replace(model, multi_class="one-against-rest"), matrix, labels)
+    assert error(solution, classes, labels) <= error(apart, classes, labels) + 0.05
+
+
+@pytest.mark.parametrize("machine", [TSVM, DASVM])
+def test_labels_left_out_of_several_classes_at_once_are_those_of_a_search_without_them(
+    machine,
+) -> None:
+    matrix, classes = points(3)
+    labels = labels_of(classes, 4)
+    model = machine(norm_penalty=0.01, multi_class="one-of-k", unlabeled_weight=0.5)
+    prepared = model.prepare(no_graph(N_POINTS), matrix)
+    fold = np.arange(labels.n_labeled) % 2
+    watch = Watch(progress=None, cancelled=None)
+    (scores,), status = model.left_out_scores(prepared, labels, fold, [0.5], watch)
+    assert status is Status.CONVERGED
+    for number in range(2):
+        left_out = np.flatnonzero(fold == number)
+        others = labels.subset(np.flatnonzero(fold != number))
+        alone = solved(model, matrix, others)
+        np.testing.assert_allclose(
+            scores[left_out], alone.scores[labels.nodes[left_out]], atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("costs", [{"equal": 1, "other": 6}, "balanced", "equal"])
@@ -879,7 +935,7 @@ def test_models_of_one_preparation_do_not_mix_their_rows() -> None:
 def test_progress_names_what_is_done() -> None:
     matrix, classes = points(3)
     reports = []
-    model = DASVM()
+    model = DASVM(multi_class="one-against-rest")
     prepared = model.prepare(no_graph(N_POINTS), matrix)
     model.solve(prepared, labels_of(classes), progress=reports.append)
     phases = list(dict.fromkeys(report.phase for report in reports))
