@@ -33,6 +33,7 @@ from peewit.streaming.edges.blocks import MAX_NODES
 from peewit.streaming.features.store import FeatureStore
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.nodes.index import Nodes, open_nodes
+from peewit.streaming.passes.raw_edge_passes import HeldEdges
 from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import Snapshot, SnapshotNotFound, SnapshotStore
 

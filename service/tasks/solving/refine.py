@@ -186,7 +186,7 @@ class KeptProducts:
 
     def _path(self, block: FloatArray) -> Path:
         digest = hashlib.blake2b(repr(block.shape).encode(), digest_size=24)
-        digest.update(np.ascontiguousarray(block))
+        digest.update(np.ascontiguousarray(block).data)
         return self.directory / f"{digest.hexdigest()}.npy"
 
 
