@@ -83,7 +83,7 @@ WORDS: Final = {
     "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
     "predictions": (
         "GRAPH -o= --output= --model=MODEL --job=JOB --label-column= --sort= --reverse --top= "
-        "--unlabeled --positive= --threshold= --coverage= --safe-csv --json"
+        "--unlabeled --unproven --positive= --threshold= --coverage= --safe-csv --json"
     ),
     "predict": (
         "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"

@@ -17,7 +17,7 @@ from peewit.streaming.log.logged_files import LogFileMissing
 from peewit.streaming.passes.certificate_store import CertifySettings
 from peewit.streaming.passes.certify import certify
 from peewit.streaming.passes.edge_passes import EdgePasses, RawEdgesGone
-from peewit.streaming.passes.raw_edge_passes import snapshot_edges
+from peewit.streaming.passes.raw_edge_passes import hold_edges, snapshot_edges
 from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotStore
@@ -138,3 +138,31 @@ def test_a_missing_part_of_the_log_is_told_from_another_process() -> None:
     missing = LogFileMissing(Path("log/1.arrow"))
     again = pickle.loads(pickle.dumps(missing))
     assert (str(again), again.path) == (str(missing), missing.path)
+
+
+def test_held_edges_outlive_the_log(
+    graph: tuple[GraphPaths, EdgeList, EdgeList], tmp_path: Path
+) -> None:
+    """As a newer snapshot takes away what it does not need, under a job that reads the older."""
+    paths, _, left = graph
+    meta = metas(paths)[-1]
+    held = hold_edges(paths, meta, tmp_path / "held")
+    block = np.random.default_rng(0).normal(size=(N_NODES, 2))
+    for path in paths.log.iterdir():
+        path.unlink()
+    with snapshot_edges(
+        paths, meta, spool=tmp_path, staging=tmp_path, n_threads=1, held=held
+    ) as raw:
+        product = opened(raw).laplacian_product(block)
+    np.testing.assert_allclose(product, dense_laplacian(left.graph()) @ block)
+
+
+def test_a_log_that_has_moved_on_cannot_be_held(
+    graph: tuple[GraphPaths, EdgeList, EdgeList], tmp_path: Path
+) -> None:
+    paths, *_ = graph
+    meta = metas(paths)[-1]
+    for path in paths.log.glob("blake3*"):
+        path.unlink()
+    with pytest.raises(LogFileMissing):
+        hold_edges(paths, meta, tmp_path / "held")

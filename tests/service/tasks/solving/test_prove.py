@@ -6,21 +6,30 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from peewit.service.predictions.filtered_rows import RowFilter, ordered_rows
 from peewit.service.predictions.prediction_files import PROVEN, PredictionFile
 from peewit.service.predictions.thresholds import with_answers
+from peewit.service.tasks.solving import refine
 from peewit.service.tasks.solving.solve_options import validate_solve
-from peewit.service.tasks.tasks_and_messages import Advanced, TaskStopped
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.jobs import solve_lines
 from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.sources import EdgeFiles
+from peewit.streaming.graph_paths import GraphPaths
+from peewit.streaming.graph_stream import Stream
 from peewit.streaming.passes.certificate_store import CertificateStore
+from peewit.streaming.settings import StreamSettings
+from peewit.streaming.snapshots.store import SnapshotStore
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from tests.service.solvable import graphs_within
 from tests.service.tasks.solving.test_refine import run
+from tests.service.tasks.solving.test_thinning import N_EDGES, N_NODES, solved, task
 from tests.service.tasks.solving.test_thinning import graph as graph  # noqa: PLC0414 - a fixture
-from tests.service.tasks.solving.test_thinning import solved, task
 from tests.streaming.streamed import StreamedGraph, streamed
 
 PENALTY = 1e-3
@@ -171,3 +180,76 @@ def test_what_cannot_be_proven_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         validate_solve(model, parameters)
+
+
+def test_deletes_and_newer_snapshots_leave_a_running_job_what_it_reads(
+    tmp_path: Path, solver: WarmGraphs
+) -> None:
+    """The log moves on while the job solves; it proves labels of what lived when it began."""
+    data, paths = tmp_path / "data", GraphPaths(root=tmp_path / "g")
+    data.mkdir()
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, N_NODES, (2, N_EDGES))
+    v = np.where(rng.random(N_EDGES) < 0.25, v // 3 * 3 + u % 3, v)
+
+    def bring(number: int, rows: slice, op: str) -> None:
+        table = pa.table({"src": u[rows], "dst": v[rows], "op": [op] * len(u[rows])})
+        pq.write_table(table, data / f"{number}.parquet")
+        settings = StreamSettings(
+            node_kind="dense",
+            sparsifier=SparsifierSettings(epsilon=None, seed=1, max_edges=1_500),
+            deletions="exact",
+        )
+        Stream(paths, settings).ingest(EdgeFiles(data, columns=CHANGES).list())
+
+    bring(0, slice(None), "insert")
+    bring(1, slice(0, 500), "delete")
+    graph = StreamedGraph(paths=paths, kind="dense")
+    newest = SnapshotStore(paths.snapshots).latest()
+    assert newest is not None
+    asked = task(graph, "stable-hfs", snapshot=newest, parameters=PROVE)
+    plain = run(solver, asked)
+    assert isinstance(plain, Done)
+    moved: list[str] = []
+
+    def move_on(advanced: Advanced) -> None:
+        if advanced.phase == "solving" and not moved:
+            moved.append(advanced.phase)
+            bring(2, slice(500, 1_500), "delete")
+            bring(3, slice(1_500, 2_000), "delete")
+
+    found = run(solver, replace(asked, attempt=2), report=move_on)
+    assert moved
+    assert isinstance(found, Done)
+    assert found.result["proof"]["n_edges"] == plain.result["proof"]["n_edges"]
+    tables = [
+        PredictionFile(paths.predictions / each.result["file"]).table() for each in (plain, found)
+    ]
+    assert tables[0]["label"].equals(tables[1]["label"])
+    assert list((paths.root / "refine").iterdir()) == []
+
+
+def test_another_attempt_goes_on_from_the_passes_of_a_killed_one(
+    graph: StreamedGraph, solver: WarmGraphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refine, "WORTH_KEEPING_SECONDS", 0.0)
+    expected = solved(solver, task(graph, "stable-hfs", attempt=1, parameters=PROVE))
+    certificate = graph.paths.snapshots / "00000001" / "certificate.json"
+    for phase in ("pass 5: solving",):
+        certificate.unlink()  # as it was at first
+        seen: list[str] = []
+
+        def note(advanced: Advanced, seen: list[str] = seen) -> None:
+            seen.append(advanced.phase)
+
+        def is_told(phase: str = phase, seen: list[str] = seen) -> bool:
+            return phase in seen
+
+        asked = task(graph, "stable-hfs", attempt=2, parameters=PROVE)
+        assert run(solver, asked, report=note, cancelled=is_told) == TaskStopped()
+        kept = list((graph.paths.root / "refine" / "ab12-passes").glob("*.npy"))
+        assert len(kept) >= int(phase[5]) - 2
+        again = solved(solver, replace(asked, attempt=3))
+        tables = [table_of(graph, each) for each in (expected, again)]
+        assert tables[0].equals(tables[1])
+        assert not (graph.paths.root / "refine" / "ab12-passes").exists()
