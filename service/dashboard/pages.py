@@ -25,7 +25,7 @@ from peewit.service.jobs.ingest_steps import length_text
 from peewit.service.live_sources.contract import shown_position
 from peewit.service.live_sources.node_columns import shown_holding
 from peewit.service.problems import InvalidArgument
-from peewit.service.wire.jobs import solve_lines, warning_text
+from peewit.service.wire.solve_lines import how_sure, solve_lines, warning_text
 
 STATIC: Final = Path(__file__).parent / "static"
 
@@ -203,6 +203,7 @@ def _environment() -> Environment:
         "figure": _figure,
         "percent": _percent,
         "solve_lines": partial(solve_lines, door="page"),
+        "how_sure": partial(how_sure, door="page"),
         "warning_text": partial(warning_text, door="page"),
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "seconds": _seconds,

@@ -41,8 +41,8 @@ from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import LabelValue, UploadedLabels
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.wire.evaluations import Evaluation
-from peewit.service.wire.jobs import solve_lines
 from peewit.service.wire.labels import LabelOrigin
+from peewit.service.wire.solve_lines import solve_lines
 from peewit.service.worker.run_one_job import run_until_finished
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 from peewit.streaming.durable_files import publish_file

@@ -6,7 +6,6 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from peewit.service.client import Graph, GraphDetails, Job, Prediction, Suggestions
-from peewit.service.wire.jobs import solve_lines, warning_text
 from peewit.service.wire.labels import LabelColumn, LabelOrigin
 from peewit.service.wire.predictions import (
     LabelReason,
@@ -14,6 +13,7 @@ from peewit.service.wire.predictions import (
     PredictionRows,
     Provenance,
 )
+from peewit.service.wire.solve_lines import solve_lines, warning_text
 
 _BEST: Final = 5
 """Classes whose scores are told."""

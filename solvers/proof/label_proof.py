@@ -34,6 +34,7 @@ class LabelJudge:
     reachable: BoolArray  # (n_nodes,) nodes whose labels are to be proven
     most_unproven: float  # share of them at which the passes end
     judged: Judged | None = field(default=None, init=False)  # of the last true residual
+    shares: list[float] = field(default_factory=list, init=False)  # proven, at each look
     _of_sums: FloatArray | None = field(default=None, init=False)
 
     def is_settled(self, x: FloatArray, residual: FloatArray, answer: FloatArray | None) -> bool:
@@ -58,6 +59,7 @@ class LabelJudge:
     def _is_enough(self, is_proven: BoolArray) -> bool:
         n_reached = int(np.count_nonzero(self.reachable))
         n_proven = int(np.count_nonzero(is_proven & self.reachable))
+        self.shares.append(n_proven / max(n_reached, 1))
         return n_reached - n_proven <= self.most_unproven * n_reached
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from peewit.service.wire.graphs import edges_text, epsilon_text
-from peewit.service.wire.jobs import _TO_DO, solve_lines, warning_text
+from peewit.service.wire.solve_lines import _TO_DO, how_sure, solve_lines, warning_text
 
 HELP = Path(__file__).parents[1] / "goldens" / "recorded" / "help.txt"
 
@@ -302,3 +302,58 @@ def test_how_many_edges_are_kept(given: dict[str, Any], said: str) -> None:
 def test_a_budget_below_a_forest_promises_nothing() -> None:
     assert epsilon_text(None, 3e7) == "so few that no spectral error is promised"
     assert epsilon_text(None, None) == "no error is known yet"
+
+
+PROOF: dict[str, Any] = {
+    "share": 0.99449,
+    "n_reached": 1_000_000,
+    "n_proven": 994_490,
+    "most_unproven": 0.01,
+    "is_enough": True,
+    "n_edges": 100_000_000,
+    "passes": 9,
+    "seconds": 60.0,
+    "failure": 1.0 - 0.995 + 0.0025,
+    "low": 0.6,
+    "high": None,
+    "as_chosen": {"graph_penalty": 1e-05, "class_mass": "contrasts"},
+}
+
+
+def proven(door: Any = "command", **changes: Any) -> str:
+    result = {"judged": None, "thinning": THINNING, "proof": PROOF | changes, "stats": {}}
+    (line,) = solve_lines(result, graph="bank", label_column="risk", door=door)
+    return line
+
+
+def test_a_proof_tells_its_share_rounded_down_and_its_chance_of_error_rounded_up() -> None:
+    assert proven() == (
+        "at least 99.4% of the labels are proven to be those of all 100,000,000 edges (9 passes "
+        "over them; chance of error at most 0.75%), with graph_penalty 1e-05 and class_mass "
+        "contrasts as chosen on the edges kept; `peewit predictions bank --label-column risk "
+        "--unproven` lists the others"
+    )
+    assert "predictions(name, label_column='risk', unproven=True)" in proven("python")
+    assert "max_passes ended it before 99.9% were" in proven(most_unproven=0.001, is_enough=False)
+    assert proven(n_proven=1_000_000, share=1.0, as_chosen={}).endswith("at most 0.75%)")
+    assert "(none was dropped; chance" in proven(passes=0)
+
+
+def test_four_questions_have_an_answer_each() -> None:
+    nothing = dict(how_sure({"judged": None, "stats": {}}, sets=None))
+    assert list(nothing.values()) == [
+        "nobody looked",
+        "every edge was kept, so nothing would",
+        "none was asked for: solve with prove=.01",
+        "none were kept: solve with sets=auto",
+    ]
+    result = {"judged": JUDGED, "thinning": THINNING, "proof": None, "stats": {}}
+    result |= {"n_nodes": 5_000, "n_unreachable": 0, "class_shares": None, "status": "converged"}
+    true, estimate, _, sets = dict(how_sure(result, sets={"n_folds": 5})).values()
+    assert true.startswith("right at 86% of 250 random labels")
+    assert estimate.startswith("about 5.7% of the predictions would be different")
+    assert estimate.endswith("an estimate, which proves nothing")
+    assert sets.startswith("sets, by 5 folds of labels left out")
+    read = dict(how_sure(result | {"proof": PROOF, "stats": {"refined": 1}}, sets=None))
+    assert read["Would other edges change it?"] == "all edges were read for this answer"
+    assert read["Is it proven for all edges?"].startswith("at least 99.4% of the labels")

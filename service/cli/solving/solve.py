@@ -28,7 +28,8 @@ from peewit.service.cli.solving.submission import require_valid, run_columns, ru
 from peewit.service.jobs.job import LABEL_COLUMN, MAX_PRIORITY
 from peewit.service.tasks.kind_list import KINDS
 from peewit.service.tasks.solving.estimate import Estimator
-from peewit.service.wire.jobs import Estimate, solve_lines, warning_text
+from peewit.service.wire.jobs import Estimate
+from peewit.service.wire.solve_lines import solve_lines, warning_text
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 app = command_group()

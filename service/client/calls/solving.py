@@ -11,7 +11,8 @@ from peewit.service.client.calls.prediction_tables import predictions
 from peewit.service.client.calls.submissions import submit_solve_columns
 from peewit.service.client.errors import JobCancelled, JobFailed, StillWaiting
 from peewit.service.client.further_answers import Predictions
-from peewit.service.wire.jobs import Estimate, Job, warning_text
+from peewit.service.wire.jobs import Estimate, Job
+from peewit.service.wire.solve_lines import warning_text
 
 DEFAULT_MODEL: Final = "auto"
 """Needs no parameter and no class sizes; `peewit solve` takes it, too."""

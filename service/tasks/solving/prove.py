@@ -48,6 +48,7 @@ def prove_answer(solving: Solving) -> None:
     solving.assessment.proven = proof.is_proven
     solving.proof = {
         "share": proof.share,
+        "shares": [round(share, 6) for share in proof.shares],
         "n_reached": proof.n_reached,
         "n_proven": proof.n_proven,
         "most_unproven": solving.options.prove,

@@ -508,7 +508,7 @@ class Auto(FeatureModel, Provable):
         of_harmonic: BoundedSystem | None = None
         all_edges = AllEdges(passes=full, degrees=task.degrees)
         n_reached = int(np.count_nonzero(solution.reachable))
-        systems = [columns.potentials, columns.densities]
+        systems, shares = [columns.potentials, columns.densities], []
         for rtol in _PROOF_RTOLS:
             answers = [full.solved(replace(system, rtol=rtol)) for system in systems]
             if columns.points is None:
@@ -533,6 +533,7 @@ class Auto(FeatureModel, Provable):
             )
             is_proven &= classes == stacked.solution.classes()
             n_open = n_reached - int(np.count_nonzero(is_proven))
+            shares.append(1.0 - n_open / max(n_reached, 1))
             is_enough = n_open <= task.most_unproven * n_reached
             if is_enough or full.n_passes + 2 * LEAST_PASSES > full.max_passes:
                 break
@@ -547,6 +548,7 @@ class Auto(FeatureModel, Provable):
             residual=max(float(each.residual.max(initial=0.0)) for each in answers),
             ends=of_potentials.ends,
             failure=VARIANCE_FAILURE,
+            shares=tuple(shares),
         )
 
     def _told(self, stacked: Stacked, before: Solution, all_edges: AllEdges) -> Solution:

@@ -49,6 +49,7 @@ class Proven:
     residual: float  # largest relative one, before the last half step
     ends: SpectralEnds  # of the matrices of the system
     failure: float  # chance that a variance was too small
+    shares: tuple[float, ...]  # proven at each look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,7 @@ class LinearModelOfEdges(Provable):
             residual=float(answer.residual.max(initial=0.0)),
             ends=judged.ends,
             failure=bounds.failure,
+            shares=tuple(judge.shares),
         )
 
 
@@ -158,6 +160,7 @@ class Proof:
     ends: SpectralEnds  # of the matrices of the system
     found_ends: tuple[End, End] | None  # of L_H^+ L_G, where the passes looked for them
     residual: float  # largest relative one, before the last half step
+    shares: tuple[float, ...]  # proven at each look: before each pass but the first, and at the end
 
     @property
     def share(self) -> float:
@@ -242,5 +245,6 @@ def prove(
         ends=proven.ends,
         found_ends=passes.found,
         residual=proven.residual,
+        shares=proven.shares,
     )
     return replace(proven.solution, decisive=None, bound=None), proof

@@ -17,7 +17,7 @@ from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.solving.solve_options import SolveOptions
 from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.wire.jobs import solve_lines
+from peewit.service.wire.solve_lines import solve_lines
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.contract.model import Model

@@ -23,7 +23,7 @@ from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.tasks.job_kind import TaskContext
 from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.tasks_and_messages import Done
-from peewit.service.wire.jobs import solve_lines, warning_text
+from peewit.service.wire.solve_lines import solve_lines, warning_text
 from peewit.solvers.decision import decided
 from tests.service.solvable import graphs_within, publish_snapshot
 

@@ -16,7 +16,7 @@ from peewit.service.tasks.solving import refine
 from peewit.service.tasks.solving.solve_options import validate_solve
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.wire.jobs import solve_lines
+from peewit.service.wire.solve_lines import solve_lines
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import CHANGES
 from peewit.streaming.edges.sources import EdgeFiles

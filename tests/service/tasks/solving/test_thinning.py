@@ -16,7 +16,7 @@ from peewit.service.tasks.solving.solve import SolveKind, SolveTask
 from peewit.service.tasks.solving.thinning import CORRECTED_RTOL, MOST_PASSES
 from peewit.service.tasks.tasks_and_messages import Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
-from peewit.service.wire.jobs import solve_lines
+from peewit.service.wire.solve_lines import solve_lines
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.snapshots.variances import VARIANCES
 from tests.service.solvable import graphs_within
