@@ -143,6 +143,10 @@ class Order(Group):
             raise BadArgument(
                 "sort", f"must be node, reachable or score:CLASS beside threshold, got {self.sort}"
             )
+        if threshold is not None and self.unproven:
+            raise BadArgument(
+                "unproven", "must be left out beside threshold, which decides other labels"
+            )
         if self.reverse and self.sort is None:
             raise BadArgument("reverse", "needs sort")
         wanted = RowFilter(is_unlabeled=self.unlabeled, is_unproven=self.unproven)

@@ -300,25 +300,44 @@ _UNPROVEN = {
 
 def _proof_line(proof: Mapping[str, Any], graph: str, label_column: str, door: Door) -> str:
     """How many labels are proven, of what, and with what chance of error."""
-    share = math.floor(1000 * proof["share"]) / 1000
+    some = f"at least {math.floor(1000 * proof['share']) / 1000:.1%} of the labels are"
+    if proof["n_proven"] in {0, proof["n_reached"]}:
+        some = "all labels are" if proof["n_proven"] else "no label is"
     passes = f"{proof['passes']} passes over them" if proof["passes"] else "none was dropped"
     failure = math.ceil(10_000 * proof["failure"] - 1e-6) / 10_000
     line = (
-        f"at least {share:.1%} of the labels are proven to be those of all {proof['n_edges']:,} "
-        f"edges ({passes}; chance of error at most {failure:.2%})"
+        f"{some} proven to be those of all {proof['n_edges']:,} edges ({passes}; chance of error "
+        f"at most {failure:.2%})"
     )
-    if chosen := proof["as_chosen"]:
-        values = (
-            f"{name} {f'{value:.3g}' if isinstance(value, float) else value}"
-            for name, value in chosen.items()
-        )
-        line += f", with {' and '.join(values)} as chosen on the edges kept"
+    if proof["passes"] and (chosen := list(_as_chosen(proof))):
+        line += f", with {', '.join(chosen)} as chosen on the edges kept"
+    if proof["walks_on"] is not None:
+        line += ", and weights of arms, points of nodes and walks as they came out"
     if not proof["is_enough"]:
-        line += f"; max_passes ended it before {1 - proof['most_unproven']:.1%} were"
+        line += f"; {_WHY_ENDED[proof['ended_by'], proof['walks_on']]}"
     if proof["n_proven"] < proof["n_reached"]:
         column = _of_column(label_column, door)
         line += f"; {_UNPROVEN[door].format(graph=graph, column=column)}"
     return line
+
+
+_SPENT = "max_passes ended it before so many were as was asked: raise it"
+_WHY_ENDED = {
+    (ended_by, walks_on): text
+    for walks_on in (None, "all edges")
+    for ended_by, text in (
+        ("max-iter", _SPENT),
+        ("stagnated", "more passes prove no more: the others are too close to another class"),
+    )
+} | {("max-iter", "edges kept"): "max_passes ended before walks had gone along all edges: raise it"}
+
+
+def _as_chosen(proof: Mapping[str, Any]) -> Iterator[str]:
+    """What was chosen before all edges were read."""
+    for name, value in proof["as_chosen"].items():
+        yield f"{name} {f'{value:.3g}' if isinstance(value, float) else value}"
+    if weights := proof["relations"]:
+        yield "relations " + ",".join(f"{name}={weight:.3g}" for name, weight in weights.items())
 
 
 def _share_text(thinning: Mapping[str, Any]) -> str:

@@ -17,7 +17,6 @@ from peewit.solvers.iteration_loop import Cancelled, RunStopped
 from peewit.solvers.kernels.inner_products import cross_products
 from peewit.solvers.kernels.laplacian_products import component_sums
 from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
-from peewit.solvers.laplacian.solver import LaplacianSolver
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees, FullSystem
 from peewit.solvers.proof.spectral_ends import EndsByPasses, SpectralEnds
 
@@ -29,9 +28,8 @@ _PROBES_AT_ONCE: Final = 8
 _EPS: Final = float(np.finfo(np.float64).eps)
 _ROUNDINGS: Final = 64.0
 """Of an entry of a product, beside one for each edge of its node."""
-_ROUGH_RTOL: Final = 1e-2
-_ROUGH: Final = 2.0
-"""Factor on the energy that a solve to `_ROUGH_RTOL` tells."""
+_CANCELED: Final = 1e-10
+"""Part of energies that may be lost to rounding where they are subtracted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +47,8 @@ class Bounded:
         size = np.abs(weights)
         off, lost = size.T @ self.error, self.rounding * size.sum(axis=0)
         energy = np.einsum("gk,gh,hk->k", weights, self.gram, weights)
-        return self._of(energy, off, lost)
+        alone = np.sqrt(np.maximum(np.diagonal(self.gram), 0.0))
+        return self._of(energy + _CANCELED * (size.T @ alone) ** 2, off, lost)
 
     def pairs(self, slope: FloatArray) -> FloatArray:
         """The same of differences of columns times ``slope``, (n_some, n_columns).
@@ -62,12 +61,13 @@ class Bounded:
         def both(columns: FloatArray) -> FloatArray:
             return columns[:, :, None] + columns[:, None, :]
 
-        return self._of(
-            both(own) - 2.0 * scaled, both(slope * self.error), both(slope * self.rounding)
-        )
+        energy = both(own) * (1.0 + 2.0 * _CANCELED) - 2.0 * scaled
+        return self._of(energy, both(slope * self.error), both(slope * self.rounding))
 
     def _of(self, energy: FloatArray, off: FloatArray, lost: FloatArray) -> FloatArray:
         """That is, miss (|z| + rounding) + step (rounding + error)."""
+        if not np.isfinite(self.ends.miss):
+            return np.full_like(energy, np.inf)
         size = (off + np.sqrt(off**2 + 4.0 * np.maximum(energy, 0.0))) / 2.0
         return self.ends.miss * (size + lost) + self.ends.step * (lost + off)
 
@@ -122,7 +122,8 @@ class BoundedSystem:
     def exactly(self, x: FloatArray, residual: FloatArray) -> Bounded:
         """From the true residual, with all errors counted; raises `RunStopped`."""
         answer, error = self.solved(residual)
-        error = error + self._rounding_of(answer) / min(self.ends.low, 1.0)
+        least = min(self.ends.low, 1.0) or 1.0  # where nothing is known all is infinite anyway
+        error = error + self._rounding_of(answer) / least
         return self._bounded(x, residual, answer, error, self._rounding_of(x))
 
     def _bounded(
@@ -199,14 +200,14 @@ class BoundedSystem:
             means /= graph.component_sizes()[:, None]
             means[~(is_loose | system.zero_mean)] = 0.0
             off += means[graph.component]
-            solver = LaplacianSolver(
-                graph, scale=system.scale, shift=hold, rtol=_ROUGH_RTOL, max_iter=10_000
-            )
-            solved = solver.solve(off, cancelled=self.cancelled)
+            held = RefinedSolver(graph, scale=system.scale, shift=hold, cancelled=self.cancelled)
+            solved = held.solve(off)
             if self.cancelled is not None and self.cancelled():
                 raise RunStopped
             energy = np.maximum((off * solved.x).sum(axis=0), 0.0)
-            of_range, of_size, of_rhs = _EPS * np.sqrt(_ROUGH * energy)
+            of_range, of_size, of_rhs = (
+                _EPS * (solved.error + np.sqrt(solved.error**2 + 4.0 * energy)) / 2.0
+            )
             self._rounding = float(of_range), float(of_size), float(of_rhs)
         of_range, of_size, of_rhs = self._rounding
         spread = float((x.max(axis=0) - x.min(axis=0)).max(initial=0.0))

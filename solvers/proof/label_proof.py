@@ -83,7 +83,8 @@ class LabelJudge:
             lead = scores[places, best][:, None] - scores
             off = np.abs(columns[rows] - reading.middle[own]) * reading.slope_slack[own]
             off += reading.level_slack[own] + _times(sd, slack[own])
-            off += 8.0 * _EPS * np.abs(np.where(np.isfinite(scores), scores, 0.0))
+            sizes = np.abs(columns[rows]) + np.abs(reading.middle[own])
+            off += 8.0 * _EPS * (reading.slope[own] * sizes + np.abs(reading.level[own]))
             bound = _times(sd, radius[own, best]) + off + off[places, best][:, None]
             lead[places, best] = np.inf
             is_proven[rows] = (lead > bound).all(axis=1)

@@ -22,7 +22,7 @@ N_VECTORS: Final = 8
 """Of each pass that looks for ends: one or two lanes more (P1)."""
 
 MOST_STEPS: Final = 10
-"""Passes that look for ends: later ones bring them hardly closer."""
+"""Passes that look for ends, if these are known by then: later ones bring them hardly closer."""
 
 FAILURE: Final = 0.005
 """Chance that ends which passes find are wrong."""
@@ -57,11 +57,15 @@ EXACT: Final = SpectralEnds(low=1.0, high=1.0, failure=0.0)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EndsByPasses:
-    """Products with the full graph that also take block Lanczos steps, unless ends are known."""
+    """Products with the full graph that also take block Lanczos steps, unless ends are known.
+
+    With ``looks_on`` known ends may be far out, and passes look for closer ones.
+    """
 
     product: Product
     known: SpectralEnds | None
     graph: Graph  # the sparsifier
+    looks_on: bool = False
     seed: int = 0
     cancelled: Cancelled | None = None
     _metric: RefinedSolver | None = field(default=None, init=False)
@@ -70,15 +74,13 @@ class EndsByPasses:
 
     def __call__(self, block: FloatArray) -> FloatArray:
         """The Laplacian of the full graph times ``block``: one pass."""
-        if self.known is not None or self.graph.n_nodes == self.graph.n_components:
+        if not self._looks:
+            self._basis.clear()
             return self.product(block)
         if self._metric is None or self._krylov is None:
             self._metric = RefinedSolver(self.graph, cancelled=self.cancelled)
             self._krylov, first = start_krylov(self._metric, n_vectors=N_VECTORS, seed=self.seed)
             self._basis.append(first)
-        if self._krylov.is_exhausted or self._krylov.n_steps == MOST_STEPS:
-            self._basis.clear()
-            return self.product(block)
         n_columns = block.shape[1]
         products = self.product(np.concatenate([block, self._basis[-1]], axis=1))
         self._krylov, following = advance_krylov(
@@ -91,16 +93,33 @@ class EndsByPasses:
         return np.ascontiguousarray(products[:, :n_columns])
 
     @property
+    def _looks(self) -> bool:
+        """Whether the next pass takes a step."""
+        if self.known is not None and not self.looks_on:
+            return False
+        if self.graph.n_nodes == self.graph.n_components:
+            return False
+        if self._krylov is None:
+            return True
+        is_enough = self._krylov.n_steps >= MOST_STEPS and self.ends.low > 0
+        return not (self._krylov.is_exhausted or is_enough)
+
+    @property
     def ends(self) -> SpectralEnds:
-        """The ends as known now."""
-        if self.known is not None:
-            return self.known
+        """The closest ends that are known now."""
         if self.graph.n_nodes == self.graph.n_components:
             return EXACT
-        found = self.found
+        found, known = self.found, self.known
         if found is None:
-            return SpectralEnds(low=0.0, high=np.inf, failure=FAILURE)
-        return SpectralEnds(low=max(found[0].outer, 0.0), high=found[1].outer, failure=FAILURE)
+            return known or SpectralEnds(low=0.0, high=np.inf, failure=FAILURE)
+        low, high = max(found[0].outer, 0.0), found[1].outer
+        if known is None:
+            return SpectralEnds(low=low, high=high, failure=FAILURE)
+        return SpectralEnds(
+            low=max(low, known.low),
+            high=min(high, known.high),
+            failure=FAILURE + known.failure,
+        )
 
     @property
     def found(self) -> tuple[End, End] | None:

@@ -118,11 +118,14 @@ class EdgePasses(ABC):
         Raises as `open`, and `RawEdgesGone` when there are more or fewer edges than were absorbed.
         """
         result = self._fold(Components(n_nodes=self._n_nodes), None, on_fraction, cancelled)
-        if result.n_edges != self.n_edges:
-            raise RawEdgesGone(
-                [("all files", f"{self.n_edges} edges were absorbed, got {result.n_edges}")]
-            )
+        self._require_all(result.n_edges)
         return result
+
+    def _require_all(self, n_edges: int) -> None:
+        if n_edges != self.n_edges:
+            raise RawEdgesGone(
+                [("all files", f"{self.n_edges} edges were absorbed, got {n_edges}")]
+            )
 
     def laplacian_product(
         self,
@@ -156,9 +159,11 @@ class EdgePasses(ABC):
     ) -> FullDegrees:
         """Weights and numbers of the edges at every node, in one pass.
 
-        Raises as `open`.
+        Raises as `open`, and `RawEdgesGone` when there are more or fewer edges than were absorbed.
         """
-        return self._fold(Degrees(n_nodes=self._n_nodes), None, on_fraction, cancelled)
+        result = self._fold(Degrees(n_nodes=self._n_nodes), None, on_fraction, cancelled)
+        self._require_all(int(result.n_edges.sum()) // 2)
+        return result
 
     def arcs(
         self,

@@ -317,6 +317,9 @@ PROOF: dict[str, Any] = {
     "low": 0.6,
     "high": None,
     "as_chosen": {"graph_penalty": 1e-05, "class_mass": "contrasts"},
+    "relations": {},
+    "ended_by": "converged",
+    "walks_on": None,
 }
 
 
@@ -329,14 +332,25 @@ def proven(door: Any = "command", **changes: Any) -> str:
 def test_a_proof_tells_its_share_rounded_down_and_its_chance_of_error_rounded_up() -> None:
     assert proven() == (
         "at least 99.4% of the labels are proven to be those of all 100,000,000 edges (9 passes "
-        "over them; chance of error at most 0.75%), with graph_penalty 1e-05 and class_mass "
+        "over them; chance of error at most 0.75%), with graph_penalty 1e-05, class_mass "
         "contrasts as chosen on the edges kept; `peewit predictions bank --label-column risk "
         "--unproven` lists the others"
     )
     assert "predictions(name, label_column='risk', unproven=True)" in proven("python")
-    assert "max_passes ended it before 99.9% were" in proven(most_unproven=0.001, is_enough=False)
-    assert proven(n_proven=1_000_000, share=1.0, as_chosen={}).endswith("at most 0.75%)")
-    assert "(none was dropped; chance" in proven(passes=0)
+    short = {"most_unproven": 0.001, "is_enough": False}
+    assert "before so many were as was asked: raise it" in proven(**short, ended_by="max-iter")
+    assert "more passes prove no more" in proven(**short, ended_by="stagnated")
+    every = proven(n_proven=1_000_000, share=1.0, as_chosen={})
+    assert every.startswith("all labels are proven")
+    assert every.endswith("at most 0.75%)")
+    assert proven(n_proven=0, share=0.0).startswith("no label is proven")
+    assert "(none was dropped; chance of error at most 0.75%);" in proven(passes=0)
+    assert "relations a=1,b=0.5 as chosen" in proven(relations={"a": 1.0, "b": 0.5})
+    assert "weights of arms, points of nodes and walks as they came out" in proven(
+        as_chosen={}, walks_on="all edges"
+    )
+    stayed = proven(**short, ended_by="max-iter", walks_on="edges kept", n_proven=0, share=0.0)
+    assert "max_passes ended before walks had gone along all edges: raise it" in stayed
 
 
 def test_four_questions_have_an_answer_each() -> None:

@@ -30,7 +30,7 @@ from peewit.service.operations.which import (
     ThresholdValue,
     Which,
 )
-from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.prediction_files import PROVEN, PredictionFile
 from peewit.service.predictions.thresholds import with_answers
 from peewit.service.tables.formats import encode
 from peewit.solvers.arguments import BadArgument
@@ -68,7 +68,9 @@ def predictions(
     if output is not None:
         table_format(output, "--output")
     with open_home() as home:
-        file = which.open(Here(home=home, is_local=True, note=say), home.graph(name))
+        is_of_proof = order.unproven or order.sort == PROVEN
+        opened = which.open_to_evaluate if is_of_proof else which.open  # notes changed labels
+        file = opened(Here(home=home, is_local=True, note=say), home.graph(name))
         n_rows = 0
 
         def counted() -> Iterator[pa.RecordBatch]:

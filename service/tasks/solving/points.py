@@ -17,13 +17,17 @@ from peewit.service.tasks.progress import StageTimer
 from peewit.service.tasks.solving.refine import all_edges
 from peewit.service.tasks.solving.solve_memory import points_bytes
 from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs
-from peewit.solvers.models.auto.point_arms import FULL_COLUMNS, points_by_passes, points_of
+from peewit.solvers.models.auto.point_arms import (
+    FULL_COLUMNS,
+    N_PASSES,
+    points_by_passes,
+    points_of,
+)
 from peewit.solvers.models.auto.preparation import PreparedAuto
 from peewit.streaming.cluster.cluster_error import ClusterError
 from peewit.streaming.snapshots.provenance import SnapshotMeta
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
-N_PASSES: Final = 2
 _SECONDS_A_ROW: Final = 5e-7
 _SECONDS_A_PRODUCT: Final = 2e-8
 """Of an edge in a pass, and of an edge and a column, on one core."""

@@ -1,6 +1,7 @@
 """Refinement of a solve: passes over all edges from the answer on the snapshot to the exact one."""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +31,9 @@ from peewit.streaming.passes.raw_edge_passes import hold_edges, snapshot_edges, 
 
 WORTH_KEEPING_SECONDS: Final = 2.0
 """Least length of a pass whose product is kept for another attempt."""
+
+_PLENTY: Final = 20
+"""Free bytes of the disk that keeping a product asks for, relative to its own."""
 
 
 def refine_answer(solving: Solving) -> None:
@@ -103,7 +107,8 @@ def all_edges(
         ) as edges,
     ):
         kept = KeptProducts(_root(task) / f"{task.job_id}-passes")
-        passes = Passes(edges, kept, max_passes, stages.iteration, watch.is_cancelled)
+        in_use = directory, kept.directory, _held_directory(task)
+        passes = Passes(edges, kept, in_use, max_passes, stages.iteration, watch.is_cancelled)
         try:
             edges.open(on_fraction=passes.report_phase("reading"), cancelled=watch.is_cancelled)
             yield passes
@@ -117,6 +122,7 @@ class Passes:
 
     edges: EdgePasses
     kept: "KeptProducts"
+    in_use: tuple[Path, ...]
     max_passes: int
     progress: Progress
     cancelled: Callable[[], bool]
@@ -125,6 +131,9 @@ class Passes:
     def __call__(self, block: FloatArray) -> FloatArray:
         """One pass, or what a killed attempt of the job left of the same."""
         self.n_passes += 1
+        for directory in self.in_use:  # so that nobody takes them for abandoned
+            with suppress(FileNotFoundError):
+                os.utime(directory)
         report, began = self.report_phase(f"pass {self.n_passes}"), monotonic()
         product = self.kept.get(block)
         if product is None:
@@ -179,9 +188,11 @@ class KeptProducts:
         return None
 
     def put(self, block: FloatArray, product: FloatArray) -> None:
-        """Keep a product, if the disk has room."""
+        """Keep a product, if the disk has plenty of room."""
         with suppress(OSError):
             self.directory.mkdir(parents=True, exist_ok=True)
+            if shutil.disk_usage(self.directory).free < _PLENTY * product.nbytes:
+                return
             write_array(self._path(block), product)
 
     def _path(self, block: FloatArray) -> Path:
@@ -208,6 +219,13 @@ def release_all_edges(task: LabelsTask, *, has_ended: bool) -> None:
     shutil.rmtree(_held_directory(task), ignore_errors=True)
     if has_ended:
         shutil.rmtree(_root(task) / f"{task.job_id}-passes", ignore_errors=True)
+
+
+def forget_passes(graph_directory: Path, is_over: Callable[[str], bool]) -> None:
+    """Remove what attempts of jobs that are over left, as killed and cancelled ones do."""
+    for directory in graph_directory.glob("refine/*"):
+        if is_over(directory.name.partition("-")[0]):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _root(task: LabelsTask) -> Path:

@@ -65,7 +65,7 @@ def runs_on_two(model: Model, options: SolveOptions, choice: RelationChoice | No
     Options that look at one graph, or at solves without some labels on it, take the best alone.
     """
     looks_at_one = (
-        *(options.cross_validate, options.refine, options.variance),
+        *(options.cross_validate, options.refine, options.prove, options.variance),
         *(options.label_shares, options.replicas),
     )
     return (

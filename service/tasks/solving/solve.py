@@ -6,6 +6,7 @@ records.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import structlog
@@ -42,6 +43,7 @@ from peewit.service.tasks.solving.leaks import told_leaks
 from peewit.service.tasks.solving.points import PointsGiven, give_points, keep_points
 from peewit.service.tasks.solving.prove import prove_answer
 from peewit.service.tasks.solving.refine import (
+    forget_passes,
     hold_all_edges,
     refine_answer,
     release_all_edges,
@@ -316,9 +318,18 @@ def _has_file(job_id: str, file_name: str, home: Home) -> bool:
     return result is not None and result["file"] == file_name
 
 
+def _is_over(home: Home, job_id: str) -> bool:
+    """Whether a job will not run again."""
+    try:
+        return home.jobs.get(job_id).status.is_final
+    except UnknownJob:
+        return True
+
+
 def _remove_replaced(graph_id: str, home: Home) -> None:
     """Remove replaced predictions, and jobs that ended long ago."""
     try:
+        forget_passes(home.settings.graphs_directory / graph_id, partial(_is_over, home))
         home.prediction_files.clean(graph_id)
         with_predictions = [job.id for job in home.prediction_files.kept(graph_id)]
     except OSError as error:

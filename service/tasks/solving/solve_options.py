@@ -217,11 +217,9 @@ class SolveOptions:
                     raise BadArgument(
                         name, f"must be left out beside {beside}, got {getattr(self, name)!r}"
                     )
-        least = LEAST_PASSES + 1 if self.prove else LEAST_PASSES
-        if self.max_passes < least and (self.refine or self.prove or self.max_passes):
-            is_needed = self.refine or self.prove
-            rule = f"at least {least}" if is_needed else f"0 or at least {least}"
-            raise BadArgument("max_passes", f"must be {rule}, got {self.max_passes}")
+        if self.max_passes < LEAST_PASSES and (self.refine or self.max_passes):
+            least = f"at least {LEAST_PASSES}" if self.refine else f"0 or at least {LEAST_PASSES}"
+            raise BadArgument("max_passes", f"must be {least}, got {self.max_passes}")
         if self.replicas > MAX_REPLICAS:
             raise BadArgument("replicas", f"must be at most {MAX_REPLICAS}, got {self.replicas}")
         if self.cross_validate == 1:
@@ -288,10 +286,8 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
                 "must be left out where scores are not those that a model is judged by; set "
                 f"scores=decision; got {getattr(options, name)!r}",
             )
-    if options.prove and isinstance(built, Provable) and (name := built.why_unproven()):
-        raise BadArgument(
-            name, f"must be left out where labels are proven, got {getattr(built, name)!r}"
-        )
+    if options.prove and isinstance(built, Provable):
+        _require_provable(built, options)
     chosen_names = options.chosen()
     for each in fields(SolveOptions):
         if each.name in chosen_names and not _is_taken(each, chosen):
@@ -302,6 +298,19 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
                 f"{each.metadata[_VERB]} ({', '.join(able)} can); got {chosen_names[each.name]!r}",
             )
     return built, options
+
+
+def _require_provable(model: Provable, options: SolveOptions) -> None:
+    """Raise BadArgument where labels cannot be proven so."""
+    if name := model.why_unproven():
+        raise BadArgument(
+            name, f"must be left out where labels are proven, got {getattr(model, name)!r}"
+        )
+    if options.max_passes < model.least_passes:
+        raise BadArgument(
+            "max_passes",
+            f"must be at least {model.least_passes} for a proof, got {options.max_passes}",
+        )
 
 
 def _is_taken(each: Field[Any], model: type[Model]) -> bool:

@@ -32,6 +32,7 @@ from peewit.solvers.models.auto.density_arm import TELEPORT, Densities, density_
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
 from peewit.solvers.models.auto.point_arms import (
     FULL_COLUMNS,
+    N_PASSES,
     node_points,
     point_arm,
 )
@@ -120,6 +121,9 @@ _STAND_IN_BYTES: Final = 8
 _PROOF_RTOLS: Final = (1e-3, 1e-2, 1e-2, 1e-2, 1e-2)
 """Parts of what is left that rounds of passes leave in turn, until labels are proven."""
 
+_LATER_PASSES: Final = LEAST_PASSES + N_PASSES
+"""Passes that potentials leave for what follows."""
+
 _N_PROVEN: Final = 3
 """Systems that each may fail with its part of the chance."""
 
@@ -197,6 +201,7 @@ class Auto(FeatureModel, Provable):
     smooths_by_relation: ClassVar[bool] = True
     of_graph: ClassVar[str] = "graph"
     is_calibrated: ClassVar[bool] = True
+    least_passes: ClassVar[int] = 1 + 2 * LEAST_PASSES + N_PASSES
     graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file
 
     rtol: float = hyperparameter(
@@ -507,10 +512,13 @@ class Auto(FeatureModel, Provable):
         of_densities = _bounds(task, columns.densities)
         of_harmonic: BoundedSystem | None = None
         all_edges = AllEdges(passes=full, degrees=task.degrees)
-        n_reached = int(np.count_nonzero(solution.reachable))
+        n_reached = int(np.count_nonzero(task.wanted))
         systems, shares = [columns.potentials, columns.densities], []
         for rtol in _PROOF_RTOLS:
-            answers = [full.solved(replace(system, rtol=rtol)) for system in systems]
+            answers = []
+            for later, system in zip((_LATER_PASSES, 0), systems, strict=True):
+                full.reserved = later if columns.points is None else LEAST_PASSES * bool(later)
+                answers.append(full.solved(replace(system, rtol=rtol)))
             if columns.points is None:
                 columns = columns.with_points(full)
             bounded = [
@@ -531,16 +539,22 @@ class Auto(FeatureModel, Provable):
                 (bounded[1], of_densities.deviations()),
                 harmonic,
             )
-            is_proven &= classes == stacked.solution.classes()
+            is_proven &= task.wanted & (classes == stacked.solution.classes())
+            if not all_edges.walks:  # an arm of the edges kept, so the answer is not that of all
+                is_proven[:] = False
             n_open = n_reached - int(np.count_nonzero(is_proven))
             shares.append(1.0 - n_open / max(n_reached, 1))
             is_enough = n_open <= task.most_unproven * n_reached
-            if is_enough or full.n_passes + 2 * LEAST_PASSES > full.max_passes:
+            if is_enough or not all_edges.walks or full.left < 2 * LEAST_PASSES:
                 break
             systems = [
                 replace(system, known=each.columns, start=each.columns - answer.x)
                 for system, each, answer in zip(systems, bounded, answers, strict=True)
             ]
+        status = Status.CONVERGED
+        if not is_enough:
+            is_spent = not all_edges.walks or full.left < 2 * LEAST_PASSES
+            status = Status.MAX_ITER if is_spent else Status.STAGNATED
         return Proven(
             solution=self._told(stacked, solution, all_edges),
             is_proven=is_proven,
@@ -549,6 +563,7 @@ class Auto(FeatureModel, Provable):
             ends=of_potentials.ends,
             failure=VARIANCE_FAILURE,
             shares=tuple(shares),
+            status=status,
         )
 
     def _told(self, stacked: Stacked, before: Solution, all_edges: AllEdges) -> Solution:

@@ -20,7 +20,7 @@ from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.multigrid.amended_multigrid import MAX_AMENDED
-from peewit.solvers.laplacian.unsparsified_system import FullSystem
+from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES, FullSystem
 from peewit.solvers.models.auto.harmonic_cache import HarmonicCache
 from peewit.solvers.models.auto.poisson_arm import Potentials, mean_degree
 from peewit.solvers.models.auto.preparation import (
@@ -31,6 +31,7 @@ from peewit.solvers.models.auto.preparation import (
 )
 from peewit.solvers.models.auto.stacked_arm import StackedArm, share_arm
 from peewit.solvers.models.contract.graph_model import PreparedGraph
+from peewit.solvers.models.contract.refinable_model import PassesSpent
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from peewit.solvers.models.left_out.left_out_cache import in_parts
 from peewit.solvers.row_ranges import row_blocks
@@ -104,7 +105,7 @@ def harmonic_arm(
     if cache is None:
         limits = _Limits(rtol=fine, max_iter=max_iter)
         cache, built = _anew(prepared, groups, share, watch, limits), "anew"
-        if cache is not None and prepared.all_edges is not None:
+        if cache is not None and prepared.all_edges is not None and prepared.all_edges.walks:
             cache = _of_all_edges(prepared, prepared.all_edges, groups, cache, fine)
     if cache is None:
         stats["harmonic"] = "not converged"
@@ -152,11 +153,14 @@ def _of_all_edges(
     begun: HarmonicCache,
     rtol: float,
 ) -> HarmonicCache:
-    """From the columns of all groups on all edges; raises `RunStopped`.
+    """From the columns of all groups on all edges; raises `RunStopped` and `PassesSpent`.
 
     ``begun`` is that of the edges kept.
     """
     labels, passes, degree = groups.labels, all_edges.passes, all_edges.degrees.weight
+    if passes.left <= LEAST_PASSES:
+        raise PassesSpent
+    passes.reserved = 1
     held = np.zeros(prepared.graph.n_nodes, bool)
     held[labels.nodes] = True
     known = np.zeros((held.size, groups.n_groups))

@@ -37,6 +37,9 @@ from peewit.solvers.models.linear.kernel_ridge import class_targets
 FULL_COLUMNS: Final = WIDTH + 2
 """Most columns of a pass over all edges."""
 
+N_PASSES: Final = 2
+"""Passes that points of all edges take, beside that for degrees."""
+
 POINT_ARMS: Final = ("spectral", "structural")
 
 _BLOCK_ROWS: Final = 1 << 12

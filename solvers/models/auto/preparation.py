@@ -52,7 +52,7 @@ class AllEdges:
 
     passes: FullGraph
     degrees: FullDegrees
-    walks: bool = True  # False: walks step on the edges kept, as passes are spent
+    walks: bool = True  # False: walks and harmonic functions stay on the edges kept: passes spent
     # the arm of walks and its stats, once made: later columns do not begin walks anew
     walked: tuple[Any, dict[str, str]] | None = None
     harmonic: HarmonicOfAllEdges | None = None  # once made

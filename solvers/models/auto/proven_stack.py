@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logsumexp
 
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.models.auto.columns_of_all_edges import ColumnsOfAllEdges
@@ -21,6 +22,9 @@ from peewit.solvers.models.auto.stacking import Fit, Stack, StratifiedStack
 from peewit.solvers.proof.bounded_system import Bounded
 from peewit.solvers.row_ranges import row_blocks
 from peewit.solvers.solution import Solution
+
+_FAR: Final = 1e300
+"""Stands for infinity among logits."""
 
 _SINGLE: Final = 1e-6
 """Rounding of arms in float32, relative to their values."""
@@ -95,6 +99,9 @@ def _mixture(stack: Stack, stacked: Stacked, values: dict[str, ArmValues], rows:
     """Probabilities of some nodes (K7), (K9), up to a factor of each row."""
     n_rows, n_classes = len(stacked.covariate[rows]), stacked.factors.size
     low, high = np.zeros((2, n_rows, n_classes))
+    is_weighed = stacked.solution.decision is not None or (stacked.factors != 1.0).any()
+    if stack.is_ranked and is_weighed:  # what ranks rows moves probabilities by a little
+        return Interval(low, high + 1.0)
     for weight, fit in stack.counted():
         logits = _logits(fit, stack.shares.of_all, stacked, values, rows)
         shares = _softmax(logits)
@@ -121,15 +128,16 @@ def _logits(
 
 def _softmax(logits: Interval) -> Interval:
     """Intervals of the softmax: each class against the others at their other ends."""
+    low, high = (np.nan_to_num(each, posinf=_FAR, neginf=-_FAR) for each in logits)
 
     def at(own: FloatArray, others: FloatArray) -> FloatArray:
-        top = np.maximum(own.max(axis=1, keepdims=True), others.max(axis=1, keepdims=True))
-        mine, theirs = np.exp(own - top), np.exp(others - top)
-        rest = theirs.sum(axis=1, keepdims=True) - theirs
-        total = mine + rest
-        return np.asarray(np.divide(mine, total, out=np.zeros_like(mine), where=total > 0))
+        shares = np.empty_like(own)
+        for k in range(own.shape[1]):
+            rest = logsumexp(np.delete(others, k, axis=1), axis=1)
+            shares[:, k] = expit(own[:, k] - rest)
+        return shares
 
-    return Interval(at(logits.low, logits.high), at(logits.high, logits.low))
+    return Interval(at(low, high), at(high, low))
 
 
 def _normalized(low: FloatArray, high: FloatArray) -> Interval:

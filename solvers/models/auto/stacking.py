@@ -168,6 +168,11 @@ class Stack:
         return any(share > _RANKING and fit.says_something for share, fit in pairs)
 
     @property
+    def is_ranked(self) -> bool:
+        """Whether a little of an arm that hardly counts ranks the rows."""
+        return self._ranking is not None and not self._tells_apart
+
+    @property
     def belief_weights(self) -> dict[str, float]:
         """How much each belief counts."""
         counted: dict[str, float] = {}
@@ -192,7 +197,7 @@ class Stack:
             logits = fit.logits(fit.weights, arms, shares, covariate, rows)
             mixed += weight * softmax(logits, axis=1)  # (K7), weighted by evidence (K9)
         mixed /= mixed.sum(axis=1, keepdims=True)
-        if ranking is None or self._tells_apart:
+        if ranking is None or not self.is_ranked:
             return mixed
         logits = ranking.logits(ranking.order_weights, arms, shares, covariate, rows)
         return _ranked(mixed, softmax(logits, axis=1))

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,8 @@ class ProofTask:
 
     passes: EndsByPasses  # products with the Laplacian of all edges
     degrees: FullDegrees
-    most_unproven: float  # share of the reached nodes at which the passes end
+    wanted: BoolArray  # (n_nodes,) nodes that labels reach and that are asked about
+    most_unproven: float  # share of them at which the passes end
     max_passes: int  # products
     seed: int  # of random vectors
     watch: Watch
@@ -50,11 +51,14 @@ class Proven:
     ends: SpectralEnds  # of the matrices of the system
     failure: float  # chance that a variance was too small
     shares: tuple[float, ...]  # proven at each look
+    status: Status  # converged if few enough are unproven; max-iter; or stagnated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provable(Refinable):
     """A model whose labels can be proven."""
+
+    least_passes: ClassVar[int] = LEAST_PASSES + 1  # that a proof takes, with that for degrees
 
     def why_unproven(self) -> str:
         """Setting that keeps labels from being proven; empty if none does."""
@@ -109,7 +113,7 @@ class LinearModelOfEdges(Provable):
         judge = LabelJudge(
             bounds=bounds,
             reader=reader,
-            reachable=solution.reachable,
+            reachable=task.wanted,
             most_unproven=task.most_unproven,
         )
         answer = solve_full(
@@ -132,12 +136,15 @@ class LinearModelOfEdges(Provable):
             ends=judged.ends,
             failure=bounds.failure,
             shares=tuple(judge.shares),
+            status=answer.status,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Proof:
     """Labels that are those of all edges, with what was chosen on the sparsifier as chosen.
+
+    Only nodes that are asked about count.
 
     Attributes
     ----------
@@ -147,7 +154,7 @@ class Proof:
         Nodes that a label reaches, and those of them whose label is proven. Of the others at most
         ``n_reached - n_proven`` labels differ (P4).
     n_passes : int
-        Over all edges: products, of which the last measured the residual, and one for degrees.
+        Over all edges: products, and one for degrees.
     failure : float
         Chance that any proven label is wrong: of the ends, and of the nodes' variances.
     """
@@ -161,6 +168,7 @@ class Proof:
     found_ends: tuple[End, End] | None  # of L_H^+ L_G, where the passes looked for them
     residual: float  # largest relative one, before the last half step
     shares: tuple[float, ...]  # proven at each look: before each pass but the first, and at the end
+    status: Status  # why the passes ended: converged once few enough are unproven
 
     @property
     def share(self) -> float:
@@ -180,6 +188,7 @@ def prove(
     most_unproven: float,
     max_passes: int,
     known_ends: SpectralEnds | None = None,
+    looks_on: bool = False,
     seed: int = 0,
     watch: Watch = UNWATCHED,
 ) -> tuple[Solution, Proof]:
@@ -196,10 +205,12 @@ def prove(
     most_unproven : float
         Share of the reached nodes at which the passes end, in [0, 1).
     max_passes : int
-        Most passes, at least 3. A limit that is met first is a result: the proof says what it holds
-        for, and the solution has the status of the sparsifier's.
+        Most passes, at least ``model.least_passes``. A limit that is met first is a result: the
+        proof says what it holds for, and the solution has the status of the sparsifier's.
     known_ends : SpectralEnds or None
         Of the sparsifier's Laplacian and that of the full graph; None lets the passes find them.
+    looks_on : bool
+        Whether passes look for closer ends than the known ones.
     seed : int
         Of the vectors that bound variances, and of those that look for ends.
 
@@ -210,8 +221,8 @@ def prove(
     ValueError
         The full graph has other components, or a setting of the model lets nothing be proven.
     """
-    if max_passes < LEAST_PASSES + 1:
-        raise ValueError(f"max_passes must be at least {LEAST_PASSES + 1}, got {max_passes}")
+    if max_passes < model.least_passes:
+        raise ValueError(f"max_passes must be at least {model.least_passes}, got {max_passes}")
     if model.why_unproven():
         raise ValueError(f"{model.why_unproven()} must be left out where labels are proven")
     full_degrees = degrees()
@@ -219,10 +230,12 @@ def prove(
     passes = EndsByPasses(
         product=product,
         known=known_ends,
+        looks_on=looks_on,
         graph=prepared.graph,
         seed=seed,
         cancelled=watch.cancelled,
     )
+    wanted = labels.asked_of(solution.reachable)
     proven = model.proven(
         prepared,
         labels,
@@ -230,6 +243,7 @@ def prove(
         ProofTask(
             passes=passes,
             degrees=full_degrees,
+            wanted=wanted,
             most_unproven=most_unproven,
             max_passes=max_passes - 1,
             seed=seed,
@@ -238,13 +252,14 @@ def prove(
     )
     proof = Proof(
         is_proven=proven.is_proven,
-        n_reached=int(np.count_nonzero(solution.reachable)),
-        n_proven=int(np.count_nonzero(proven.is_proven)),
+        n_reached=int(np.count_nonzero(wanted)),
+        n_proven=int(np.count_nonzero(proven.is_proven & wanted)),
         n_passes=proven.n_products + 1,
         failure=proven.ends.failure + proven.failure,
         ends=proven.ends,
         found_ends=passes.found,
         residual=proven.residual,
         shares=proven.shares,
+        status=proven.status,
     )
     return replace(proven.solution, decisive=None, bound=None), proof

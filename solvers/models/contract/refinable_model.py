@@ -42,7 +42,13 @@ class FullGraph:
     watch: Watch = UNWATCHED  # a step is a pass
     status: Status = Status.CONVERGED  # of the first system that failed
     n_passes: int = field(default=0, init=False)  # products so far
+    reserved: int = field(default=0, init=False)  # products that the next system leaves for others
     residual: float = field(default=0.0, init=False)  # largest true relative one so far
+
+    @property
+    def left(self) -> int:
+        """Products within the limit."""
+        return self.max_passes - self.n_passes
 
     def times(self, block: FloatArray) -> FloatArray:
         """The Laplacian times a block, (n_nodes, k): one pass, whatever their limit."""
@@ -64,7 +70,7 @@ class FullGraph:
         answer = solve_full(
             system,
             self.product,
-            max_passes=max(self.max_passes - self.n_passes, LEAST_PASSES),
+            max_passes=max(self.left - self.reserved, LEAST_PASSES),
             looks=self.looks,
             progress=self.watch.progress,
             cancelled=self.watch.cancelled,

@@ -124,6 +124,7 @@ def test_a_row_of_numbers_holds_the_number_as_label_and_score(tmp_path: Path) ->
             "reachable": True,
             "variance": None,
             "stability": None,
+            "proven": None,
             "scores": None,
             "p_values": None,
             "labels": None,

@@ -13,10 +13,11 @@ from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.auto.columns_of_all_edges import ColumnsOfAllEdges
 from peewit.solvers.models.auto.density_arm import EVERYWHERE, TELEPORT
 from peewit.solvers.models.auto.poisson_arm import Bend
-from peewit.solvers.models.auto.proven_stack import Stacked, proven_labels
+from peewit.solvers.models.auto.proven_stack import Interval, Stacked, _softmax, proven_labels
 from peewit.solvers.models.auto.stacked_arm import SHARE
 from peewit.solvers.models.contract.provable_model import Proof
 from peewit.solvers.proof import bounded_system
+from peewit.solvers.proof.spectral_ends import SpectralEnds
 from peewit.solvers.solution import Solution
 from tests.reference.laplacian import dense_laplacian
 from tests.solvers.proof.test_label_proof import Case, drawn_case, proof_of
@@ -114,15 +115,19 @@ def usable_case(seed: int) -> Case:
     )
 
 
-@pytest.mark.parametrize(("max_passes", "objective"), [(12, "accuracy"), (100, "macro-f1")])
+@pytest.mark.parametrize(("most_unproven", "objective"), [(0.6, "accuracy"), (0.0, "macro-f1")])
 def test_no_label_is_proven_that_exact_columns_contradict(
-    monkeypatch: pytest.MonkeyPatch, max_passes: int, objective: str
+    monkeypatch: pytest.MonkeyPatch, most_unproven: float, objective: str
 ) -> None:
     n_proven = 0
     for seed in range(2):
         case = usable_case(seed)
         watched = watched_proof(
-            case, monkeypatch, max_passes=max_passes, model={"objective": objective}
+            case,
+            monkeypatch,
+            most_unproven=most_unproven,
+            max_passes=100,
+            model={"objective": objective},
         )
         is_wrong = exact_classes(case, watched) != watched.solution.classes()
         assert not (is_wrong & watched.proof.is_proven).any()
@@ -167,5 +172,24 @@ def test_walks_of_a_refined_answer_go_along_all_edges(monkeypatch: pytest.Monkey
     assert (watched.solution.classes() == classes).mean() > 0.97
     assert watched.solution.stats["walks_on"] == "all edges"
     assert watched.proof.share >= 0.99
-    few = watched_proof(case, monkeypatch, most_unproven=0.01, max_passes=14)
-    assert few.solution.stats["walks_on"] == "edges kept"
+
+
+def test_where_nothing_is_known_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = usable_case(0)
+    unknown = SpectralEnds(low=0.0, high=np.inf, failure=0.005)
+    watched = watched_proof(case, monkeypatch, known_ends=unknown, max_passes=60)
+    assert watched.proof.n_proven == 0
+
+
+def test_shares_of_unknown_logits_may_be_anything() -> None:
+    low = np.array([[0.0, -np.inf, 1.0], [-np.inf] * 3, [0.0, 1.0, 2.0]])
+    high = np.array([[0.0, np.inf, 1.0], [np.inf] * 3, [0.0, 1.0, 2.0]])
+    shares = _softmax(Interval(low, high))
+    assert shares.low[0] == pytest.approx([0.0, 0.0, 0.0])
+    others = np.exp([0.0, 1.0]) / np.exp([0.0, 1.0]).sum()
+    assert shares.high[0] == pytest.approx([others[0], 1.0, others[1]])
+    assert shares.low[1] == pytest.approx([0.0] * 3)
+    assert shares.high[1] == pytest.approx([1.0] * 3)
+    exact = np.exp(low[2]) / np.exp(low[2]).sum()
+    assert shares.low[2] == pytest.approx(exact)
+    assert shares.high[2] == pytest.approx(exact)

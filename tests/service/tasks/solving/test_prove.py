@@ -18,7 +18,7 @@ from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.solve_lines import solve_lines
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.column_mapping import CHANGES
+from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Stream
@@ -108,7 +108,7 @@ def test_a_limit_that_is_met_first_is_a_result(graph: StreamedGraph, solver: War
     lines = solve_lines(result, graph="g")
     (line,) = (line for line in lines if "proven" in line)
     assert "4 passes over them; chance of error at most" in line
-    assert "max_passes ended it before 99.0% were" in line
+    assert "max_passes ended it before so many were as was asked: raise it" in line
     assert "`peewit predictions g --unproven` lists the others" in line
     assert "graph_penalty 0.001 as chosen on the edges kept" in line
     file = file_of(graph, result)
@@ -170,7 +170,8 @@ def test_a_graph_of_all_edges_is_proven_without_a_pass(
         ("hfs", {"prove": 0.1, "refine": True}, "refine must be left out beside prove"),
         ("hfs", {"prove": 0.1, "replicas": 3}, "replicas must be left out beside prove"),
         ("hfs", {"prove": 0.1, "probabilities": True}, "probabilities must be left out beside"),
-        ("hfs", {"prove": 0.1, "max_passes": 2}, "max_passes must be at least 3, got 2"),
+        ("hfs", {"prove": 0.1, "max_passes": 2}, "max_passes must be at least 3 for a proof"),
+        ("auto", {"prove": 0.1, "max_passes": 6}, "max_passes must be at least 7 for a proof"),
         ("hfs", {"prove": 0.1, "target": "real"}, "prove must be left out beside target='real'"),
         ("poisson", {"prove": 0.1, "class_balance": "labels"}, "class_balance must be left out"),
     ],
@@ -253,3 +254,58 @@ def test_another_attempt_goes_on_from_the_passes_of_a_killed_one(
         tables = [table_of(graph, each) for each in (expected, again)]
         assert tables[0].equals(tables[1])
         assert not (graph.paths.root / "refine" / "ab12-passes").exists()
+
+
+@pytest.mark.parametrize(
+    "weights", ["login=2,card=0.5", pytest.param("login=1,card=0", marks=pytest.mark.slow)]
+)
+def test_labels_of_weighed_relations_are_proven(
+    tmp_path: Path, solver: WarmGraphs, weights: str
+) -> None:
+    data, paths = tmp_path / "data", GraphPaths(root=tmp_path / "g")
+    data.mkdir()
+    rng = np.random.default_rng(2)
+    u, v = rng.integers(0, N_NODES, (2, N_EDGES))
+    v = np.where(rng.random(N_EDGES) < 0.3, v // 3 * 3 + u % 3, v)
+    kinds = np.where(np.arange(N_EDGES) % 2, "login", "card")
+    pq.write_table(pa.table({"src": u, "dst": v, "kind": kinds}), data / "edges.parquet")
+    settings = StreamSettings(
+        node_kind="dense", sparsifier=SparsifierSettings(epsilon=None, seed=1, max_edges=3_000)
+    )
+    columns = EdgeColumns(relation_column="kind")
+    Stream(paths, settings).ingest(EdgeFiles(data, columns=columns).list())
+    graph = StreamedGraph(paths=paths, kind="dense")
+    parameters = PROVE | {"relations": weights}
+    result = solved(solver, task(graph, "stable-hfs", parameters=parameters))
+    table, proof = table_of(graph, result), result["proof"]
+    assert proof["share"] >= 0.99
+    expected = exact_labels(solver, graph, "stable-hfs", relations=weights)
+    is_proven = np.array(table[PROVEN].to_pylist(), dtype=bool)
+    assert (np.array(table["label"].to_pylist())[is_proven] == np.array(expected)[is_proven]).all()
+    # ends of one weighing are not those of another
+    assert CertificateStore(paths.snapshots).get(1) is None
+    chosen = solved(solver, task(graph, "poisson", attempt=5, parameters={"prove": 0.1}))
+    assert set(chosen["proof"]["relations"]) == {"login", "card"}
+    assert "relations card=" in " ".join(solve_lines(chosen))
+
+
+def test_auto_proves_labels_of_walks_along_all_edges_or_none(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    few = solved(solver, task(graph, "auto", parameters={"prove": 0.01, "max_passes": 12}))
+    assert few["proof"]["walks_on"] == "edges kept"
+    assert few["proof"]["n_proven"] == 0
+    assert few["proof"]["passes"] <= 12
+    assert "before walks had gone along all edges" in " ".join(solve_lines(few))
+    result = solved(solver, task(graph, "auto", attempt=2, parameters={"prove": 0.01}))
+    assert result["proof"]["walks_on"] == "all edges"
+    assert result["proof"]["share"] >= 0.99
+    table = table_of(graph, result)
+    labels = np.array(table["label"].to_pylist())
+    refine_all = {"refine": True, "rtol": 1e-8}
+    refined = solved(solver, task(graph, "auto", attempt=3, parameters=refine_all))
+    is_proven = np.array(table[PROVEN].to_pylist(), dtype=bool)
+    expected = np.array(table_of(graph, refined)["label"].to_pylist())
+    assert (labels[is_proven] == expected[is_proven]).all()
+    truth = np.array([f"c{node % 3}" for node in range(N_NODES)])
+    assert (labels == truth).mean() > 0.9
