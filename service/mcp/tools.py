@@ -216,8 +216,8 @@ class Tools:
             dict[str, Any] | None,
             Field(
                 description="Other settings by name, such as objective (macro-f1 finds rare "
-                'classes), class_shares ({"fraud": 0.02}, known shares) or refine (true reads all '
-                "edges). A wrong one is refused with what is allowed."
+                'classes), class_shares ({"fraud": 0.02}, known shares), refine (true reads all '
+                "edges) or prove (0.01 proves labels to be those of all edges). A wrong one is refused with what is allowed."
             ),
         ] = None,
         wait_seconds: Wait = 30.0,
