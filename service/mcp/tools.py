@@ -217,7 +217,8 @@ class Tools:
             Field(
                 description="Other settings by name, such as objective (macro-f1 finds rare "
                 'classes), class_shares ({"fraud": 0.02}, known shares), refine (true reads all '
-                "edges) or prove (0.01 proves labels to be those of all edges). A wrong one is refused with what is allowed."
+                "edges) or prove (0.01 proves labels to be those of all edges). A wrong one is "
+                "refused with what is allowed."
             ),
         ] = None,
         wait_seconds: Wait = 30.0,

@@ -12,7 +12,7 @@ from peewit.service.jobs.job import Job, UnknownJob
 from peewit.service.operations.declaration import Group, Query
 from peewit.service.operations.here import Here
 from peewit.service.predictions.filtered_rows import RowFilter, ordered_rows
-from peewit.service.predictions.prediction_files import PredictionFile
+from peewit.service.predictions.prediction_files import PROVEN, PredictionFile
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.late_modules import LateModule
@@ -20,7 +20,7 @@ from peewit.solvers.late_modules import LateModule
 OF_PREDICTIONS: Final = (UnknownJob, PredictionsNotFound)
 """Errors of whoever opens predictions."""
 
-_DECIDED: Final = ("label", "score", "probability", "margin")
+_DECIDED: Final = ("label", "score", "probability", "margin", PROVEN)
 """Columns that a threshold changes."""
 
 solve_options: Final = LateModule("peewit.service.tasks.solving.solve_options")

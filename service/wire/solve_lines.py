@@ -69,6 +69,8 @@ def how_sure(
     is_estimated = "every edge was kept, so nothing would"
     if "refined" in result.get("stats", {}):
         is_estimated = "all edges were read for this answer"
+        if (proof or {}).get("walks_on") == "edges kept":
+            is_estimated = "all edges were read, but walks went along those kept"
     elif thinning is not None:
         is_estimated = f"{_share_text(thinning)}; an estimate, which proves nothing"
     is_proven = "none was asked for: solve with prove=.01"
@@ -310,11 +312,16 @@ def _proof_line(proof: Mapping[str, Any], graph: str, label_column: str, door: D
         f"at most {failure:.2%})"
     )
     if proof["passes"] and (chosen := list(_as_chosen(proof))):
-        line += f", with {', '.join(chosen)} as chosen on the edges kept"
-    if proof["walks_on"] is not None:
-        line += ", and weights of arms, points of nodes and walks as they came out"
+        line += f", with {' and '.join(chosen)} as chosen on the edges kept"
+    if proof["n_proven"] and proof["walks_on"] is not None:
+        line += (
+            ", with the weights of arms, points of nodes and walks that these passes came to: auto "
+            "on a graph that keeps all edges may weigh its arms otherwise"
+        )
     if not proof["is_enough"]:
         line += f"; {_WHY_ENDED[proof['ended_by'], proof['walks_on']]}"
+    if not proof["n_proven"]:
+        return line
     if proof["n_proven"] < proof["n_reached"]:
         column = _of_column(label_column, door)
         line += f"; {_UNPROVEN[door].format(graph=graph, column=column)}"
@@ -329,7 +336,12 @@ _WHY_ENDED = {
         ("max-iter", _SPENT),
         ("stagnated", "more passes prove no more: the others are too close to another class"),
     )
-} | {("max-iter", "edges kept"): "max_passes ended before walks had gone along all edges: raise it"}
+} | {
+    (
+        "max-iter",
+        "edges kept",
+    ): "max_passes ended before walks had gone along all edges: raise it, to 60"
+}
 
 
 def _as_chosen(proof: Mapping[str, Any]) -> Iterator[str]:

@@ -332,7 +332,7 @@ def proven(door: Any = "command", **changes: Any) -> str:
 def test_a_proof_tells_its_share_rounded_down_and_its_chance_of_error_rounded_up() -> None:
     assert proven() == (
         "at least 99.4% of the labels are proven to be those of all 100,000,000 edges (9 passes "
-        "over them; chance of error at most 0.75%), with graph_penalty 1e-05, class_mass "
+        "over them; chance of error at most 0.75%), with graph_penalty 1e-05 and class_mass "
         "contrasts as chosen on the edges kept; `peewit predictions bank --label-column risk "
         "--unproven` lists the others"
     )
@@ -345,8 +345,8 @@ def test_a_proof_tells_its_share_rounded_down_and_its_chance_of_error_rounded_up
     assert every.endswith("at most 0.75%)")
     assert proven(n_proven=0, share=0.0).startswith("no label is proven")
     assert "(none was dropped; chance of error at most 0.75%);" in proven(passes=0)
-    assert "relations a=1,b=0.5 as chosen" in proven(relations={"a": 1.0, "b": 0.5})
-    assert "weights of arms, points of nodes and walks as they came out" in proven(
+    assert "and relations a=1,b=0.5 as chosen" in proven(relations={"a": 1.0, "b": 0.5})
+    assert "auto on a graph that keeps all edges may weigh its arms otherwise" in proven(
         as_chosen={}, walks_on="all edges"
     )
     stayed = proven(**short, ended_by="max-iter", walks_on="edges kept", n_proven=0, share=0.0)

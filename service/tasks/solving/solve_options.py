@@ -217,7 +217,7 @@ class SolveOptions:
                     raise BadArgument(
                         name, f"must be left out beside {beside}, got {getattr(self, name)!r}"
                     )
-        if self.max_passes < LEAST_PASSES and (self.refine or self.max_passes):
+        if self.max_passes < LEAST_PASSES and not self.prove and (self.refine or self.max_passes):
             least = f"at least {LEAST_PASSES}" if self.refine else f"0 or at least {LEAST_PASSES}"
             raise BadArgument("max_passes", f"must be {least}, got {self.max_passes}")
         if self.replicas > MAX_REPLICAS:

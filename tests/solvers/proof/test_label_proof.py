@@ -155,7 +155,7 @@ def n_wrong(name: str, seed: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_label_is_proven_that_exact_fractions_contradict(name: str) -> None:
-    found = [n_wrong(name, seed) for seed in range(4)]
+    found = [n_wrong(name, seed) for seed in range(3)]
     assert sum(wrong for wrong, _ in found) == 0
     assert sum(proven for _, proven in found) > 0
 
@@ -186,7 +186,7 @@ def test_passes_enough_prove_every_label(name: str) -> None:
 def test_the_passes_end_once_few_labels_are_unproven_and_a_limit_is_a_result() -> None:
     case = drawn_case(12)._replace(knows_ends=True)
     model = StableHFS(graph_penalty=1e-2, rtol=RTOL)
-    shares = [proof_of(model, case, max_passes=most)[1].share for most in range(3, 9)]
+    shares = [proof_of(model, case, max_passes=most)[1].share for most in (3, 5, 8)]
     assert shares[0] < shares[-1]
     solution, proof = proof_of(model, case, most_unproven=0.5, max_passes=40)
     assert proof.share >= 0.5

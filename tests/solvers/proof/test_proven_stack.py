@@ -155,6 +155,7 @@ def blocks(n_nodes: int, n_edges: int, seed: int) -> tuple[Graph, np.ndarray]:
     return Graph.from_edges(u, v, np.ones(n_edges), n_nodes=n_nodes), np.arange(n_nodes) % 4
 
 
+@pytest.mark.slow
 def test_walks_of_a_refined_answer_go_along_all_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the edges says little; all of them say all."""
     full, classes = blocks(200, 6_000, 0)

