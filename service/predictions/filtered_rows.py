@@ -151,7 +151,10 @@ def require_labeled(file: PredictionFile) -> None:
 def require_proof(file: PredictionFile) -> None:
     """Raise BadArgument where no label of a file was to be proven."""
     if PROVEN not in file.schema.names:
-        raise BadArgument("unproven", "needs predictions with a proof; solve again with prove=.01")
+        raise BadArgument(
+            "unproven",
+            "needs predictions with a proof: name their job, or solve again with prove=.01",
+        )
 
 
 def _first_of(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:

@@ -134,7 +134,9 @@ def test_without_a_proof_nothing_is_listed_as_unproven(
     file = file_of(graph, result)
     assert PROVEN not in file.schema.names
     assert file.lookup(np.array([0]))[0]["proven"] is None
-    with pytest.raises(BadArgument, match="unproven needs predictions with a proof; solve again"):
+    with pytest.raises(
+        BadArgument, match="unproven needs predictions with a proof: name their job"
+    ):
         list(ordered_rows(file, RowFilter(is_unproven=True)))
     with pytest.raises(BadArgument, match=r"'proven' needs a job with prove=\.01"):
         list(ordered_rows(file, RowFilter(), sort=PROVEN))
