@@ -32,11 +32,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy.special import betaincinv
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.kernels.inner_products import cross_products, subtract_combination
 from peewit.solvers.laplacian.iterative_refinement import RefinedSolver
+from peewit.solvers.late_modules import LateModule
+
+special = LateModule("scipy.special")
 
 _SMALLEST: Final = 1e-10
 """A block whose remainder is shorter than this part of it holds only rounding."""
@@ -227,7 +229,7 @@ def _least_overlap(dimension: int, n_vectors: int, risk: float) -> float:
     """Value that |V_1^T L_H x| falls below with probability ``risk``."""
     if n_vectors >= dimension:
         return 1.0
-    return float(np.sqrt(betaincinv(n_vectors / 2.0, (dimension - n_vectors) / 2.0, risk)))
+    return float(np.sqrt(special.betaincinv(n_vectors / 2.0, (dimension - n_vectors) / 2.0, risk)))
 
 
 def _subtract_projection(block: FloatArray, basis: Sequence[FloatArray], image: FloatArray) -> None:
