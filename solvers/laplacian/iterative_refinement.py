@@ -140,15 +140,21 @@ class RefinedSolver:
         """
         x, product = np.zeros_like(rhs), np.zeros_like(rhs)
         scale = last = error = np.zeros(rhs.shape[1])
-        for stage in range(_MAX_STAGES):
+        has_begun = False
+        for _ in range(_MAX_STAGES):
             residual = rhs - product
             correction, has_converged = self._correction(residual)
+            if not np.isfinite(correction).all():  # weights beyond what float32 can tell apart
+                error = np.full(rhs.shape[1], np.inf)
+                if self._turn_to_best():
+                    continue
+                break
             # The energy of a correction is the error before it.
             energy = np.sqrt(np.maximum(column_dots(correction, residual), 0.0))
             x += correction
             product = self.product(x)
-            if stage == 0:
-                scale = error = energy
+            if not has_begun:
+                has_begun, scale, error = True, energy, energy
                 is_slow = not has_converged
             else:
                 rate = np.divide(energy, last, out=np.zeros_like(energy), where=last > 0)
