@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from peewit.solvers.arrays import Int32Array
+from peewit.solvers.arrays import Int32Array, IntArray
 
 ROW_GROUP_ROWS = 1 << 20
 FILE_ROWS = 10 * ROW_GROUP_ROWS
@@ -31,6 +31,13 @@ class Communities:
     community_nodes: int = 1_000
     cross_share: float = 0.05
     seed: int = 0
+
+    def classes(self, n_classes: int) -> IntArray:
+        """(n_nodes,) class of every node: that of its community."""
+        names = np.random.default_rng(self.seed).permutation(self.n_nodes)
+        classes = np.empty(self.n_nodes, np.int64)
+        classes[names] = np.arange(self.n_nodes) // self.community_nodes % n_classes
+        return classes
 
     def blocks(self) -> Iterator[pa.Table]:
         """Edges in blocks of one row group: int32 ``src``, ``dst`` and float32 ``weight``."""

@@ -18,7 +18,6 @@ from docs.benchmarks.communities import Communities
 from docs.benchmarks.frame import CONSOLE, Figures, alone, options
 from docs.benchmarks.peak_memory import peak_bytes
 from docs.benchmarks.streams import ingested, newest, store_of
-from peewit.solvers.arrays import IntArray
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.contract.provable_model import Provable, prove
@@ -50,14 +49,6 @@ def graph_of(kind: str, n_nodes: int, n_edges: int) -> Communities:
     return Communities(n_nodes=n_nodes, n_edges=n_edges, community_nodes=size, cross_share=0.75)
 
 
-def classes_of(graph: Communities) -> IntArray:
-    """Class of every node: that of its community."""
-    names = np.random.default_rng(graph.seed).permutation(graph.n_nodes)
-    classes = np.empty(graph.n_nodes, np.int64)
-    classes[names] = np.arange(graph.n_nodes) // graph.community_nodes % N_CLASSES
-    return classes
-
-
 def ingest(root: Path, data: Path, epsilon: float, nodes: int) -> float:
     """CPU seconds of an ingest, to be run alone."""
     began = time.process_time()
@@ -68,7 +59,7 @@ def ingest(root: Path, data: Path, epsilon: float, nodes: int) -> float:
 def measure(
     root: Path, name: str, graph: Communities, per_class: int, n_edges: int
 ) -> tuple[Any, ...]:
-    paths, snapshot, classes = GraphPaths(root=root), newest(root), classes_of(graph)
+    paths, snapshot, classes = GraphPaths(root=root), newest(root), graph.classes(N_CLASSES)
     rng = np.random.default_rng(0)
     nodes = np.concatenate(
         [

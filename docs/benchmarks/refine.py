@@ -35,14 +35,6 @@ COLUMNS = (
 )
 
 
-def classes_of(graph: Communities) -> IntArray:
-    """Class of every node: that of its community."""
-    names = np.random.default_rng(graph.seed).permutation(graph.n_nodes)
-    classes = np.empty(graph.n_nodes, np.int64)
-    classes[names] = np.arange(graph.n_nodes) // graph.community_nodes % N_CLASSES
-    return classes
-
-
 def measure(root: Path, n_edges: int, classes: IntArray, rtol: float) -> tuple[Any, ...]:
     paths, snapshot = GraphPaths(root=root), newest(root)
     nodes = np.random.default_rng(0).choice(classes.size, N_LABELS, replace=False)
@@ -105,7 +97,7 @@ def main() -> None:
                 limits = {"expected_nodes": asked.nodes, "max_edges": most, "epsilon": 0.7}
                 ingested(home, data, seed=0, n_threads=N_THREADS, **limits)
             for rtol in asked.rtols:
-                table.add(*alone(measure, home, asked.edges, classes_of(graph), rtol))
+                table.add(*alone(measure, home, asked.edges, graph.classes(N_CLASSES), rtol))
     CONSOLE.print(table)
 
 

@@ -6,8 +6,8 @@ The degrees are regularized, since hubs and tiny parts would else have eigenvect
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ _LEAST_RANK: Final = 8
 
 _DENSE_NODES: Final = 400
 _MOST_ROUNDS: Final = 3
+MOST_PRODUCTS: Final = 2 * _MOST_ROUNDS
+"""Products with a block that points take at most."""
+
 _ENOUGH: Final = 0.01
 """Change of the mean inner product of a point with itself by a round that is the last, relative."""
 
@@ -43,6 +46,10 @@ _LOST: Final = 1e-10
 
 _SHORT: Final = 0.1
 """Points shorter than this part of the median keep their direction and are not of unit length."""
+
+
+Multiply: TypeAlias = Callable[[Float32Array], Float32Array]
+"""S times a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,24 +94,50 @@ def spectral_subspace(
     scale = regularized(graph.degree)
     if n_nodes <= _DENSE_NODES:
         watch.check()
-        values, vectors = np.linalg.eigh(scale[:, None] * graph.adjacency.toarray() * scale)
-        largest = np.argsort(-np.abs(values))[:rank]
-        image = (vectors[:, largest] * values[largest]).astype(np.float32)
-        return Subspace(image=image, turn=np.diag(values[largest]).astype(np.float32))
+        return _exact(scale[:, None] * graph.adjacency.toarray() * scale, rank)
     product = AdjacencyProduct(pagerank, scale)
+    found = _iterated(product.times, product.in_order(_begun(n_nodes, rank, seed)), rank, watch)
+    return replace(found, image=product.by_node(found.image))
+
+
+def subspace_by_products(
+    n_nodes: int, multiply: Multiply, *, seed: int = 0, watch: Watch = UNWATCHED
+) -> Subspace:
+    """`spectral_subspace` of a graph by products alone, of few nodes by a single one.
+
+    ``multiply`` takes S times a block; one with edges. Raises `RunStopped`.
+    """
+    rank = rank_of(n_nodes)
+    if n_nodes <= _DENSE_NODES:
+        return _exact(multiply(np.eye(n_nodes, dtype=np.float32)).astype(np.float64), rank)
+    return _iterated(multiply, _begun(n_nodes, rank, seed), rank, watch)
+
+
+def _begun(n_nodes: int, rank: int, seed: int) -> Float32Array:
     shape = n_nodes, rank + _MORE
-    begun = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-    image, size = product.times(product.in_order(begun)), np.inf
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def _exact(matrix: FloatArray, rank: int) -> Subspace:
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    largest = np.argsort(-np.abs(values))[:rank]
+    image = (vectors[:, largest] * values[largest]).astype(np.float32)
+    return Subspace(image=image, turn=np.diag(values[largest]).astype(np.float32))
+
+
+def _iterated(multiply: Multiply, begun: Float32Array, rank: int, watch: Watch) -> Subspace:
+    """Subspace iteration until the points have settled."""
+    image, size = multiply(begun), np.inf
     del begun
     for n_done in range(1, _MOST_ROUNDS + 1):
         watch.check()
-        block = _orthonormal(image if n_done == 1 else product.times(image))
-        image = product.times(block)
+        block = _orthonormal(image if n_done == 1 else multiply(image))
+        image = multiply(block)
         before = size
         turn, size = _turn(block, image, rank)
         if abs(size - before) <= _ENOUGH * size:
             break
-    return Subspace(image=product.by_node(image), turn=turn)
+    return Subspace(image=image, turn=turn)
 
 
 def regularized(degree: FloatArray) -> FloatArray:
@@ -112,7 +145,7 @@ def regularized(degree: FloatArray) -> FloatArray:
     return np.asarray(1.0 / np.sqrt(degree + degree.mean()))
 
 
-def multiplied(subspace: Subspace, product: Callable[[Float32Array], Float32Array]) -> Subspace:
+def multiplied(subspace: Subspace, product: Multiply) -> Subspace:
     """One step further, by a product with another S, as of a graph that is read in passes."""
     block = _orthonormal(subspace.image)
     image = product(block)

@@ -75,6 +75,7 @@ class RefinedSolver:
         self.rtol = rtol
         self._scale = scale
         self._shift = shift if shift is not None and shift.any() else None
+        self._zero_mean = zero_mean
         self._is_held = np.zeros(graph.n_components, bool)  # by a shift, so that M is not singular
         if self._shift is not None and not zero_mean:
             self._is_held[graph.component[self._shift > 0]] = True
@@ -105,7 +106,7 @@ class RefinedSolver:
             product *= self._scale
         if self._shift is not None:
             product += self._shift[:, None] * block
-            if not self._is_held.any():
+            if self._zero_mean:
                 self.project(product)
         return product
 

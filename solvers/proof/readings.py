@@ -32,7 +32,7 @@ class Reading:
 
     @classmethod
     def plain(cls, level: FloatArray, may_win: BoolArray) -> Self:
-        """F + level, exactly."""
+        """Columns plus levels, exactly."""
         none = np.zeros_like(level)
         return cls(
             slope=np.ones_like(level),

@@ -25,14 +25,14 @@ from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.laplacian.adjacency_spectrum import rank_of, working_bytes
 from peewit.solvers.laplacian.structural_points import N_ROWS
-from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES, FullSystem
+from peewit.solvers.laplacian.unsparsified_system import LEAST_PASSES
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.auto.columns_of_all_edges import ColumnsOfAllEdges
 from peewit.solvers.models.auto.density_arm import TELEPORT, Densities, density_maker
 from peewit.solvers.models.auto.harmonic_arm import harmonic_arm
 from peewit.solvers.models.auto.point_arms import (
     FULL_COLUMNS,
-    N_PASSES,
+    MOST_POINT_PASSES,
     node_points,
     point_arm,
 )
@@ -43,7 +43,8 @@ from peewit.solvers.models.auto.preparation import (
     PreparedAuto,
     width_of,
 )
-from peewit.solvers.models.auto.proven_stack import Stacked, proven_labels
+from peewit.solvers.models.auto.proof_rounds import prove_in_rounds
+from peewit.solvers.models.auto.proven_stack import Stacked
 from peewit.solvers.models.auto.silence import silence_warnings
 from peewit.solvers.models.auto.stacked_arm import StackedArm
 from peewit.solvers.models.auto.stacking import (
@@ -76,8 +77,6 @@ from peewit.solvers.models.left_out.label_groups import (
 from peewit.solvers.models.left_out.label_sample import LabelSample, reweighed, unlike_degrees
 from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from peewit.solvers.models.poisson.poisson import Poisson
-from peewit.solvers.proof.bounded_system import VARIANCE_FAILURE, BoundedSystem
-from peewit.solvers.proof.readings import shares_of_components
 from peewit.solvers.row_ranges import Parallel
 from peewit.solvers.solution import (
     Advised,
@@ -117,15 +116,6 @@ _JOINED_BYTES: Final = 8
 
 _STAND_IN_BYTES: Final = 8
 """Per stand-in node and each group where walks end, or class."""
-
-_PROOF_RTOLS: Final = (1e-3, 1e-2, 1e-2, 1e-2, 1e-2)
-"""Parts of what is left that rounds of passes leave in turn, until labels are proven."""
-
-_LATER_PASSES: Final = LEAST_PASSES + N_PASSES
-"""Passes that potentials leave for what follows."""
-
-_N_PROVEN: Final = 3
-"""Systems that each may fail with its part of the chance."""
 
 _LEAST_SHARING: Final = 3
 """Fewest folds that share columns: without one of two the others could not be judged."""
@@ -201,7 +191,7 @@ class Auto(FeatureModel, Provable):
     smooths_by_relation: ClassVar[bool] = True
     of_graph: ClassVar[str] = "graph"
     is_calibrated: ClassVar[bool] = True
-    least_passes: ClassVar[int] = 1 + 2 * LEAST_PASSES + N_PASSES
+    least_passes: ClassVar[int] = 1 + 2 * LEAST_PASSES + MOST_POINT_PASSES
     graph_copies: ClassVar[tuple[float, float]] = (1.0, 4.0)  # that of its own numbering in a file
 
     rtol: float = hyperparameter(
@@ -491,7 +481,8 @@ class Auto(FeatureModel, Provable):
         columns = columns.with_points(full)
         all_edges = AllEdges(passes=full, degrees=columns.degrees)
         refined = columns.read(potentials, full.solve(columns.densities), all_edges)
-        return self._told(self._on_all_edges(refined, groups, full.watch), solution, all_edges)
+        stacked = self._on_all_edges(refined, groups, full.watch)
+        return _told(stacked.solution, solution, all_edges)
 
     def proven(
         self, prepared: PreparedAuto, labels: Labels, solution: Solution, task: ProofTask
@@ -507,71 +498,10 @@ class Auto(FeatureModel, Provable):
         columns = ColumnsOfAllEdges.of(
             prepared, self._potentials(prepared, groups, watch), task.degrees, watch
         )
-        by_degree = shares_of_components(task.degrees.weight, prepared.graph.component)
-        of_potentials = _bounds(task, columns.potentials, by_degree)
-        of_densities = _bounds(task, columns.densities)
-        of_harmonic: BoundedSystem | None = None
-        all_edges = AllEdges(passes=full, degrees=task.degrees)
-        n_reached = int(np.count_nonzero(task.wanted))
-        systems, shares = [columns.potentials, columns.densities], []
-        for rtol in _PROOF_RTOLS:
-            answers = []
-            for later, system in zip((_LATER_PASSES, 0), systems, strict=True):
-                full.reserved = later if columns.points is None else LEAST_PASSES * bool(later)
-                answers.append(full.solved(replace(system, rtol=rtol)))
-            if columns.points is None:
-                columns = columns.with_points(full)
-            bounded = [
-                bounds.exactly(answer.x, answer.remainder)
-                for bounds, answer in zip((of_potentials, of_densities), answers, strict=True)
-            ]
-            refined = columns.read(bounded[0].columns, bounded[1].columns, all_edges)
-            stacked = self._on_all_edges(refined, groups, watch)
-            harmonic, made = None, all_edges.harmonic
-            if made is not None:
-                of_harmonic = of_harmonic or _bounds(task, made.system)
-                exact = of_harmonic.exactly(made.solution.x, made.solution.remainder)
-                harmonic = exact, of_harmonic.deviations()
-            is_proven, classes = proven_labels(
-                stacked,
-                columns,
-                (bounded[0], of_potentials.deviations()),
-                (bounded[1], of_densities.deviations()),
-                harmonic,
-            )
-            is_proven &= task.wanted & (classes == stacked.solution.classes())
-            if not all_edges.walks:  # an arm of the edges kept, so the answer is not that of all
-                is_proven[:] = False
-            n_open = n_reached - int(np.count_nonzero(is_proven))
-            shares.append(1.0 - n_open / max(n_reached, 1))
-            is_enough = n_open <= task.most_unproven * n_reached
-            if is_enough or not all_edges.walks or full.left < 2 * LEAST_PASSES:
-                break
-            systems = [
-                replace(system, known=each.columns, start=each.columns - answer.x)
-                for system, each, answer in zip(systems, bounded, answers, strict=True)
-            ]
-        status = Status.CONVERGED
-        if not is_enough:
-            is_spent = not all_edges.walks or full.left < 2 * LEAST_PASSES
-            status = Status.MAX_ITER if is_spent else Status.STAGNATED
-        return Proven(
-            solution=self._told(stacked, solution, all_edges),
-            is_proven=is_proven,
-            n_products=full.n_passes,
-            residual=max(float(each.residual.max(initial=0.0)) for each in answers),
-            ends=of_potentials.ends,
-            failure=VARIANCE_FAILURE,
-            shares=tuple(shares),
-            status=status,
+        proven, all_edges = prove_in_rounds(
+            columns, full, task, lambda refined: self._on_all_edges(refined, groups, watch)
         )
-
-    def _told(self, stacked: Stacked, before: Solution, all_edges: AllEdges) -> Solution:
-        """The answer on all edges, with what the solve on those kept told."""
-        stats = {name: before.stats[name] for name in ("n_iter", "preconditioner")}
-        stats["walks_on"] = "all edges" if all_edges.walks else "edges kept"
-        # no densities: reasons follow walks on the sparsifier
-        return replace(stacked.solution, stats={**stacked.solution.stats, **stats}, densities=None)
+        return replace(proven, solution=_told(proven.solution, solution, all_edges))
 
     def _on_all_edges(self, refined: PreparedAuto, groups: LabelGroups, watch: Watch) -> Stacked:
         """The stack on all edges; walks stay on those kept if passes are spent."""
@@ -624,18 +554,12 @@ def _decisive(
     )
 
 
-def _bounds(
-    task: ProofTask, system: FullSystem, weights: FloatArray | None = None
-) -> BoundedSystem:
-    return BoundedSystem(
-        system=system,
-        passes=task.passes,
-        degrees=task.degrees,
-        weights=weights,
-        failure=VARIANCE_FAILURE / _N_PROVEN,
-        seed=task.seed,
-        cancelled=task.watch.cancelled,
-    )
+def _told(refined: Solution, before: Solution, all_edges: AllEdges) -> Solution:
+    """The answer on all edges, with what the solve on those kept told."""
+    stats = {name: before.stats[name] for name in ("n_iter", "preconditioner")}
+    stats["walks_on"] = "all edges" if all_edges.walks else "edges kept"
+    # no densities: reasons follow walks on the sparsifier
+    return replace(refined, stats={**refined.stats, **stats}, densities=None)
 
 
 def _groups_of_folds(

@@ -9,7 +9,7 @@ from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees, FullSystem
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
 from peewit.solvers.models.auto.density_arm import DENSITY_RTOL, TELEPORT, density_maker
-from peewit.solvers.models.auto.point_arms import points_by_passes
+from peewit.solvers.models.auto.point_arms import points_of_all_edges
 from peewit.solvers.models.auto.poisson_arm import Potentials, center, mean_degree
 from peewit.solvers.models.auto.preparation import (
     LARGEST,
@@ -84,12 +84,8 @@ class ColumnsOfAllEdges:
         return float(self.degrees.weight.mean()) or 1.0
 
     def with_points(self, full: FullGraph) -> "ColumnsOfAllEdges":
-        """With points of nodes from all edges, by passes unless they are there."""
-        prepared = self.prepared
-        if prepared.has_full_points:
-            return replace(self, points=prepared.points)
-        points = points_by_passes(prepared, full.times, self.degrees, full.watch)
-        return replace(self, points=points)
+        """With points of nodes from all edges."""
+        return replace(self, points=points_of_all_edges(full.times, self.degrees, full.watch))
 
     def read(
         self, potentials: FloatArray, densities: FloatArray, all_edges: AllEdges

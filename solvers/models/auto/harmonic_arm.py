@@ -160,7 +160,6 @@ def _of_all_edges(
     labels, passes, degree = groups.labels, all_edges.passes, all_edges.degrees.weight
     if passes.left <= LEAST_PASSES:
         raise PassesSpent
-    passes.reserved = 1
     held = np.zeros(prepared.graph.n_nodes, bool)
     held[labels.nodes] = True
     known = np.zeros((held.size, groups.n_groups))
@@ -179,7 +178,7 @@ def _of_all_edges(
         rtol=rtol,
         parallel=prepared.base.parallel,
     )
-    solution = passes.solved(system)
+    solution = passes.solved(system, later=1)  # for the means of neighbors
     x = solution.x
     along = (degree[:, None] * x - passes.times(x))[labels.nodes]
     of_labels = degree[labels.nodes, None]

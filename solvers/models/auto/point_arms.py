@@ -10,13 +10,15 @@ from typing import Final
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from peewit.solvers.arrays import BoolArray, Float32Array
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.laplacian.adjacency_spectrum import (
+    MOST_PRODUCTS,
     WIDTH,
     multiplied,
     regularized,
     spectral_subspace,
+    subspace_by_products,
 )
 from peewit.solvers.laplacian.structural_points import (
     N_ROWS,
@@ -38,7 +40,10 @@ FULL_COLUMNS: Final = WIDTH + 2
 """Most columns of a pass over all edges."""
 
 N_PASSES: Final = 2
-"""Passes that points of all edges take, beside that for degrees."""
+"""Passes that points from those of the edges kept take, and roles, beside that for degrees."""
+
+MOST_POINT_PASSES: Final = MOST_PRODUCTS
+"""Most passes that points of all edges take, whatever is kept of them."""
 
 POINT_ARMS: Final = ("spectral", "structural")
 
@@ -80,24 +85,59 @@ def points_by_passes(
     product : callable
         The Laplacian of the full graph times a block, one pass over its edges.
     """
-    degree, scale = degrees.weight, regularized(degrees.weight)[:, None]
-    own = log_degrees(degree, int(degrees.n_edges.sum()))
+    sums = _NeighborSums(product, degrees)
     subspace = spectral_subspace(prepared.graph, prepared.pagerank, watch=watch)
-    beside, sums = first_columns(own), []
+    for _ in range(N_PASSES):
+        watch.check()
+        subspace = multiplied(subspace, sums)
+    return points_of(np.concatenate([subspace.points(), sums.roles()], axis=1))
 
-    def multiply(block: Float32Array) -> Float32Array:
-        columns = np.concatenate([scale * block, beside], axis=1)
-        adjacent = degree[:, None] * columns - product(columns)
-        sums.append(neighbor_means(adjacent[:, block.shape[1] :], degree))
-        return np.asarray(scale * adjacent[:, : block.shape[1]], np.float32)
 
-    subspace = multiplied(subspace, multiply)
-    near, squares = np.transpose(sums[0])
-    beside = near[:, None]
-    watch.check()
-    subspace = multiplied(subspace, multiply)
-    roles = standardized(own, near, squares, sums[1][:, 0])
-    return points_of(np.concatenate([subspace.points(), roles], axis=1))
+def points_of_all_edges(
+    product: Product, degrees: FullDegrees, watch: Watch
+) -> dict[str, NodePoints]:
+    """The points that a graph has whose edges are all stored, by passes over them.
+
+    These are `MOST_POINT_PASSES` at most. Raises `RunStopped`.
+    """
+    sums = _NeighborSums(product, degrees)
+    subspace = subspace_by_products(len(degrees.weight), sums, watch=watch)
+    while sums.n_products < N_PASSES:  # roles take two
+        watch.check()
+        sums(subspace.image[:, :0])
+    return points_of(np.concatenate([subspace.points(), sums.roles()], axis=1))
+
+
+class _NeighborSums:
+    """Products with S of all edges (K21), of which the first two also sum degrees (K22)."""
+
+    def __init__(self, product: Product, degrees: FullDegrees) -> None:
+        self.n_products = 0
+        self._product = product
+        self._degree = degrees.weight
+        self._scale = regularized(degrees.weight)[:, None]
+        self._own = log_degrees(degrees.weight, int(degrees.n_edges.sum()))
+        self._sums: list[FloatArray] = []
+
+    def __call__(self, block: Float32Array) -> Float32Array:
+        """S times ``block``: one pass."""
+        beside = np.empty((len(block), 0))
+        if self.n_products == 0:
+            beside = first_columns(self._own)
+        elif self.n_products == 1:
+            beside = self._sums[0][:, :1]
+        self.n_products += 1
+        columns = np.concatenate([self._scale * block, beside], axis=1)
+        adjacent = self._degree[:, None] * columns - self._product(columns)
+        n_columns = block.shape[1]
+        if beside.shape[1]:
+            self._sums.append(neighbor_means(adjacent[:, n_columns:], self._degree))
+        return np.asarray(self._scale * adjacent[:, :n_columns], np.float32)
+
+    def roles(self) -> Float32Array:
+        """Rows of roles, once two products were made."""
+        near, squares = self._sums[0].T
+        return standardized(self._own, near, squares, self._sums[1][:, 0])
 
 
 def point_arm(points: NodePoints, groups: LabelGroups, reachable: BoolArray) -> StackedArm:

@@ -42,7 +42,6 @@ class FullGraph:
     watch: Watch = UNWATCHED  # a step is a pass
     status: Status = Status.CONVERGED  # of the first system that failed
     n_passes: int = field(default=0, init=False)  # products so far
-    reserved: int = field(default=0, init=False)  # products that the next system leaves for others
     residual: float = field(default=0.0, init=False)  # largest true relative one so far
 
     @property
@@ -65,12 +64,12 @@ class FullGraph:
         """(n_nodes, k) solutions; raises `RunStopped` and what `solve_full` raises."""
         return self.solved(system).x
 
-    def solved(self, system: FullSystem) -> FullSolution:
-        """The same, with what the passes left of the right-hand sides."""
+    def solved(self, system: FullSystem, *, later: int = 0) -> FullSolution:
+        """The same, with what passes left of the right-hand sides; leaves ``later`` for others."""
         answer = solve_full(
             system,
             self.product,
-            max_passes=max(self.left - self.reserved, LEAST_PASSES),
+            max_passes=max(self.left - later, LEAST_PASSES),
             looks=self.looks,
             progress=self.watch.progress,
             cancelled=self.watch.cancelled,

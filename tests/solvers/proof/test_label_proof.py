@@ -1,7 +1,6 @@
 """Proofs of labels against exact fractions on all edges, and their parts (P1 to P4)."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -356,7 +355,3 @@ def test_bad_arguments_are_refused_and_a_stop_is_heard() -> None:
         proof_of(Poisson(class_balance="labels"), case)
     with pytest.raises(RunStopped):
         proof_of(StableHFS(graph_penalty=1.0), case, watch=Watch(cancelled=lambda: True))
-
-
-def test_fractions_are_what_floats_say() -> None:
-    assert Fraction(0.1) != Fraction(1, 10)

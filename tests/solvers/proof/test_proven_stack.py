@@ -8,7 +8,7 @@ import pytest
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.walks.walk_rows import looped_degrees
-from peewit.solvers.models.auto import auto as auto_module
+from peewit.solvers.models.auto import proof_rounds
 from peewit.solvers.models.auto.auto import Auto
 from peewit.solvers.models.auto.columns_of_all_edges import ColumnsOfAllEdges
 from peewit.solvers.models.auto.density_arm import EVERYWHERE, TELEPORT
@@ -38,7 +38,7 @@ def watched_proof(case: Case, monkeypatch: pytest.MonkeyPatch, **how: Any) -> Wa
         seen.append((stacked, columns))
         return proven_labels(stacked, columns, *bounded)
 
-    monkeypatch.setattr(auto_module, "proven_labels", note)
+    monkeypatch.setattr(proof_rounds, "proven_labels", note)
     monkeypatch.setattr(bounded_system, "N_PROBES", 16)  # looser, as true, and cheaper
     solution, proof = proof_of(Auto(**how.pop("model", {})), case, **how)
     return Watched(solution, proof, *seen[-1])
