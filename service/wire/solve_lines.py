@@ -315,14 +315,12 @@ def _proof_line(proof: Mapping[str, Any], graph: str, label_column: str, door: D
         line += f", with {' and '.join(chosen)} as chosen on the edges kept"
     if proof["n_proven"] and proof["walks_on"] is not None:
         line += (
-            ", with the weights of arms, points of nodes and walks that these passes came to: auto "
-            "on a graph that keeps all edges may weigh its arms otherwise"
+            ", with the weights of arms and the walks that these passes came to: auto on a graph "
+            "that keeps all edges may weigh its arms otherwise"
         )
     if not proof["is_enough"]:
         line += f"; {_WHY_ENDED[proof['ended_by'], proof['walks_on']]}"
-    if not proof["n_proven"]:
-        return line
-    if proof["n_proven"] < proof["n_reached"]:
+    if 0 < proof["n_proven"] < proof["n_reached"]:
         column = _of_column(label_column, door)
         line += f"; {_UNPROVEN[door].format(graph=graph, column=column)}"
     return line

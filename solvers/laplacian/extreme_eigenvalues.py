@@ -46,6 +46,8 @@ _FLATTEST: Final = 1e-7
 """Directions shorter than this part of the longest are lost in the rounding of a Gram matrix."""
 _WORST_GRAM: Final = 1e6
 """Condition of the Gram matrix above which a block is orthonormalized twice."""
+_ROUNDED: Final = 1e-9
+"""Part of a Ritz value that rounding may have moved it by, with room."""
 _POINTS_PER_DECADE: Final = 25
 _NEAREST: Final = 1e-12
 _N_SCANS: Final = 3
@@ -186,7 +188,8 @@ class _OuterBounds:
         which = -1 if side > 0 else 0
         ritz = float(self._ritz[which])
         residual = float(np.linalg.norm(self._last[:, which]) + self._errors.sum())
-        return End(ritz=ritz, residual=residual, outer=ritz + side * self._distance(ritz, side))
+        distance = self._distance(ritz, side) + _ROUNDED * abs(ritz)
+        return End(ritz=ritz, residual=residual, outer=ritz + side * distance)
 
     def _distance(self, ritz: float, side: int) -> float:
         """Distance beyond the Ritz value at which an eigenvalue may still lie.

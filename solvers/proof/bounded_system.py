@@ -24,7 +24,7 @@ VARIANCE_FAILURE: Final = 0.0025
 """Chance that the variance of any node is above its bound."""
 
 N_PROBES: Final = 64
-_PROBES_AT_ONCE: Final = 8
+_PROBES_AT_ONCE: Final = 32
 _EPS: Final = float(np.finfo(np.float64).eps)
 _ROUNDINGS: Final = 64.0
 """Of an entry of a product, beside one for each edge of its node."""
@@ -153,7 +153,8 @@ class BoundedSystem:
             return self._deviation
         squares, missed = np.zeros(self.system.sparsifier.n_nodes), 0.0
         for first in range(0, N_PROBES, _PROBES_AT_ONCE):
-            drawn = self._metric.sample(_PROBES_AT_ONCE, seed=self.seed + first)
+            n_probes = min(_PROBES_AT_ONCE, N_PROBES - first)
+            drawn = self._metric.sample(n_probes, seed=self.seed + first)
             if self.cancelled is not None and self.cancelled():
                 raise RunStopped
             vectors = self.system.spread(drawn.x)

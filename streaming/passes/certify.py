@@ -161,7 +161,7 @@ def _measured(
                 on_fraction=reporter.of("components", 1), cancelled=cancelled
             )
             with ThreadPoolExecutor(n_threads, thread_name_prefix="certify") as pool:
-                solver = RefinedSolver(snapshot.graph, mapped=pool.map, cancelled=cancelled)
+                solver = RefinedSolver(snapshot.graph, parallel=pool.map, cancelled=cancelled)
                 run = _Run(settings, edges, solver, work, reporter, cancelled)
                 status, ends, n_products = run.measure(snapshot, components)
     except ValueError:  # another attempt would meet it again

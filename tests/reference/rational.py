@@ -175,3 +175,16 @@ def solved(matrix: Rows, right: Rows) -> Rows:
                 ]
         rows[k][n:] = [value / rows[k][k] for value in rows[k][n:]]
     return [row[n:] for row in rows]
+
+
+def is_semidefinite(matrix: Rows) -> bool:
+    """Whether a symmetric matrix has no negative eigenvalue, by its pivots."""
+    rows = [list(row) for row in matrix]
+    for k, row in enumerate(rows):
+        if row[k] < 0 or (row[k] == 0 and any(row[k:])):
+            return False
+        for later in rows[k + 1 :]:
+            if row[k] and later[k]:
+                factor = later[k] / row[k]
+                later[k:] = [a - factor * b for a, b in zip(later[k:], row[k:], strict=True)]
+    return True

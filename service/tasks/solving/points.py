@@ -14,7 +14,7 @@ import numpy as np
 
 from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.progress import StageTimer
-from peewit.service.tasks.solving.refine import all_edges
+from peewit.service.tasks.solving.all_edges import all_edges
 from peewit.service.tasks.solving.solve_memory import points_bytes
 from peewit.service.tasks.warm_graphs import WarmGraph, WarmGraphs
 from peewit.solvers.models.auto.point_arms import (

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from peewit.service.tasks.solving.refine import all_edges
+from peewit.service.tasks.solving.all_edges import all_edges
 from peewit.service.tasks.solving.state import Solving, require_whole
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
@@ -103,8 +103,9 @@ def _prove_by_passes(solving: Solving) -> tuple[Solution, Proof]:
             progress=passes.report_solving,
         )
     is_of_all = len(meta.relations) < 2 and all(weight == 1.0 for weight in graph.weights.values())
-    ends = proof.found_ends
-    if ends is None or not is_of_all or ends[0].outer <= ((known and known.outer_min) or 0.0):
+    ends, before = proof.found_ends, ends_of(known)
+    is_closer = ends is not None and ends[0].outer > (0.0 if before is None else before.low)
+    if ends is None or not (is_of_all and is_closer):
         return solution, proof
     with suppress(SnapshotNotFound):  # retired since
         if SnapshotStore(paths.snapshots).meta(meta.number).n_erased == meta.n_erased:

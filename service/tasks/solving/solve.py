@@ -26,6 +26,11 @@ from peewit.service.predictions.prediction_files import require_few_classes
 from peewit.service.tasks.job_kind import ModelKind, TaskContext
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import StageTimer, StoppedEarly
+from peewit.service.tasks.solving.all_edges import (
+    forget_passes,
+    hold_all_edges,
+    release_all_edges,
+)
 from peewit.service.tasks.solving.assessment import (
     add_cross_validation,
     add_label_shares,
@@ -42,12 +47,7 @@ from peewit.service.tasks.solving.judgement import add_judgement
 from peewit.service.tasks.solving.leaks import told_leaks
 from peewit.service.tasks.solving.points import PointsGiven, give_points, keep_points
 from peewit.service.tasks.solving.prove import prove_answer
-from peewit.service.tasks.solving.refine import (
-    forget_passes,
-    hold_all_edges,
-    refine_answer,
-    release_all_edges,
-)
+from peewit.service.tasks.solving.refine import refine_answer
 from peewit.service.tasks.solving.refit import refit
 from peewit.service.tasks.solving.relations import (
     final_choice,

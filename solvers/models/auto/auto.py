@@ -197,7 +197,7 @@ class Auto(FeatureModel, Provable):
     rtol: float = hyperparameter(
         1e-4,
         Rule(
-            doc="Relative residual asked of the linear solves: a hundred times as much, up to .01, "
+            doc="Relative residual asked of the linear solves: ten times as much, up to .001, "
             "on graphs of 8,192 nodes and more.",
             above=0.0,
             below=1.0,

@@ -56,12 +56,12 @@ def test_stated_error_is_the_true_error_in_the_energy_norm(name: str) -> None:
     assert np.allclose(solved.product, laplacian @ solved.x, atol=1e-9 * np.abs(rhs).max())
 
 
-def test_who_maps_the_columns_changes_no_bit() -> None:
+def test_who_runs_the_parts_changes_no_bit() -> None:
     graph = random_graph(decades=2.0)
     rhs = right_sides(graph, 7)
     serial = [RefinedSolver(graph).solve(rhs) for _ in range(2)]
     with ThreadPoolExecutor(3) as pool:
-        parallel = RefinedSolver(graph, mapped=pool.map).solve(rhs)
+        parallel = RefinedSolver(graph, parallel=pool.map).solve(rhs)
     for other in (serial[1], parallel):
         assert np.array_equal(other.x, serial[0].x)
         assert np.array_equal(other.error, serial[0].error)

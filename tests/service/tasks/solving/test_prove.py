@@ -12,7 +12,7 @@ import pytest
 from peewit.service.predictions.filtered_rows import RowFilter, ordered_rows
 from peewit.service.predictions.prediction_files import PROVEN, PredictionFile
 from peewit.service.predictions.thresholds import with_answers
-from peewit.service.tasks.solving import refine
+from peewit.service.tasks.solving import all_edges
 from peewit.service.tasks.solving.solve_options import validate_solve
 from peewit.service.tasks.tasks_and_messages import Advanced, Done, TaskStopped
 from peewit.service.tasks.warm_graphs import WarmGraphs
@@ -178,7 +178,7 @@ def test_a_graph_of_all_edges_is_proven_without_a_pass(
         ("hfs", {"prove": 0.1, "replicas": 3}, "replicas must be left out beside prove"),
         ("hfs", {"prove": 0.1, "probabilities": True}, "probabilities must be left out beside"),
         ("hfs", {"prove": 0.1, "max_passes": 2}, "max_passes must be at least 3 for a proof"),
-        ("auto", {"prove": 0.1, "max_passes": 6}, "max_passes must be at least 7 for a proof"),
+        ("auto", {"prove": 0.1, "max_passes": 6}, "max_passes must be at least 11 for a proof"),
         ("hfs", {"prove": 0.1, "target": "real"}, "prove must be left out beside target='real'"),
         ("poisson", {"prove": 0.1, "class_balance": "labels"}, "class_balance must be left out"),
     ],
@@ -242,7 +242,7 @@ def test_deletes_and_newer_snapshots_leave_a_running_job_what_it_reads(
 def test_another_attempt_goes_on_from_the_passes_of_a_killed_one(
     graph: StreamedGraph, solver: WarmGraphs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refine, "WORTH_KEEPING_SECONDS", 0.0)
+    monkeypatch.setattr(all_edges, "WORTH_KEEPING_SECONDS", 0.0)
     expected = solved(solver, task(graph, "stable-hfs", attempt=1, parameters=PROVE))
     certificate = graph.paths.snapshots / "00000001" / "certificate.json"
     for phase in ("pass 5: solving",):
