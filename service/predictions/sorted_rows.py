@@ -23,6 +23,9 @@ _ASKED_FOR: Final = {"stability": "replicas=3", "variance": "variance=true", PRO
 _ASCENDING: Final = ("node", "label", "margin", "stability", PROVEN)
 """Columns sorted from the least value: names, and the least certain nodes."""
 
+_OF_FEW_VALUES: Final = ("stability", PROVEN)
+"""Columns in which most nodes are equal."""
+
 
 def sorted_rows(
     file: PredictionFile,
@@ -33,6 +36,8 @@ def sorted_rows(
     mask: Callable[[pa.RecordBatch], BoolArray] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows sorted by a column, those that ``mask`` keeps; equal ones in the order of the file.
+
+    Of nodes that are equally proven or stable the more doubtful come first, by their margin.
 
     ``node``, ``label``, ``margin``, ``stability`` and ``proven`` ascend, other columns descend, or
     the reverse if ``is_reversed``. Nodes that no label reaches come last, except when sorted by
@@ -58,7 +63,7 @@ def sorted_numbers(
     column = _full_name(file, column)
     _require_sortable(file, column)
     order = "ascending" if (column in _ASCENDING) != is_reversed else "descending"
-    keys = [("key", order), ("row", "ascending")]
+    keys = [("key", order), ("tie", "ascending"), ("row", "ascending")]
     if n_rows is None:
         table = pa.concat_tables(list(_all_keys(file, column, mask)))
         numbers = table["row"].combine_chunks().take(pc.sort_indices(table, sort_keys=keys))
@@ -120,6 +125,8 @@ def _keys(table: pa.Table, column: str, first_row: int) -> pa.Table:
         key = key.cast(key.type.value_type)  # select_k takes no dictionaries
     if column not in {"node", "reachable", LABELED}:
         key = pc.if_else(table["reachable"], key, None)
-    keys = pa.table({"key": key, "row": np.arange(first_row, first_row + len(table))})
+    nothing = pa.nulls(len(table), pa.float32())
+    tie = table["margin"] if column in _OF_FEW_VALUES else nothing
+    keys = pa.table({"key": key, "tie": tie, "row": np.arange(first_row, first_row + len(table))})
     nodes = table["node"]
     return keys.filter(nodes.is_valid()) if nodes.null_count else keys

@@ -1,5 +1,6 @@
 """Labels proven to be those of all edges: leads beyond what errors may be (P3, P4)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +34,7 @@ class LabelJudge:
     reader: Reader
     reachable: BoolArray  # (n_nodes,) nodes whose labels are to be proven
     most_unproven: float  # share of them at which the passes end
+    on_share: Callable[[float], None]  # hears the proven share at each look
     judged: Judged | None = field(default=None, init=False)  # of the last true residual
     shares: list[float] = field(default_factory=list, init=False)  # proven, at each look
     _of_sums: FloatArray | None = field(default=None, init=False)
@@ -60,6 +62,7 @@ class LabelJudge:
         n_reached = int(np.count_nonzero(self.reachable))
         n_proven = int(np.count_nonzero(is_proven & self.reachable))
         self.shares.append(n_proven / max(n_reached, 1))
+        self.on_share(self.shares[-1])
         return n_reached - n_proven <= self.most_unproven * n_reached
 
     @property

@@ -72,6 +72,7 @@ class Passes:
     progress: Progress
     cancelled: Callable[[], bool]
     n_passes: int = 0
+    proven: str = ""  # share of the labels that is proven, in words
 
     def __call__(self, block: FloatArray) -> FloatArray:
         """One pass, or what a killed attempt of the job left of the same."""
@@ -79,7 +80,7 @@ class Passes:
         for directory in self.in_use:  # so that nobody takes them for abandoned
             with suppress(FileNotFoundError):
                 os.utime(directory)
-        report, began = self.report_phase(f"pass {self.n_passes}"), monotonic()
+        report, began = self.report_phase(f"pass {self.n_passes}{self.proven}"), monotonic()
         product = self.kept.get(block)
         if product is None:
             product = self.edges.laplacian_product(
@@ -97,7 +98,11 @@ class Passes:
 
     def report_solving(self, _report: ProgressReport) -> None:
         """Report that what follows the pass is done in memory."""
-        self.report_phase(f"pass {self.n_passes}: solving")
+        self.report_phase(f"pass {self.n_passes}: solving{self.proven}")
+
+    def report_proven(self, share: float) -> None:
+        """Say with what follows what share of the labels is proven."""
+        self.proven = f", {share:.1%} proven"
 
     def report_phase(self, phase: str) -> Callable[[float], None]:
         """Callback that reports the fraction of one phase."""

@@ -101,6 +101,7 @@ def _prove_by_passes(solving: Solving) -> tuple[Solution, Proof]:
             known_ends=ends_of(known),
             looks_on=known is not None and _is_short(known),
             progress=passes.report_solving,
+            on_share=passes.report_proven,
         )
     is_of_all = len(meta.relations) < 2 and all(weight == 1.0 for weight in graph.weights.values())
     ends, before = proof.found_ends, ends_of(known)

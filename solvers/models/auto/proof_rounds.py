@@ -74,6 +74,7 @@ def prove_in_rounds(
             is_proven[:] = False
         n_open = n_wanted - int(np.count_nonzero(is_proven))
         shares.append(1.0 - n_open / max(n_wanted, 1))
+        task.on_share(shares[-1])
         is_enough = n_open <= task.most_unproven * n_wanted
         is_spent = not all_edges.walks or full.left < 2 * LEAST_PASSES
         if is_enough or is_spent:

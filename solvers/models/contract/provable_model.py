@@ -1,8 +1,9 @@
 """Models whose labels can be proven to be those that all edges would give (P1 to P5)."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,13 @@ from peewit.solvers.proof.spectral_ends import EndsByPasses, SpectralEnds
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 
+OnShare: TypeAlias = Callable[[float], None]
+"""Hears what share of the labels is proven, at each look."""
+
+
+def _ignored(_share: float) -> None:
+    pass
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProofTask:
@@ -38,6 +46,7 @@ class ProofTask:
     max_passes: int  # products
     seed: int  # of random vectors
     watch: Watch
+    on_share: OnShare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,6 +124,7 @@ class LinearModelOfEdges(Provable):
             reader=reader,
             reachable=task.wanted,
             most_unproven=task.most_unproven,
+            on_share=task.on_share,
         )
         answer = solve_full(
             bounds.system,
@@ -191,6 +201,7 @@ def prove(
     looks_on: bool = False,
     seed: int = 0,
     watch: Watch = UNWATCHED,
+    on_share: OnShare = _ignored,
 ) -> tuple[Solution, Proof]:
     """The model's answer on the full graph, as far as few labels stay unproven.
 
@@ -213,6 +224,8 @@ def prove(
         Whether passes look for closer ends than the known ones.
     seed : int
         Of the vectors that bound variances, and of those that look for ends.
+    on_share : callable
+        Hears the proven share at each look.
 
     Raises
     ------
@@ -248,6 +261,7 @@ def prove(
             max_passes=max_passes - 1,
             seed=seed,
             watch=watch,
+            on_share=on_share,
         ),
     )
     proof = Proof(

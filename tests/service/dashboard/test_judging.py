@@ -35,6 +35,7 @@ def judged(api: Api) -> dict[str, str]:
         ("rare", "hfs", {"sets": "by-class", "label_column": "kind"}),
         ("promised", "hfs", {"sets": "marginal", "label_column": "kind"}),
         ("plain", "stable-hfs", {"graph_penalty": 0.5}),
+        ("proven", "stable-hfs", {"prove": 0.01}),
         ("default", "auto", {"label_column": "drawn"}),
         ("random", "stable-hfs", {"probabilities": True, "label_column": "drawn"}),
     ):
@@ -95,6 +96,20 @@ def test_nodes_have_their_sets(trusted: tuple[Api, dict[str, str]]) -> None:
     assert ">uncertain<" in node
     assert "Set at" not in look(api, f"{ROOT}/node?id=n7&job={jobs['plain']}")
     assert ODD not in api.client.get(f"{ROOT}/node?id=n7&job={jobs['sets']}").text
+
+
+def test_nodes_say_whether_their_label_is_proven(trusted: tuple[Api, dict[str, str]]) -> None:
+    api, jobs = trusted
+    address = f"{PREDICTIONS}?job={jobs['proven']}"
+    text = look(api, f"{address}&sort=proven")
+    assert "<td>proven</td>" in text
+    assert 'aria-sort="ascending"' in text
+    (reverse,) = re.findall(r'href="([^"]*sort=proven[^"]*reverse=1[^"]*)"', text)
+    assert "<td>proven</td>" in look(api, unescape(reverse).split("#")[0])
+    assert "No node is predicted so." in look(api, f"{address}&unproven=1")
+    assert "<td>proven</td>" not in look(api, f"{PREDICTIONS}?job={jobs['plain']}")
+    refused = look(api, f"{PREDICTIONS}?job={jobs['plain']}&sort=proven", 422)
+    assert "needs a job with prove=.01" in refused
 
 
 def test_a_card_says_what_sets_promise(trusted: tuple[Api, dict[str, str]]) -> None:

@@ -105,6 +105,21 @@ def test_ends_stay_with_the_snapshot_and_serve_the_next_proof(
     assert second["proof"]["share"] >= 0.99
 
 
+def test_progress_says_what_share_is_proven_so_far(
+    graph: StreamedGraph, solver: WarmGraphs
+) -> None:
+    seen: list[str] = []
+    done = run(
+        solver,
+        task(graph, "stable-hfs", parameters=PROVE),
+        report=lambda advanced: seen.append(advanced.phase),
+    )
+    assert isinstance(done, Done)
+    said = [phase.rpartition(", ")[2] for phase in seen if "proven" in phase]
+    looks = [f"{share:.1%} proven" for share in done.result["proof"]["shares"]]
+    assert list(dict.fromkeys(said)) == list(dict.fromkeys(looks[:-1]))  # nothing follows the last
+
+
 def test_a_limit_that_is_met_first_is_a_result(graph: StreamedGraph, solver: WarmGraphs) -> None:
     result = solved(solver, task(graph, "stable-hfs", parameters=PROVE | {"max_passes": 6}))
     assert result["status"] == "converged"
