@@ -8,52 +8,69 @@ commands start fast.
 import io
 import os
 import sys
+from collections import ChainMap
 from typing import Any, Final
 
 import typer
 
+from peewit.service.cli.command_words import HELP
 from peewit.service.cli.lazy_group import LazyGroup
 
-_MEMBERS: Final = {
+_MAIN_WAY: Final = {
     "demo": "machine.demo",
     "serve": "machine.serve",
-    "api": "machine.api",
-    "worker": "machine.worker",
-    "ingest": "edges.ingest",
-    "delete": "edges.delete_edges",
-    "erase": "edges.leaving",
-    "retract": "edges.retract",
-    "expire": "edges.leaving",
-    "repair": "edges.leaving",
     "graph": "graphs.group",
-    "source": "edges.sources",
-    "features": "edges.features",
+    "ingest": "edges.ingest",
     "labels": "labels.group",
     "solve": "solving.solve",
-    "estimate": "solving.solve",
-    "jobs": "solving.jobs",
-    "certify": "graphs.certify",
-    "tune": "solving.tune",
     "predictions": "solving.predictions",
-    "predict": "solving.predict",
-    "evaluate": "solving.judging",
-    "abstain": "solving.judging",
-    "sets": "solving.judging",
-    "threshold": "solving.judging",
     "why": "solving.judging",
     "suggest": "labels.suggest",
-    "labelstudio": "labels.label_studio",
-    "mcp": "machine.mcp",
-    "map": "graphs.map",
-    "watch": "graphs.watch",
-    "key": "machine.keys",
-    "backup": "machine.backup",
-    "restore": "machine.backup",
-    "doctor": "machine.doctor",
-    "version": "machine.version_and_health",
-    "warm": "machine.warm",
-    "health": "machine.version_and_health",
+    "jobs": "solving.jobs",
 }
+
+_OTHERS: Final = {
+    "Bring more": {
+        "features": "edges.features",
+        "source": "edges.sources",
+        "labelstudio": "labels.label_studio",
+    },
+    "Let go": {
+        "delete": "edges.delete_edges",
+        "erase": "edges.leaving",
+        "retract": "edges.retract",
+        "expire": "edges.leaving",
+        "repair": "edges.leaving",
+    },
+    "Judge answers": {
+        "evaluate": "solving.judging",
+        "sets": "solving.judging",
+        "abstain": "solving.judging",
+        "threshold": "solving.judging",
+        "certify": "graphs.certify",
+    },
+    "New points": {"predict": "solving.predict"},
+    "Plan and watch": {
+        "estimate": "solving.solve",
+        "tune": "solving.tune",
+        "watch": "graphs.watch",
+        "map": "graphs.map",
+    },
+    "Run for others": {
+        "api": "machine.api",
+        "worker": "machine.worker",
+        "mcp": "machine.mcp",
+        "key": "machine.keys",
+        "backup": "machine.backup",
+        "restore": "machine.backup",
+        "doctor": "machine.doctor",
+        "version": "machine.version_and_health",
+    },
+}
+
+_HIDDEN: Final = {"warm": "machine.warm", "health": "machine.version_and_health"}
+
+_MEMBERS: Final = dict(ChainMap({}, _HIDDEN, *reversed(_OTHERS.values()), _MAIN_WAY))
 """In the order of ``peewit --help``."""
 
 
@@ -64,6 +81,14 @@ class _Commands(LazyGroup):
     """All commands and groups."""
 
     members = _MEMBERS
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the main way with its lines of help, and the names of the others."""
+        del ctx
+        with formatter.section("The main way"):
+            formatter.write_dl([(name, HELP[name].rstrip(".")) for name in _MAIN_WAY])
+        with formatter.section("Other commands, each with its --help"):
+            formatter.write_dl([(title, ", ".join(names)) for title, names in _OTHERS.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run; the environment is prepared before its module is imported."""

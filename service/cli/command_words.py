@@ -9,20 +9,6 @@ from typing import Final
 WORDS: Final = {
     "demo": "--dir= --serve --host= --port= --json",
     "serve": "--host= --port= --workers=",
-    "api": "--host= --port= --workers=",
-    "worker": "--metrics-port=",
-    "ingest": (
-        "GRAPH FILE... --dask= --follow --src= --dst= --weight= --op= --time= --relation= "
-        "--relation-column= --src-kind-column= --dst-kind-column= --entity= --via= "
-        "--time-unit=s,ms,us,ns --time-format= --quote=double,none --missing-ids=refuse,keep "
-        "--directed --skip-bad-rows= --replace --no-replace --again --once --dry-run --threads= "
-        "--memory-limit= --metrics-port= --scheduler= --json"
-    ),
-    "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --relation= --json",
-    "erase": "GRAPH --node= --nodes= --column= --wait --json",
-    "retract": "GRAPH FILE... --inserts-only --json",
-    "expire": "GRAPH --before= --json",
-    "repair": "GRAPH --rebuild --json",
     "graph create": (
         "NEW --epsilon= --max-edges= --keep-raw --no-keep-raw --parallel= --window= "
         "--relation-windows= --allowed-ahead= --snapshot-edges= --snapshot-seconds= "
@@ -44,17 +30,13 @@ WORDS: Final = {
         "GRAPH --k= --weights=self-tuned,heat,binary --symmetrize=mean,max "
         "--metric=euclidean,cosine --width= --method=auto,exact,approximate --n-probes= --json"
     ),
-    "source add": (
-        "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
-        "--op= --time= --relation= --relation-column= --src-kind-column= --dst-kind-column= "
-        "--entity= --via= --time-unit=s,ms,us,ns --time-format= --quote=double,none "
-        "--missing-ids=refuse,keep --directed --node= --label= --label-column= --skip-bad-rows= "
-        "--replace --no-replace --again --once --json"
+    "ingest": (
+        "GRAPH FILE... --dask= --follow --src= --dst= --weight= --op= --time= --relation= "
+        "--relation-column= --src-kind-column= --dst-kind-column= --entity= --via= "
+        "--time-unit=s,ms,us,ns --time-format= --quote=double,none --missing-ids=refuse,keep "
+        "--directed --skip-bad-rows= --replace --no-replace --again --once --dry-run --threads= "
+        "--memory-limit= --metrics-port= --scheduler= --json"
     ),
-    "source list": "GRAPH --json",
-    "source remove": "GRAPH SOURCE --json",
-    "source retry": "GRAPH SOURCE --json",
-    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --text= --add --json",
     "labels put": (
         "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
         "--contradictions=refuse,last,leave-out,opinions --quote=double,none --label-column= "
@@ -71,7 +53,15 @@ WORDS: Final = {
     "labels decide": "GRAPH NODE NEW --annotator= --label-column= --json",
     "labels rename-annotator": "GRAPH NEW NEW --json",
     "solve": "GRAPH --model=MODEL --set= --label-column= --priority= --details --json",
-    "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
+    "predictions": (
+        "GRAPH -o= --output= --model=MODEL --job=JOB --label-column= --sort= --reverse --top= "
+        "--unlabeled --unproven --positive= --threshold= --coverage= --safe-csv --json"
+    ),
+    "why": "GRAPH NODE -k= --model=MODEL --job=JOB --label-column= --json",
+    "suggest": (
+        "GRAPH --strategy=margin,variance,coverage,random -k= --reserve --annotator= --model=MODEL "
+        "--job=JOB --label-column= --json"
+    ),
     "jobs list": (
         "GRAPH --graph=GRAPH --status=queued,running,succeeded,failed,cancelled --kind= -n= "
         "--page= --json"
@@ -79,40 +69,50 @@ WORDS: Final = {
     "jobs show": "JOB --json",
     "jobs cancel": "JOB --json",
     "jobs wait": "JOB --json",
-    "certify": "GRAPH --snapshot= --passes= --set= --json",
-    "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
-    "predictions": (
-        "GRAPH -o= --output= --model=MODEL --job=JOB --label-column= --sort= --reverse --top= "
-        "--unlabeled --unproven --positive= --threshold= --coverage= --safe-csv --json"
+    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --text= --without= --add --json",
+    "source add": (
+        "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
+        "--op= --time= --relation= --relation-column= --src-kind-column= --dst-kind-column= "
+        "--entity= --via= --time-unit=s,ms,us,ns --time-format= --quote=double,none "
+        "--missing-ids=refuse,keep --directed --node= --label= --label-column= --skip-bad-rows= "
+        "--replace --no-replace --again --once --json"
     ),
-    "predict": (
-        "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"
+    "source list": "GRAPH --json",
+    "source remove": "GRAPH SOURCE --json",
+    "source retry": "GRAPH SOURCE --json",
+    "labelstudio tasks": (
+        "GRAPH -o= --output= --config= --strategy=margin,variance,coverage,random -k= --class= "
+        "--label-column= --json"
     ),
+    "labelstudio labels": "GRAPH FILE --class= --control= --label-column= --json",
+    "delete": "GRAPH NEW... --edges= --src= --dst= --quote=double,none --relation= --json",
+    "erase": "GRAPH --node= --nodes= --column= --wait --json",
+    "retract": "GRAPH FILE... --inserts-only --json",
+    "expire": "GRAPH --before= --json",
+    "repair": "GRAPH --rebuild --json",
     "evaluate": (
         "GRAPH FILE --top-k= --positive= --threshold= --model=MODEL --job=JOB --label-column= "
         "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --node= --label= "
         "--no-label= --keep-word= --contradictions=refuse,last,leave-out,opinions "
         "--quote=double,none --json"
     ),
-    "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",
     "sets": "GRAPH --coverage= --model=MODEL --job=JOB --label-column= --json",
+    "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",
     "threshold": (
         "GRAPH --positive= --model=MODEL --job=JOB --label-column= --min-recall= --min-precision= "
         "--cost-fn= --cost-fp= --positive-share= --json"
     ),
-    "why": "GRAPH NODE -k= --model=MODEL --job=JOB --label-column= --json",
-    "suggest": (
-        "GRAPH --strategy=margin,variance,coverage,random -k= --reserve --annotator= --model=MODEL "
-        "--job=JOB --label-column= --json"
+    "certify": "GRAPH --snapshot= --passes= --set= --json",
+    "predict": (
+        "GRAPH FILE -o= --output= --job=JOB --label-column= --from-libsvm --zero-based --json"
     ),
-    "labelstudio tasks": (
-        "GRAPH -o= --output= --config= --strategy=margin,variance,coverage,random -k= --class= "
-        "--label-column= --json"
-    ),
-    "labelstudio labels": "GRAPH FILE --class= --control= --label-column= --json",
-    "mcp": "--url=",
-    "map": "GRAPH --json",
+    "estimate": "GRAPH --model=MODEL --set= --label-column= --json",
+    "tune": "GRAPH --model=MODEL --grid= --folds= --set= --label-column= --json",
     "watch": "GRAPH --every= --json",
+    "map": "GRAPH --json",
+    "api": "--host= --port= --workers=",
+    "worker": "--metrics-port=",
+    "mcp": "--url=",
     "key create": "NEW --scope= --json",
     "key list": "--json",
     "key revoke": "NEW --json",
@@ -125,17 +125,7 @@ WORDS: Final = {
 
 HELP: Final = {
     "demo": "Label 1,797 digits from 100 labels.",
-    "serve": "Run api, ingest and worker on this machine.",
-    "api": "Answer HTTP requests.",
-    "worker": "Run the jobs that wait in the queue.",
-    "ingest": "Bring edges into a graph.",
-    "delete": "Delete all edges between some pairs of nodes.",
-    "erase": "Forget nodes: their edges, labels, features and predictions, and their ids.",
-    "retract": "Take all edges of some files out of a graph again.",
-    "expire": "Let go of all edges before a time, as a window does by itself once newer ones come.",
-    "repair": (
-        "Sample edges anew that deletes have spoiled, or all of them, before the next snapshot."
-    ),
+    "serve": "Run the service and its page on this machine.",
     "graph create": "Create an empty graph.",
     "graph set": "Change settings of a graph; they hold from the next block on.",
     "graph list": "All graphs, by name.",
@@ -153,17 +143,7 @@ HELP: Final = {
         "Write the features of all nodes, smoothed along the edges, for classifiers of your own."
     ),
     "graph knn": "Make edges between nodes whose features are near, and ingest them.",
-    "source add": (
-        "Have the daemon read a source: files, or a live one: a Delta table, a topic of Kafka."
-    ),
-    "source list": (
-        "List sources with their files by status, their errors, and the quarantined files."
-    ),
-    "source remove": "Read nothing more from a source; its committed files stay in the graph.",
-    "source retry": (
-        "Offer the quarantined files of a source again; try it at once if it could not be read."
-    ),
-    "features": "Give nodes features; nodes that the graph does not know are created.",
+    "ingest": "Bring edges into a graph.",
     "labels put": "Put labels; the latest of a node wins.",
     "labels columns": "The columns in which labels were given, with how many nodes have one.",
     "labels list": (
@@ -184,37 +164,57 @@ HELP: Final = {
     "labels rename-annotator": (
         "Give a person another name in the labels, history and opinions of a graph."
     ),
-    "solve": "Predict every node's label: a class, or with --model hfs --set target=real a number.",
-    "estimate": "Say what a solve would take, and whether it fits; exit with 1 where it does not.",
+    "solve": "Predict every node's label from those that were put.",
+    "predictions": "Write what was predicted last, or by one job.",
+    "why": "Which labels speak for a prediction, and on which way.",
+    "suggest": "Nodes whose label would help most.",
     "jobs list": "Jobs, newest first; a key that must not read sees its own.",
     "jobs show": "One job as it stands; a key that must not read sees its own.",
     "jobs cancel": (
         "Cancel a waiting job at once, ask a running one to stop, leave a finished one alone."
     ),
     "jobs wait": "Wait until a job has ended; exit with 1 unless it succeeded.",
-    "certify": "Measure how far a snapshot is from the raw edges that it stands for.",
-    "tune": "Choose hyperparameters by cross-validation over the present labels.",
-    "predictions": "Write the latest predictions, or those of one job.",
-    "predict": (
-        "Predict points that are no nodes of the graph, by a model that was solved on features."
+    "features": "Give nodes features; nodes that the graph does not know are created.",
+    "source add": (
+        "Have the daemon read a source: files, or a live one: a Delta table, a topic of Kafka."
     ),
-    "evaluate": (
-        "Predictions judged by true labels, on the nodes that carry no label; nothing is stored."
+    "source list": (
+        "List sources with their files by status, their errors, and the quarantined files."
     ),
-    "abstain": (
-        "How sure a prediction must be for few to be wrong: a score, and the curve of errors."
+    "source remove": "Read nothing more from a source; its committed files stay in the graph.",
+    "source retry": (
+        "Offer the quarantined files of a source again; try it at once if it could not be read."
     ),
-    "sets": "What sets of labels of some coverage promise, to whom, and how large they are.",
-    "threshold": "A threshold on the score of a class, chosen on the labels that the job left out.",
-    "why": "Which labels speak for what is predicted of a node, and on which way they are reached.",
-    "suggest": "Nodes whose label would help most; never one that has a label.",
     "labelstudio tasks": (
         "Write suggested nodes as tasks for Label Studio, with what is predicted of them."
     ),
     "labelstudio labels": "Put what annotators chose in Label Studio as labels of suggested nodes.",
-    "mcp": "Serve tools for agents by the Model Context Protocol.",
-    "map": "Draw the nodes of the newest snapshot, for the page of the graph.",
+    "delete": "Delete all edges between some pairs of nodes.",
+    "erase": "Forget nodes: their edges, labels, features and predictions, and their ids.",
+    "retract": "Take all edges of some files out of a graph again.",
+    "expire": "Let go of all edges before a time, as a window does by itself once newer ones come.",
+    "repair": (
+        "Sample edges anew that deletes have spoiled, or all of them, before the next snapshot."
+    ),
+    "evaluate": (
+        "Predictions judged by true labels, on the nodes that carry no label; nothing is stored."
+    ),
+    "sets": "What sets of labels of some coverage promise, to whom, and how large they are.",
+    "abstain": (
+        "How sure a prediction must be for few to be wrong: a score, and the curve of errors."
+    ),
+    "threshold": "A threshold on the score of a class, chosen on the labels that the job left out.",
+    "certify": "Measure how far a snapshot is from the raw edges that it stands for.",
+    "predict": (
+        "Predict points that are no nodes of the graph, by a model that was solved on features."
+    ),
+    "estimate": "Say what a solve would take, and whether it fits; exit with 1 where it does not.",
+    "tune": "Choose hyperparameters by cross-validation over the present labels.",
     "watch": "Watch a graph: ingest, backlog, refused files and jobs, until Ctrl-C.",
+    "map": "Draw the nodes of the newest snapshot, for the page of the graph.",
+    "api": "Answer HTTP requests.",
+    "worker": "Run the jobs that wait in the queue.",
+    "mcp": "Serve tools for agents by the Model Context Protocol.",
     "key create": "Make a key and print it; it cannot be shown again.",
     "key list": "List keys without their secrets.",
     "key revoke": "Refuse a key from now on.",
@@ -227,10 +227,10 @@ HELP: Final = {
         "Look at machine, database and files, also while everything runs; exit 1 for a fault."
     ),
     "version": "Show versions.",
-    "graph": "Graphs and their settings.",
+    "graph": "Make a graph, show it, change its settings.",
+    "labels": "Put labels of nodes, list them.",
+    "jobs": "List, show, await and cancel jobs.",
     "source": "What the ingest daemon reads.",
-    "labels": "Labels of nodes.",
-    "jobs": "Jobs of the queue.",
     "labelstudio": "Label with Label Studio: tasks out, annotations in.",
     "key": "Keys of the HTTP API.",
 }

@@ -35,7 +35,19 @@ class LazyGroup(TyperGroup):
             group = "" if ctx.parent is None else f"{ctx.info_name} "
             if (command := stand_in(f"{group}{args[0]}")) is not None:
                 return args[0], command, args[1:]
+        if args and args[0] not in self.members and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}.{self._meant(args[0])}")
         return super().resolve_command(ctx, args)
+
+    def _meant(self, word: str) -> str:
+        """What a word that is no command may stand for: near ones here, or equal ones elsewhere."""
+        from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
+        found = [name for name in HELP if name.rpartition(" ")[2] == word]
+        if not found:
+            found = [self.prefix + name for name in get_close_matches(word, self.members, n=3)]
+        commands = [f"`peewit {name}`" for name in found]
+        return f" Did you mean {' or '.join(commands)}?" if commands else ""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, or None."""

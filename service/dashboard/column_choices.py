@@ -273,6 +273,7 @@ class FeatureChoice:
     node: Name = ""
     node_kind: Kind = ""
     text: Name = ""  # columns of texts, with commas between
+    without: Name = ""  # columns that become no features, with commas between
     mode: Annotated[SetMode, Query()] = "replace"
 
     @property

@@ -18,7 +18,7 @@ from peewit.service.inbox.feature_log import FeatureSetRecord
 from peewit.service.inbox.feature_tables import table_blocks
 from peewit.service.inbox.typed_graphs import as_typed, typed_graph
 from peewit.service.labels.feature_leaks import leaks_note
-from peewit.service.tables.column_names import column_list
+from peewit.service.tables.column_names import column_wishes
 from peewit.service.tables.table_heads import TableHead
 from peewit.service.tables.uploads import TableTooLarge
 from peewit.streaming.edges.bad_table import BadTable
@@ -123,7 +123,7 @@ def _blocks(
             upload.table_format,
             node=named_column(choice.node_kind, choice.node),
             encoding=home.features.encoding(graph) if choice.mode == "add" else None,
-            texts=column_list(choice.text or None, "text"),
+            wishes=column_wishes(choice.text or None, choice.without or None),
             limits=home.upload_limits,
         )
 

@@ -25,7 +25,7 @@ from peewit.streaming.edges.table_formats import (
     unpacked,
 )
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
-from peewit.streaming.features.encoding import Encoding
+from peewit.streaming.features.encoding import NO_WISHES, ColumnWishes, Encoding
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
 _NUMBERED_ROWS: Final = 1 << 14
@@ -43,7 +43,7 @@ def path_blocks(
     zero_based: bool = False,
     node: str = NODE,
     encoding: Encoding | None = None,
-    texts: Sequence[str] = (),
+    wishes: ColumnWishes = NO_WISHES,
     n_threads: int = 1,
 ) -> Iterator[FeatureBlock]:
     """Checked blocks of files that are one set, in the order of the files.
@@ -52,7 +52,7 @@ def path_blocks(
     `scipy.sparse.save_npz`; or, with ``is_libsvm``, one file of libsvm text, whose labels are
     ignored and whose columns count from 0 if ``zero_based``, else from 1. ``node`` names the column
     of nodes; ``encoding`` says what becomes of columns of any kind, else the first file's rows do,
-    but for columns of ``texts``; ``n_threads`` blocks of Parquet are read together.
+    but for what is wished of columns; ``n_threads`` blocks of Parquet are read together.
 
     Raises BadFeatures, with file and row, where a row breaks the data contract, and ValueError
     where the suffix of a file tells no format or a matrix is not the only file.
@@ -67,7 +67,7 @@ def path_blocks(
                 blocks = matrix_blocks(graph, _libsvm(path, zero_based=zero_based))
             else:
                 blocks = _file_blocks(
-                    graph, path, node=node, encoding=encoding, texts=texts, n_threads=n_threads
+                    graph, path, node=node, encoding=encoding, wishes=wishes, n_threads=n_threads
                 )
             for block in blocks:
                 if encoding is None and block.encoding is not None:
@@ -100,7 +100,7 @@ def _file_blocks(
     *,
     node: str,
     encoding: Encoding | None,
-    texts: Sequence[str],
+    wishes: ColumnWishes,
     n_threads: int,
 ) -> Iterator[FeatureBlock]:
     if path.suffix == MATRIX_SUFFIX:
@@ -111,7 +111,7 @@ def _file_blocks(
         with path.open("rb") as file:
             require_no_seam(file)
             holds_lists = not is_raw(file, table_format, node, None)
-        if holds_lists and not texts:
+        if holds_lists and wishes == NO_WISHES:
             settings = graph.settings
             yield from read_blocks(
                 [path],
@@ -122,7 +122,7 @@ def _file_blocks(
             return
     with unpacked(path, compression) as table:
         yield from table_blocks(
-            graph, table, table_format, node=node, encoding=encoding, texts=texts
+            graph, table, table_format, node=node, encoding=encoding, wishes=wishes
         )
 
 
@@ -161,13 +161,13 @@ def table_blocks(
     *,
     node: str = NODE,
     encoding: Encoding | None = None,
-    texts: Sequence[str] = (),
+    wishes: ColumnWishes = NO_WISHES,
     limits: UploadLimits | None = None,
 ) -> Iterator[FeatureBlock]:
     """Checked blocks of a table that somebody sent; ``node`` names its column of nodes.
 
-    ``encoding`` says what becomes of columns of any kind; else the first rows do, but for columns
-    of ``texts``.
+    ``encoding`` says what becomes of columns of any kind; else the first rows do, but for what is
+    wished of columns.
     """
     settings = graph.settings
     n_columns: int | None = None
@@ -179,7 +179,7 @@ def table_blocks(
         settings.node_ids,
         node=node,
         encoding=encoding,
-        texts=texts,
+        wishes=wishes,
         limits=limits,
     ):
         block = read_features(

@@ -58,7 +58,7 @@ def leak_of(
     subject, verb = ("columns", "give") if len(leaking) > 1 else ("column", "gives")
     return (
         f"{subject} {named}{more} {verb} the label{of_column} away, with one value in each class "
-        f"on all {len(classes):,} labeled rows; leave out what is known only with the label"
+        f"on all {len(classes):,} labeled rows; name in `without` what is known only with the label"
     )
 
 

@@ -12,12 +12,13 @@ from peewit.service.operations.declaration import Path, Query, Table, operation
 from peewit.service.operations.features import feature_set_of, features_of
 from peewit.service.operations.here import Here
 from peewit.service.operations.tables import Pieces, Rows, TableUpload
-from peewit.service.tables.column_names import column_list
+from peewit.service.tables.column_names import column_wishes
 from peewit.service.tables.formats import encode
 from peewit.service.tasks.filter import files_of
 from peewit.service.wire.features import Features, FeatureSet
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import NODE, BadFeatures
+from peewit.streaming.features.encoding import ColumnWishes
 from peewit.streaming.features.store import FeaturesNotFound
 
 FeatureRows = Annotated[
@@ -31,6 +32,10 @@ NodeColumn = Annotated[str | None, Query("Column of the node; the graph's otherw
 TextColumns = Annotated[
     str | None,
     Query("Columns of texts, with commas between: their words become features, by a hash."),
+]
+UnwantedColumns = Annotated[
+    str | None,
+    Query("Columns that become no features, with commas between, as one that holds the label."),
 ]
 
 
@@ -72,13 +77,14 @@ def put_features(
     rows: FeatureRows,
     node: NodeColumn = None,
     text: TextColumns = None,
+    without: UnwantedColumns = None,
 ) -> FeatureSet:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
     202 while they wait, 200 once they are in the graph, for which `wait` can wait.
     """
-    return _taken(here, graph, rows, node, text, "replace")
+    return _taken(here, graph, rows, node, column_wishes(text, without), "replace")
 
 
 @operation("POST /features", "ingest", **_TAKES)
@@ -88,9 +94,10 @@ def add_features(
     rows: FeatureRows,
     node: NodeColumn = None,
     text: TextColumns = None,
+    without: UnwantedColumns = None,
 ) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
-    return _taken(here, graph, rows, node, text, "add")
+    return _taken(here, graph, rows, node, column_wishes(text, without), "add")
 
 
 @operation(
@@ -129,7 +136,7 @@ def _taken(
     graph: GraphRecord,
     rows: TableUpload,
     node: str | None,
-    text: str | None,
+    wishes: ColumnWishes,
     mode: SetMode,
 ) -> FeatureSet:
     column = node or graph.settings.columns.get(NODE, NODE)
@@ -140,7 +147,7 @@ def _taken(
         rows.table_format,
         node=column,
         encoding=here.home.features.encoding(graph) if mode == "add" else None,
-        texts=column_list(text, "text"),
+        wishes=wishes,
         limits=rows.limits,
     )
     return feature_set_of(here.home.features.add(graph, blocks, mode=mode, owner=here.owner))

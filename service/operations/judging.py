@@ -212,7 +212,7 @@ def get_reasons(
         int, Query("Most labels for it, and against it.", ge=1, le=MAX_REASONS, flag="-k")
     ] = 5,
 ) -> PredictionReasons:
-    """Which labels speak for what is predicted of a node, and on which way they are reached.
+    """Which labels speak for a prediction, and on which way.
 
     Of jobs with `label_shares=true` what labels add to the model's own scores is told. The first
     question after a snapshot reads it whole; further ones take a moment.

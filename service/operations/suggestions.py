@@ -63,15 +63,15 @@ def get_suggestions(
         Query("For whom they are reserved, where a tool asks several people.", metavar="NAME"),
     ] = None,
 ) -> Suggestions:
-    """Nodes whose label would help most; never one that has a label.
+    """Nodes whose label would help most.
 
-    By margin: where the two best classes are closest; needs predictions. By variance: what tells
-    most of all others. By coverage: unsure nodes that differ. These two first locate the nodes, by
-    a job of kind embed, and do without predictions, and so tell where to begin. By random: the
-    first nodes of a random order that never changes: labels of all of them are a random sample, by
-    which to judge. Put the labels with the `origin` of the answer: answers are not judged by
-    suggested ones. With `reserve` no two callers are given the same node; it is free again when it
-    has a label, is given back, or after a while.
+    Never one that has a label. By margin: where the two best classes are closest; needs
+    predictions. By variance: what tells most of all others. By coverage: unsure nodes that differ.
+    These two first locate the nodes, by a job of kind embed, and do without predictions, and so
+    tell where to begin. By random: the first nodes of a random order that never changes: labels of
+    all of them are a random sample, by which to judge. Put the labels with the `origin` of the
+    answer: answers are not judged by suggested ones. With `reserve` no two callers are given the
+    same node; it is free again when it has a label, is given back, or after a while.
     """
     if here.is_local and annotator is not None and not reserve:
         raise BadArgument("annotator", "must stand beside reserve; give both, or neither")

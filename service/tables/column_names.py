@@ -13,6 +13,7 @@ from peewit.streaming.edges.column_mapping import (
 )
 from peewit.streaming.edges.reading_options import READING_OPTIONS
 from peewit.streaming.edges.relations import RELATION_NAMES
+from peewit.streaming.features.encoding import ColumnWishes
 
 
 def edge_columns(graph: Mapping[str, str], chosen: Mapping[str, str] | None = None) -> EdgeColumns:
@@ -93,3 +94,8 @@ def column_list(text: str | None, argument: str = "via") -> tuple[str, ...]:
         rule = "must name a column before and after each comma; leave it out for none"
         raise BadArgument(argument, f"{rule}, got {text!r}")
     return names
+
+
+def column_wishes(text: str | None, without: str | None) -> ColumnWishes:
+    """What lists of columns, with commas between, say of features."""
+    return ColumnWishes(texts=column_list(text, "text"), without=column_list(without, "without"))

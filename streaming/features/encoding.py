@@ -158,29 +158,47 @@ _CYCLE_LENGTHS: Final = (1.0, 7.0)  # days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnWishes:
+    """What somebody says of columns of features; all others are decided by what they hold."""
+
+    texts: Sequence[str] = ()  # whose words become features
+    without: Sequence[str] = ()  # that become none, as a label must
+
+    def require_among(self, names: Sequence[str]) -> None:
+        """Raise BadFeatures for a column that the table lacks."""
+        for argument, wanted in (("text", self.texts), ("without", self.without)):
+            if absent := next((name for name in wanted if name not in names), None):
+                held = ", ".join(map(repr, names))
+                raise BadFeatures(
+                    f"{argument} must name columns of the table, which has {held}, got {absent!r}",
+                    argument=argument,
+                )
+
+
+NO_WISHES: Final = ColumnWishes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
     """What becomes of the columns of a table; those that no column names are left out."""
 
     columns: tuple[EncodedColumn, ...]
     left_out: tuple[str, ...] = ()  # columns that hold one value, or another in nearly every row
     doubts: tuple[str, ...] = ()  # what words may have been meant for
+    unwanted: tuple[str, ...] = ()  # columns that somebody wished away
 
     @classmethod
-    def of(cls, sample: pa.Table, texts: Sequence[str] = ()) -> "Encoding":
+    def of(cls, sample: pa.Table, wishes: ColumnWishes = NO_WISHES) -> "Encoding":
         """The encoding that fits the first rows of a table; its node column is not among them.
 
-        ``texts`` are columns of texts. Raises BadFeatures where no column is left, and for a text
-        that is no column.
+        Raises BadFeatures where no column is left, and for wishes of columns that are not there.
         """
-        if absent := next((name for name in texts if name not in sample.column_names), None):
-            raise BadFeatures(
-                f"text must name columns of the table, which has "
-                f"{', '.join(map(repr, sample.column_names))}, got {absent!r}",
-                argument="text",
-            )
+        wishes.require_among(sample.column_names)
         columns, left_out, doubts = [], [], []
         for name in sample.column_names:
-            if name in texts:
+            if name in wishes.without:
+                continue
+            if name in wishes.texts:
                 columns.append(_fitted_text(name, plain_column(sample.column(name))))
                 continue
             column = _fitted(name, plain_column(sample.column(name)))
@@ -195,7 +213,12 @@ class Encoding:
                 "a table of features must have a column that differs between rows and is no name "
                 f"of each; it has {', '.join(map(repr, sample.column_names)) or 'none'}"
             )
-        return cls(columns=tuple(columns), left_out=tuple(left_out), doubts=tuple(doubts))
+        return cls(
+            columns=tuple(columns),
+            left_out=tuple(left_out),
+            doubts=tuple(doubts),
+            unwanted=tuple(wishes.without),
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -297,6 +320,8 @@ class Encoding:
                 f"{f' and {more} more' if more > 0 else ''}; name those that are texts as such to "
                 "have their words"
             )
+        if self.unwanted:
+            text += f"; without {', '.join(map(repr, self.unwanted))}"
         if self.doubts:
             more = len(self.doubts) - _SHOWN
             shown = "; ".join([*self.doubts[:_SHOWN], *([f"{more} more do"] if more > 0 else [])])
@@ -317,7 +342,7 @@ class Encoding:
         return cls(
             columns=columns,
             left_out=tuple(stored["left_out"]),
-            doubts=tuple(stored.get("doubts", ())),  # which older sets lack
+            **{name: tuple(stored.get(name, ())) for name in ("doubts", "unwanted")},  # new ones
         )
 
 

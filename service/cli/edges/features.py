@@ -29,7 +29,7 @@ from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, pat
 from peewit.service.inbox.typed_graphs import kinds_named, typed_graph
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
-from peewit.service.tables.column_names import column_list
+from peewit.service.tables.column_names import column_wishes
 from peewit.streaming.edges.table_formats import format_of_file
 from peewit.streaming.features.checked_tables import NODE, FeatureBlock
 from peewit.streaming.graph_stream import Interrupted
@@ -67,6 +67,14 @@ def features(
             help="Columns of texts: their words become features, by a hash.",
         ),
     ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option(
+            "--without",
+            metavar="COLUMN,...",
+            help="Columns that become no features, as one that holds the label.",
+        ),
+    ] = None,
     add: Annotated[
         bool,
         typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
@@ -80,8 +88,9 @@ def features(
     """
     if zero_based and not from_libsvm:
         raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
-    if text and (from_libsvm or any(path.suffix == MATRIX_SUFFIX for path in paths)):
-        raise typer.BadParameter("a matrix has no columns of texts", param_hint="--text")
+    for value, flag in ((text, "--text"), (without, "--without")):
+        if value and (from_libsvm or any(path.suffix == MATRIX_SUFFIX for path in paths)):
+            raise typer.BadParameter("a matrix has no columns by name", param_hint=flag)
     for path in () if from_libsvm else paths:
         if path.suffix != MATRIX_SUFFIX:
             try:
@@ -102,7 +111,7 @@ def features(
                     zero_based=zero_based,
                     node=column,
                     encoding=home.features.encoding(graph) if add else None,
-                    texts=column_list(text, "text"),
+                    wishes=column_wishes(text, without),
                     n_threads=home.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)

@@ -33,4 +33,4 @@ app = typer.Typer(
 
 @app.callback()
 def _graph() -> None:
-    """Graphs and their settings."""
+    """Make a graph, show it, change its settings."""

@@ -34,4 +34,4 @@ app = typer.Typer(
 
 @app.callback()
 def _labels() -> None:
-    """Labels of nodes."""
+    """Put labels of nodes, list them."""

@@ -22,9 +22,10 @@ _SPARE_SECONDS = 2.0
 
 @app.command()
 def serve(host: Host = "127.0.0.1", port: Port = 8000, workers: Workers = 1) -> None:
-    """Run api, ingest and worker on this machine.
+    """Run the service and its page on this machine.
 
-    Ctrl-C or SIGTERM stops all three; one that dies is started again.
+    That is api, ingest and worker. Ctrl-C or SIGTERM stops all three; one that dies is started
+    again.
     """
     run_serve(Settings(), host, port, workers)
 

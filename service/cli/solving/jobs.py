@@ -20,7 +20,7 @@ from peewit.service.operations.answers import answer_of
 from peewit.service.operations.jobs import ID_DOC, cancel_job, get_job, list_jobs
 from peewit.service.wire.jobs import Job, JobList
 
-app = command_group("Jobs of the queue.")
+app = command_group("List, show, await and cancel jobs.")
 
 
 def show_jobs(answer: JobList, **_: object) -> None:

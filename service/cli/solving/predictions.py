@@ -53,7 +53,7 @@ def predictions(
     safe_csv: SafeCsv = False,
     json: AsJson = False,
 ) -> None:
-    """Write the latest predictions, or those of one job.
+    """Write what was predicted last, or by one job.
 
     Columns node, label, score, margin, reachable, labeled (whether the node carries a label) and,
     unless there are many, a score per class; variance, stability, proven and p_value:CLASS where

@@ -69,11 +69,11 @@ def solve(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Predict every node's label: a class, or with --model hfs --set target=real a number.
+    """Predict every node's label from those that were put.
 
-    Says first how often labels that are left out are right. Works on the newest snapshot and the
-    present labels. The job goes through the queue. While no worker is alive this command runs it
-    itself.
+    A label is a class, or with --model hfs --set target=real a number. Says first how often labels
+    that are left out are right. Works on the newest snapshot and the present labels. The job goes
+    through the queue. While no worker is alive this command runs it itself.
     """
     columns = label_columns or []
     if len(columns) > 1:

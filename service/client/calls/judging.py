@@ -160,7 +160,7 @@ def reasons(
     job: str | None = None,
     label_column: str | None = None,
 ) -> Call[PredictionReasons]:
-    """Which labels speak for what is predicted of a node, and on which way they are reached.
+    """Which labels speak for a prediction, and on which way.
 
     Of jobs with `label_shares=true` what labels add to the model's own scores is told. The first
     question after a snapshot reads it whole; further ones take a moment.

@@ -22,15 +22,15 @@ def suggestions(
     label_column: str | None = None,
     timeout: float | None = None,
 ) -> Call[Suggestions]:
-    """Nodes whose label would help most; never one that has a label.
+    """Nodes whose label would help most.
 
-    By margin: where the two best classes are closest; needs predictions. By variance: what tells
-    most of all others. By coverage: unsure nodes that differ. These two first locate the nodes, by
-    a job of kind embed, and do without predictions, and so tell where to begin. By random: the
-    first nodes of a random order that never changes: labels of all of them are a random sample, by
-    which to judge. Put the labels with the `origin` of the answer: answers are not judged by
-    suggested ones. With `reserve` no two callers are given the same node; it is free again when it
-    has a label, is given back, or after a while.
+    Never one that has a label. By margin: where the two best classes are closest; needs
+    predictions. By variance: what tells most of all others. By coverage: unsure nodes that differ.
+    These two first locate the nodes, by a job of kind embed, and do without predictions, and so
+    tell where to begin. By random: the first nodes of a random order that never changes: labels of
+    all of them are a random sample, by which to judge. Put the labels with the `origin` of the
+    answer: answers are not judged by suggested ones. With `reserve` no two callers are given the
+    same node; it is free again when it has a label, is given back, or after a while.
 
     Parameters
     ----------

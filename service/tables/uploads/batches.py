@@ -33,7 +33,7 @@ from peewit.streaming.edges.json_tables import json_edges, json_rows, names_of, 
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import DENSE_COLUMNS, EDGES, NODE, SPARSE_COLUMNS
-from peewit.streaming.features.encoding import Encoding
+from peewit.streaming.features.encoding import NO_WISHES, ColumnWishes, Encoding
 
 _PER_BYTE_OF_CSV: Final = 8
 _PER_BYTE_OF_JSON: Final = 32
@@ -125,7 +125,7 @@ def feature_batches(
     edge_kind: NodeKind | None = None,
     encoding: Encoding | None = None,
     names: Sequence[str] | None = None,
-    texts: Sequence[str] = (),
+    wishes: ColumnWishes = NO_WISHES,
     limits: UploadLimits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of features in order, for `peewit.streaming.features.checked_tables`.
@@ -134,7 +134,7 @@ def feature_batches(
     ``node_kind`` None rows are points, not nodes, with columns by ``names`` if they have no lists,
     which in NDJSON may have edges to nodes of ``edge_kind``. A table without lists of features, and
     in text with more than numbers, is encoded as it comes: by ``encoding``, or of nodes as its
-    first rows say, with columns of ``texts``.
+    first rows say, but for what is wished of columns; so is any table without some of its columns.
     Raises `BadUpload` where the file cannot be read, or holds no columns that could be texts, and
     `TableTooLarge` as `edge_batches` does.
     """
@@ -142,20 +142,21 @@ def feature_batches(
         rows = json_rows(file)
         yield from json_points(rows, edge_kind, names=names, encoding=encoding, limits=limits)
         return
-    is_text = encoding is not None and table_format is Format.CSV
+    is_text = table_format is Format.CSV and (encoding is not None or bool(wishes.without))
     may_be_raw = encoding is not None or node_kind is not None
     if is_text or (may_be_raw and is_raw(file, table_format, node if node_kind else None, limits)):
         yield from encoded_batches(
-            file, table_format, node_kind, node, encoding=encoding, texts=texts, limits=limits
+            file, table_format, node_kind, node, encoding=encoding, wishes=wishes, limits=limits
         )
         return
     is_named = node_kind is None and names is not None and table_format is not Format.CSV
     if is_named and is_raw(file, table_format, NODE, limits):
         yield from named_batches(file, table_format, names or (), limits)
         return
-    if texts:
-        rule = "text must be left out of a table of lists, or of numbers alone"
-        raise BadUpload(f"{rule}, got {texts[0]!r}", argument="text")
+    for argument, wanted in (("text", wishes.texts), ("without", wishes.without)):
+        if wanted:
+            rule = f"{argument} must be left out of a table of lists, or of numbers alone"
+            raise BadUpload(f"{rule}, got {wanted[0]!r}", argument=argument)
     match table_format:
         case Format.ARROW | Format.PARQUET:
             owner = (node,) if node_kind else ()

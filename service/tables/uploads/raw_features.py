@@ -20,7 +20,13 @@ from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_ids, json_ro
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import COLUMNS, EDGES, NODE, order_of, with_names
-from peewit.streaming.features.encoding import PADDED, SAMPLE_ROWS, Encoding, encoded_batch
+from peewit.streaming.features.encoding import (
+    PADDED,
+    SAMPLE_ROWS,
+    ColumnWishes,
+    Encoding,
+    encoded_batch,
+)
 
 _LISTS: Final = (*COLUMNS[1:], EDGES)
 """Columns of tables that hold features as lists already."""
@@ -56,18 +62,21 @@ def encoded_batches(
     node: str,
     *,
     encoding: Encoding | None,
-    texts: Sequence[str],
+    wishes: ColumnWishes,
     limits: UploadLimits | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of lists of features, and of the column ``node`` unless ``node_kind`` is None.
 
-    Without an ``encoding`` the first rows decide, but for columns that hold ``texts``. Raises
+    Without an ``encoding`` the first rows decide, but for what is wished of columns. Raises
     `BadUpload` and `BadFeatures`.
     """
-    if encoding is not None and texts and set(texts) != set(encoding.texts):
+    if encoding is not None and wishes.texts and set(wishes.texts) != set(encoding.texts):
         kept = ", ".join(encoding.texts) or "none"
         rule = f"text must be left out, as the features there were made with {kept} as texts"
         raise BadUpload(f"{rule}; replace the whole set to change that", argument="text")
+    if encoding is not None and (used := set(wishes.without) - set(encoding.unwanted)):
+        rule = f"without must be left out, as the features there were made from {min(used)!r}, too"
+        raise BadUpload(f"{rule}; replace the whole set to change that", argument="without")
     batches = _columns(file, table_format, node_kind, node, limits)
     held: list[pa.RecordBatch] = []
     if encoding is None:
@@ -82,7 +91,7 @@ def encoded_batches(
         alike = [each for each in held if each.schema == held[0].schema]
         sample = pa.Table.from_batches(alike).slice(0, SAMPLE_ROWS)
         sample = sample.select([name for name in sample.column_names if name != node])
-        encoding = Encoding.of(sample, texts)
+        encoding = Encoding.of(sample, wishes)
     first_row = 0
     for batch in counted(chain(held, batches), limits):
         if node_kind is not None:
@@ -171,7 +180,12 @@ def _named_rows(
 
 def _require_known(names: Sequence[str], encoding: Encoding, node: str) -> None:
     """Refuse a column that the features there were not made from."""
-    known = {node, *encoding.left_out, *(each.name for each in encoding.columns)}
+    known = {
+        node,
+        *encoding.left_out,
+        *encoding.unwanted,
+        *(each.name for each in encoding.columns),
+    }
     for name in names:
         if name not in known:
             raise BadUpload(

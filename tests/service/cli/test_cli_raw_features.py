@@ -134,12 +134,25 @@ def test_columns_that_give_the_label_away_are_named(
         assert put.exit_code == 0, put.err
         told = "columns 'blocked', 'refund' give the label away"
         assert told in put.err
-        assert "on all 60 labeled rows" in put.err
+        assert "on all 60 labeled rows; name in `without` what is known only" in put.err
+        without = peewit(
+            "features", graph, path, "--node", "account", "--without", "blocked,refund"
+        )
+        assert without.exit_code == 0, without.err
+        assert "give the label away" not in without.err
+        assert "without 'blocked', 'refund'" in without.err
+        added = peewit("features", graph, path, "--node", "account", "--add")
+        assert added.exit_code == 0, added.err
     numbers = pa.table(
         {"node": table["account"], "x": np.arange(N_NODES) ** 0.5, "z": np.arange(N_NODES) % 2}
     )
     put = peewit("features", graph, written(numbers, tmp_path / "numbers.csv"))
     assert "column 'z' gives the label away" in put.err
+    put = peewit("features", graph, tmp_path / "numbers.csv", "--without", "z")
+    assert "gives the label away" not in put.err
+    absent = peewit("features", graph, tmp_path / "numbers.csv", "--without", "zz")
+    assert absent.exit_code == 1
+    assert "without must name columns of the table, which has 'x', 'z', got 'zz'" in absent.err
     for made in ("numbers.csv", "leaking.csv"):  # labels that come later are looked at by solves
         peewit("features", graph, tmp_path / made, "--node", "node" if "num" in made else "account")
         told = peewit("solve", graph, "--model", "filtered-ridge")

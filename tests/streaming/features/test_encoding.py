@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from peewit.streaming.features.checked_tables import BadFeatures, encoding_of, read_features
-from peewit.streaming.features.encoding import Encoding, encoded_batch
+from peewit.streaming.features.encoding import ColumnWishes, Encoding, encoded_batch
 from peewit.streaming.features.feature_files import write_set
 
 
@@ -116,12 +116,22 @@ def test_columns_that_are_called_as_labels_and_numbers_of_rows_are_told(
     """Rows are dense, or sparse where there are texts."""
     words = {"label": ["good", "bad"] * 5, "row": list(range(10)), "about": ["a b", "c"] * 5}
     raw = pa.record_batch({"node": [str(k) for k in range(10)], **words})
-    batches = encoded_batch(raw, Encoding.of(pa.table(words), texts), "node", 0)
+    batches = encoded_batch(raw, Encoding.of(pa.table(words), ColumnWishes(texts=texts)), "node", 0)
     blocks = [read_features(each, node_kind="string", max_nodes=10) for each in batches]
     note = write_set(tmp_path / "set", blocks).note
     assert note is not None
     assert "column 'row' counts the rows" in note
     assert "column 'label' is called as labels are" in note
+
+
+def test_columns_that_nobody_wants_become_no_features() -> None:
+    table = pa.table({"amount": [0.0, 1.0, 2.0], "is_fraud": [0.0, 1.0, 0.0]})
+    encoding = Encoding.of(table, ColumnWishes(without=("is_fraud",)))
+    assert encoding.names == ("amount",)
+    assert encoding.unwanted == ("is_fraud",)
+    assert Encoding.from_json(encoding.to_json()) == encoding
+    with pytest.raises(ValueError, match=r"without must name columns of the table, .* got 'fraud'"):
+        Encoding.of(table, ColumnWishes(without=("fraud",)))
 
 
 def test_rows_that_come_later_are_encoded_alike() -> None:
@@ -175,7 +185,7 @@ def test_an_encoded_row_is_told_as_it_came() -> None:
 
 def test_words_of_texts_and_pairs_of_words_become_features_of_length_one() -> None:
     texts = ["Fast bike, fast sale!", None, "", "old lamp", "FAST bike fast sale"]
-    encoding = Encoding.of(pa.table({"about": texts, "x": range(5)}), ["about"])
+    encoding = Encoding.of(pa.table({"about": texts, "x": range(5)}), ColumnWishes(texts=["about"]))
     assert encoding.texts == ("about",)
     assert len(encoding.names) == 256 + 1 + 1
     rows = encoding.encode(pa.record_batch({"about": texts, "x": range(5)}), 0)
@@ -193,7 +203,7 @@ def test_words_of_texts_and_pairs_of_words_become_features_of_length_one() -> No
     with pytest.raises(
         BadFeatures, match="text must name columns of the table, which has 'x', got 'about'"
     ):
-        Encoding.of(pa.table({"x": range(5)}), ["about"])
+        Encoding.of(pa.table({"x": range(5)}), ColumnWishes(texts=["about"]))
 
 
 def test_no_statistic_is_the_value_of_a_row() -> None:
