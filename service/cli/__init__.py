@@ -17,6 +17,7 @@ from peewit.service.cli.command_words import HELP
 from peewit.service.cli.lazy_group import LazyGroup
 
 _MAIN_WAY: Final = {
+    "try": "machine.try_files",
     "demo": "machine.demo",
     "serve": "machine.serve",
     "graph": "graphs.group",

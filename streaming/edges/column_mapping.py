@@ -34,6 +34,8 @@ _PAIRS: Final = (
 )
 """Words in the names of columns of ends, in any case, as in ``from_account`` and ``To``."""
 
+END_WORDS: Final = frozenset(itertools.chain(*_PAIRS))
+
 _SENDERS: Final = frozenset({"from", "sender"})
 """Of these words, those that say that an edge goes one way: source and target seldom mean it."""
 
@@ -362,8 +364,7 @@ def shared_word(src: str, dst: str) -> str | None:
     """
     if obvious_ends((src, dst)) is None:
         return None
-    of_ends = set(itertools.chain(*_PAIRS))
-    return "_".join(word for word in _words(src) if word and word not in of_ends)
+    return "_".join(word for word in _words(src) if word and word not in END_WORDS)
 
 
 def is_directed(src: str, dst: str) -> bool:

@@ -195,6 +195,11 @@ def _require_known(names: Sequence[str], encoding: Encoding, node: str) -> None:
             )
 
 
+def table_columns(file: BinaryIO, table_format: Format) -> Iterator[pa.RecordBatch]:
+    """All columns of a table as they stand; raises `BadUpload`."""
+    return _columns(file, table_format, None, NODE, None)
+
+
 def _columns(
     file: BinaryIO,
     table_format: Format,

@@ -1,0 +1,148 @@
+"""`peewit try`: from somebody's tables to a first list, by commands that can be changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from shlex import join, quote
+from typing import Annotated, Final
+
+import pyarrow.parquet as pq
+import typer
+
+from peewit.service.cli.machine.demo import demo_command
+from peewit.service.cli.session import AsJson, command_group, echo, print_json, say
+from peewit.service.demo.walk import NOT_INHERITED
+from peewit.service.first_look.columns import SAMPLE_ROWS, TableLook, look_at
+from peewit.service.first_look.commands import commands, in_words, script
+from peewit.service.first_look.roles import Role, Roles, roles_of
+from peewit.service.settings import COMPILED, Settings
+from peewit.service.tables.uploads.raw_features import table_columns
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.table_formats import format_of_file, unpacked
+
+app = command_group()
+
+_MARKER: Final = ".peewit-try"
+_SCRIPT: Final = "commands.sh"
+
+
+@app.command("try")
+def try_files(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Tables of edges, events, features, labels: .parquet, .csv, .tsv, .ndjson, "
+            ".arrow, also .gz and .zst.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option("--label", metavar="COLUMN", help="Column of the labels; else a likely one."),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the graph.")] = "mine",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Look, say what would be done, and run nothing.")
+    ] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", help="Home of the trial; <PEEWIT_HOME>/try by default."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Say what your tables hold, and try them.
+
+    Guesses which columns are ids, features, labels, and which way edges go; says so; runs the
+    commands that follow on the tables, in a home of its own, which a later trial empties; and
+    leaves them as a script to change and to run on your home. Of tables of more than a million
+    rows the first million is tried; the script reads them whole.
+    """
+    users = Settings()
+    home = (directory or users.home / "try").expanduser().absolute()
+    tables = [look_at(path) for path in files]
+    roles = roles_of(tables, label)
+    if json and dry_run:
+        print_json({"tables": _words(roles), "commands": commands(name, roles)})
+        return
+    for table, words in _words(roles).items():
+        (say if json else echo)(
+            f"{Path(table).name}: {'; '.join(words) or 'nothing that a graph could use'}"
+        )
+    if not any(role.joins for role in roles.of_tables):
+        rule = "must hold a table with two columns of ids, which joins nodes"
+        raise BadArgument("FILE", f"{rule}; name id columns so, as account_id, and try again")
+    _take(home)
+    path = home / _SCRIPT
+    path.write_text(script(name, roles), encoding="utf-8")
+    if not dry_run:
+        _run(name, roles, home, as_json=json)
+    if json:
+        print_json({"tables": _words(roles), "commands": commands(name, roles), "script": path})
+        return
+    echo(f"\nThe commands are in {quote(str(path))}: change what they got wrong, and run it.")
+    if not roles.classes:
+        echo("No column looks like labels: name one by --label, or label on the page.")
+    if not dry_run:
+        echo(f"Look around: {demo_command(home, users)} serve")
+
+
+def _words(roles: Roles) -> dict[str, list[str]]:
+    return {str(role.table.path): list(in_words(role, roles)) for role in roles.of_tables}
+
+
+def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> None:
+    """Run the commands one by one, as somebody would type them; exit where one fails."""
+    samples = dict(_sampled(role, home) for role in roles.of_tables if not role.table.is_whole)
+    unset = {f"PEEWIT_{setting.upper()}": "" for setting in NOT_INHERITED}
+    environment = os.environ | unset | {"PEEWIT_HOME": str(home)}
+    for arguments in commands(name, roles, samples):
+        (say if as_json else echo)(f"\n$ {join(['peewit', *arguments])}")
+        sys.stdout.flush()
+        done = subprocess.run(  # noqa: S603 - our own commands
+            [sys.executable, "-m", "peewit", *arguments],
+            env=environment,
+            stdout=sys.stderr if as_json else None,
+            check=False,
+        )
+        if done.returncode:
+            raise typer.Exit(done.returncode)
+
+
+def _sampled(role: Role, home: Path) -> tuple[str, str]:
+    """The path of a large table, and of a copy of its first rows."""
+    look: TableLook = role.table
+    table_format, compression = format_of_file(look.path.name)
+    path, n_rows = home / f"{look.stem}.parquet", 0
+    with unpacked(look.path, compression) as file:
+        batches = table_columns(file, table_format)
+        first = next(batches)
+        with pq.ParquetWriter(path, first.schema) as writer:
+            while n_rows < SAMPLE_ROWS and first is not None:
+                writer.write_batch(first.slice(0, SAMPLE_ROWS - n_rows))
+                n_rows += first.num_rows
+                first = next(batches, None)
+    return str(look.path.absolute()), str(path)
+
+
+def _take(home: Path) -> None:
+    """Empty the home of an earlier trial, or make it."""
+    marker = home / _MARKER
+    if (
+        home.exists()
+        and not marker.exists()
+        and {each.name for each in home.iterdir()} - {COMPILED}
+    ):
+        raise FileExistsError(
+            f"the directory of a trial must be new, empty or an earlier trial's, got {home}; "
+            "choose another --dir"
+        )
+    home.mkdir(parents=True, exist_ok=True)
+    for each in home.iterdir():
+        if each.name in {COMPILED, _MARKER}:
+            continue
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    marker.touch()

@@ -1,0 +1,209 @@
+"""What the columns of a table hold, by their names and by their first rows."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from peewit.service.tables.uploads.raw_features import table_columns
+from peewit.streaming.edges.column_mapping import END_WORDS, obvious_ends
+from peewit.streaming.edges.table_formats import format_of_file, unpacked
+
+SAMPLE_ROWS: Final = 1_000_000
+"""Rows of a table that are looked at."""
+
+Holds = Literal["ids", "numbers", "words", "truth values", "times", "nothing"]
+
+_ID_WORDS: Final = frozenset({"id", "key", "uuid", "guid", "node", "nr", "no", "ref", "hash"})
+_THINGS: Final = frozenset(
+    (
+        *("account", "address", "author", "buyer", "card", "client", "company", "customer"),
+        *("device", "domain", "email", "employee", "friend", "host", "ip", "item", "listing"),
+        *("member", "merchant", "movie", "order", "page", "paper", "person", "phone", "post"),
+        *("product", "seller", "session", "shop", "user", "wifi"),
+    )
+)
+"""Things that people number."""
+_SIDES: Final = END_WORDS | {
+    *("cited", "citing", "payer", "payee", "follower", "followee", "followed", "orig", "dest"),
+    "origin",
+}
+"""Words that say on which side of an edge a thing stands, not what it is."""
+
+_NAMED_KINDS: Final = frozenset({"src_kind", "dst_kind"})
+_TRUTH: Final = frozenset({"0", "1", "true", "false", "yes", "no", "t", "f", "y", "n"})
+_TIME: Final = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$"
+_WHOLE: Final = r"^-?\d{1,18}$"
+_NUMBER: Final = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+_WORDS: Final = re.compile(r"[^a-z0-9]+|(?<=[a-z])(?=[0-9])")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_LONGEST_ID: Final = 80
+_MOST_WITH_BLANKS: Final = 0.3
+MOST_CLASSES: Final = 30
+"""Distinct values of a column up to which they may be classes, and no ids."""
+_LEAST_DISTINCT: Final = 0.02
+"""Distinct values of ids, relative to how many there are; those of categories repeat more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColumnLook:
+    """One column."""
+
+    name: str
+    holds: Holds
+    distinct: pa.Array  # its values as text
+    counts: Mapping[str, int]  # rows of each value, where there are few
+    n_filled: int  # rows that have one
+
+    @property
+    def stem(self) -> str:
+        """What its name says of the things it names: account of ``from_account_id``, or ''."""
+        says_nothing = _ID_WORDS | _SIDES
+        words = words_of(self.name)
+        return "_".join(each for each in words if not (each in says_nothing or each.isdigit()))
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether hardly a value stands twice."""
+        return len(self.distinct) >= 0.98 * self.n_filled > 0
+
+    def share_in(self, other: "ColumnLook") -> float:
+        """Share of its values that another column has, too."""
+        if not len(self.distinct):
+            return 0.0
+        return self.n_shared(other) / len(self.distinct)
+
+    def n_shared(self, other: "ColumnLook") -> int:
+        """How many of its values another column has, too."""
+        return int(pc.sum(pc.is_in(self.distinct, value_set=other.distinct)).as_py() or 0)
+
+    def likeness(self, other: "ColumnLook") -> float:
+        """Values that both have, of those that either has."""
+        n_shared = self.n_shared(other)
+        return n_shared / max(len(self.distinct) + len(other.distinct) - n_shared, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableLook:
+    """The first rows of one table."""
+
+    path: Path
+    columns: dict[str, ColumnLook]
+    n_rows: int  # that were looked at
+    is_whole: bool  # whether these are all
+
+    @property
+    def stem(self) -> str:
+        """The name of the file without its endings, in words."""
+        return "_".join(words_of(self.path.name.split(".")[0])) or "table"
+
+    @property
+    def ends(self) -> tuple[str, str] | None:
+        """Columns that are called as two ends of an edge."""
+        return _ends(list(self.columns))
+
+    @property
+    def names_kinds(self) -> bool:
+        """Whether each row says of what kinds its ends are, in the usual columns."""
+        return self.columns.keys() >= _NAMED_KINDS
+
+    @property
+    def ids(self) -> list[ColumnLook]:
+        """The columns of ids."""
+        return [each for each in self.columns.values() if each.holds == "ids"]
+
+
+def words_of(name: str) -> list[str]:
+    """Words of a name: parted by what is no letter, by digits and by capitals."""
+    return [word for word in _WORDS.split(_CAMEL.sub("_", name).lower()) if word]
+
+
+def look_at(path: Path) -> TableLook:
+    """Look at a file; raises ValueError where its name tells no format, `BadUpload` for damage."""
+    table_format, compression = format_of_file(path.name)
+    with unpacked(path, compression) as file:
+        n_rows, batches = 0, []
+        for batch in table_columns(file, table_format):
+            batches.append(batch.slice(0, SAMPLE_ROWS - n_rows))
+            n_rows += batch.num_rows
+            if n_rows > SAMPLE_ROWS:
+                break
+    names = batches[0].schema.names if batches else []
+    values = {
+        name: pa.chunked_array([_texts(each.column(name)) for each in batches]) for name in names
+    }
+    ends = _ends(names) or ()
+    looks = {name: _column(name, values[name], is_end=name in ends) for name in names}
+    return TableLook(
+        path=path,
+        columns=looks,
+        n_rows=min(n_rows, SAMPLE_ROWS),
+        is_whole=n_rows <= SAMPLE_ROWS,
+    )
+
+
+def _ends(names: Sequence[str]) -> tuple[str, str] | None:
+    others = [name for name in names if name not in _NAMED_KINDS]
+    return obvious_ends(others if set(names) >= _NAMED_KINDS else names)
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """Values as text, whole numbers without a point; None for empty ones."""
+    if pa.types.is_floating(column.type):
+        whole = pc.equal(pc.floor(column), column)
+        if pc.all(whole).as_py() and (pc.max(pc.abs(column)).as_py() or 0) < 2**53:
+            column = column.cast(pa.int64())
+    texts = column.cast(pa.string())
+    return pc.if_else(pc.equal(texts, ""), None, texts)
+
+
+def _column(name: str, values: pa.ChunkedArray, *, is_end: bool) -> ColumnLook:
+    filled = values.drop_null()
+    distinct = pc.unique(filled)
+    return ColumnLook(
+        name=name,
+        holds=_holds(name, distinct, len(filled), is_end=is_end),
+        distinct=distinct,
+        counts=_counts(filled) if len(distinct) <= MOST_CLASSES else {},
+        n_filled=len(filled),
+    )
+
+
+def _holds(name: str, distinct: pa.Array, n_filled: int, *, is_end: bool) -> Holds:
+    if len(distinct) < 2:
+        return "nothing"
+    if {each.lower() for each in distinct[:3].to_pylist()} <= _TRUTH and len(distinct) == 2:
+        return "truth values"
+    if _all(distinct, _TIME):
+        return "times"
+    words = words_of(name)
+    is_called_so = is_end or not _ID_WORDS.isdisjoint(words) or (_THINGS | _SIDES).issuperset(words)
+    if _all(distinct, _WHOLE):
+        return "ids" if is_called_so else "numbers"
+    if _all(distinct, _NUMBER):
+        return "numbers"
+    if is_called_so or _are_ids(distinct, n_filled):
+        return "ids"
+    return "words"
+
+
+def _are_ids(distinct: pa.Array, n_filled: int) -> bool:
+    """Whether words are names of things: more of them than of classes, short and without blanks."""
+    if len(distinct) <= max(MOST_CLASSES, _LEAST_DISTINCT * n_filled):
+        return False
+    if pc.max(pc.utf8_length(distinct)).as_py() > _LONGEST_ID:
+        return False
+    has_blank = pc.match_substring(pc.utf8_trim_whitespace(distinct), " ")
+    return float(pc.mean(has_blank.cast(pa.int8())).as_py()) <= _MOST_WITH_BLANKS
+
+
+def _counts(values: pa.ChunkedArray) -> dict[str, int]:
+    return {each["values"]: each["counts"] for each in pc.value_counts(values).to_pylist()}
+
+
+def _all(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())

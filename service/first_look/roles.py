@@ -1,0 +1,238 @@
+"""What tables are for in a graph: edges, events, features, labels. Guessed, and said to be so."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow.compute as pc
+
+from peewit.service.first_look.columns import MOST_CLASSES, ColumnLook, TableLook, words_of
+from peewit.service.tables.uploads.label_words import LabelWords
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.column_mapping import is_directed
+
+_LABEL_WORDS: Final = (
+    *("label", "labels", "class", "target", "y", "fraud", "verdict", "decision", "outcome"),
+    *("category", "status", "subject", "topic", "type"),
+)
+"""What columns of labels are called, the surest first."""
+
+_WEIGHTS: Final = ("weight", "strength", "similarity")
+_OF_TRIALS: Final = frozenset({"split", "fold", "set"})
+_LEAST_SHARED: Final = 0.5
+"""Share of ids found in another column from which both are of one kind."""
+
+NODE: Final = "node"
+"""The kind of ids of which nothing says what they name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Role:
+    """What one table is for; it may be for several things."""
+
+    table: TableLook
+    ends: tuple[str, str] | None  # columns of the two ends of edges
+    is_directed: bool  # whether these say that edges go one way
+    weight: str | None
+    entity: str | None  # column of what events are about
+    via: tuple[str, ...]  # columns of what it is joined with
+    node: str | None  # column of the nodes of features or labels
+    features: tuple[str, ...]
+    label: str | None
+    left_out: tuple[str, ...]  # columns that serve nothing
+
+    @property
+    def joins(self) -> bool:
+        """Whether it joins nodes."""
+        return self.ends is not None or bool(self.via)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Roles:
+    """The roles of all tables, and the kinds of their ids."""
+
+    of_tables: tuple[Role, ...]
+    kinds: Mapping[ColumnLook, str]
+    classes: Mapping[str, int]  # rows of each label; empty where nothing looks like one
+
+    def kind(self, role: Role, column: str) -> str:
+        """The kind of the ids of a column."""
+        return self.kinds[role.table.columns[column]]
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether columns name several kinds of ids; rows of tables may name them themselves."""
+        if any(role.table.names_kinds for role in self.of_tables):
+            return False
+        return len({self.kind(role, each) for role in self.of_tables for each in _used(role)}) > 1
+
+
+def _used(role: Role) -> list[str]:
+    return [each for each in (*(role.ends or ()), role.entity, *role.via, role.node) if each]
+
+
+def roles_of(tables: Sequence[TableLook], label: str | None = None) -> Roles:
+    """Guess what tables are for; ``label`` names the column of labels.
+
+    Raises BadArgument where no table has that column, or it says nothing.
+    """
+    kinds = _kinds(tables)
+    labeled, column = _labels(tables, label)
+    answers = None
+    if labeled is not None and (key := _key(labeled, kinds, None)) is not None:
+        answers = kinds[key]
+    by_row = any(table.names_kinds for table in tables)  # so columns of nodes have no one kind
+    described = None if by_row else _described(tables, kinds, answers)
+    roles = tuple(
+        _role(
+            table,
+            kinds,
+            answers,
+            label=column if table is labeled else None,
+            is_described=table is described,
+        )
+        for table in tables
+    )
+    counts = {} if column is None else dict(column.counts)
+    counts = {each: n for each, n in counts.items() if not LabelWords().mean_nothing(each)}
+    return Roles(of_tables=roles, kinds=kinds, classes=counts)
+
+
+def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
+    """The kind of each column of ids.
+
+    By its name, else by that of its table, else by the ids that it shares with others.
+    """
+    columns = [(table, column) for table in tables for column in table.ids]
+    kinds = {each: each.stem for _, each in columns if each.stem}
+    named = dict(kinds)
+    for table, column in columns:
+        if column not in named:
+            of_table = [kind for kind in named.values() if table.stem.startswith(kind)]
+            is_of_rows = bool(of_table) and column.is_unique
+            kinds[column] = of_table[0] if is_of_rows else _alike(column, named) or NODE
+        elif not pc.all(pc.match_substring_regex(column.distinct, "^[0-9]*$")).as_py():
+            # words are seldom equal by chance, as numbers are
+            others = {each: kind for each, kind in named.items() if kind != named[column]}
+            larger = {each: kind for each, kind in others.items() if _is_larger(each, column)}
+            kinds[column] = _alike(column, larger) or kinds[column]
+    return kinds
+
+
+def _is_larger(one: ColumnLook, other: ColumnLook) -> bool:
+    return (len(one.distinct), one.name) > (len(other.distinct), other.name)
+
+
+def _alike(column: ColumnLook, kinds: Mapping[ColumnLook, str]) -> str | None:
+    """The kind of the column most like it, of those that have half of its ids; None if none has."""
+    others = [each for each in kinds if column.share_in(each) >= _LEAST_SHARED]
+    best = max(others, key=column.likeness, default=None)
+    return None if best is None else kinds[best]
+
+
+def _labels(
+    tables: Sequence[TableLook], wanted: str | None
+) -> tuple[TableLook, ColumnLook] | tuple[None, None]:
+    """The column that looks most like labels, with its table; the one that is wanted, if one is."""
+    found: list[tuple[tuple[int, int, int], TableLook, ColumnLook]] = []
+    for table in tables:
+        others = [each for each in table.columns.values() if each.holds != "ids"]
+        for place, column in enumerate(others):
+            is_alone = len(table.columns) == 2 and len(table.ids) == 1
+            rank = _rank(column, is_alone=is_alone) if wanted is None else 0
+            is_of_nodes = len(table.ids) == 1 or any(each.is_unique for each in table.ids)
+            if wanted in (None, column.name) and rank is not None and is_of_nodes:
+                found.append(((rank, len(table.columns), place), table, column))
+    if not found:
+        if wanted is not None:
+            rule = "must name a column of a table of nodes, with a column of their ids"
+            raise BadArgument("label", f"{rule}, got {wanted!r}")
+        return None, None
+    _, table, column = min(found, key=lambda each: each[0])
+    if not 2 <= len(column.distinct) <= MOST_CLASSES:
+        rule = f"must name a column of 2 to {MOST_CLASSES} different labels"
+        raise BadArgument("label", f"{rule}, got {wanted!r} with {len(column.distinct):,}")
+    return table, column
+
+
+def _rank(column: ColumnLook, *, is_alone: bool) -> int | None:
+    """How surely a column holds labels, 0 the surest; None where it does not look so."""
+    if len(column.counts) < 2 or column.holds == "times":
+        return None
+    words = words_of(column.name)
+    ranks = [_LABEL_WORDS.index(word) for word in words if word in _LABEL_WORDS]
+    if ranks:
+        return 2 * min(ranks) + (len(words) > 1)
+    return 2 * len(_LABEL_WORDS) if is_alone else None
+
+
+def _described(
+    tables: Sequence[TableLook], kinds: Mapping[ColumnLook, str], answers: str | None
+) -> TableLook | None:
+    """The table of features: with most columns, a row for each thing that is labeled."""
+    keys = {table: _key(table, kinds, answers) for table in tables if table.ends is None}
+    return max(
+        (
+            table
+            for table, key in keys.items()
+            if key is not None and key.is_unique and answers in (None, kinds[key])
+        ),
+        key=lambda each: len(each.columns) - len(each.ids),
+        default=None,
+    )
+
+
+def _describes(column: ColumnLook) -> bool:
+    return column.holds != "nothing" and column.name.lower() not in _OF_TRIALS
+
+
+def _key(
+    table: TableLook, kinds: Mapping[ColumnLook, str], answers: str | None
+) -> ColumnLook | None:
+    """The column of ids that rows are about: of the kind that is labeled, else of most tables."""
+    usual = Counter(kinds.values())
+    return max(
+        table.ids,
+        key=lambda each: (kinds[each] == answers, each.is_unique, usual[kinds[each]]),
+        default=None,
+    )
+
+
+def _role(
+    table: TableLook,
+    kinds: Mapping[ColumnLook, str],
+    answers: str | None,
+    *,
+    label: ColumnLook | None,
+    is_described: bool,
+) -> Role:
+    usual = Counter(kinds.values())
+    key = _key(table, kinds, answers)
+    ids = [
+        each
+        for each in table.ids
+        if each is key or usual[kinds[each]] > 1 or len(each.distinct) < each.n_filled
+    ]  # what stands once joins nothing
+    names = [each.name for each in ids]
+    ends = table.ends if table.ends is not None and set(table.ends) <= set(names) else None
+    if ends is None and len(ids) == 2 and kinds[ids[0]] == kinds[ids[1]]:
+        ends = names[0], names[1]
+    is_events = ends is None and len(ids) > 1
+    others = [each for each in table.columns.values() if each.holds != "ids" and each is not label]
+    features = tuple(each.name for each in others if is_described and _describes(each))
+    weight = next((each for each in _WEIGHTS if each in table.columns), None) if ends else None
+    of_kinds = {"relation", "src_kind", "dst_kind"} if table.names_kinds else {"kind"}
+    serves = {*(ends or names), *of_kinds, *features, weight, *([label.name] if label else [])}
+    return Role(
+        table=table,
+        ends=ends,
+        is_directed=ends is not None and is_directed(*ends),
+        weight=weight,
+        entity=key.name if is_events and key else None,
+        via=tuple(each.name for each in ids if is_events and each is not key),
+        node=key.name if key is not None and (features or label) else None,
+        features=features,
+        label=label.name if label else None,
+        left_out=tuple(name for name in table.columns if name not in serves),
+    )

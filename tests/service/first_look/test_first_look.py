@@ -1,0 +1,211 @@
+"""Roles of tables with the columns of well-known data sets, and the commands that they call for."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from peewit.service.first_look.columns import look_at
+from peewit.service.first_look.commands import commands, in_words, script
+from peewit.service.first_look.roles import Roles, roles_of
+from peewit.solvers.arguments import BadArgument
+
+N = 400
+RNG = np.random.default_rng(0)
+
+
+def written(root: Path, **tables: dict[str, object]) -> list[Path]:
+    """A file of each table, of CSV and of Parquet in turn."""
+    paths = []
+    for place, (name, columns) in enumerate(tables.items()):
+        table = pa.table(columns)
+        path = root / f"{name}.{('csv', 'parquet')[place % 2]}"
+        if path.suffix == ".csv":
+            pa.csv.write_csv(table, path)
+        else:
+            pq.write_table(table, path)
+        paths.append(path)
+    return paths
+
+
+def guessed(paths: list[Path], label: str | None = None) -> Roles:
+    return roles_of([look_at(path) for path in paths], label)
+
+
+def asked(paths: list[Path], label: str | None = None) -> list[str]:
+    """Commands without the directory of their files."""
+    made = commands("g", guessed(paths, label))
+    return [" ".join(Path(word).name if "/" in word else word for word in each) for each in made]
+
+
+def words(prefix: str, size: int, n_distinct: int) -> list[str]:
+    return [f"{prefix}{each}" for each in RNG.integers(0, n_distinct, size)]
+
+
+def numbers(size: int, n_distinct: int = N) -> list[int]:
+    return RNG.integers(0, n_distinct, size).tolist()
+
+
+def some(values: list[str], size: int = N, share: float = 0.5) -> list[str | None]:
+    return [str(RNG.choice(values)) if RNG.random() < share else None for _ in range(size)]
+
+
+def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        logins={
+            "login_id": list(range(1_000)),
+            "account_id": numbers(1_000),
+            "device_id": words("d", 1_000, 300),
+            "ip": words("10.0.0.", 1_000, 90),
+            "at": [f"2026-01-{1 + k % 28:02d} 10:00:00" for k in range(1_000)],
+        },
+        messages={"from_account": numbers(900), "to_account": numbers(900)},
+        accounts={
+            "id": list(range(N)),
+            "days_old": numbers(N, 2_000),
+            "country": words("c", N, 5),
+            "about": [f"I like {k} and {k + 1}" for k in range(N)],
+            "verified": ["yes" if k % 3 else "no" for k in range(N)],
+        },
+        decisions={"account": numbers(80), "decision": some(["FRAUD", "ok", "unknown"], 80, 1.0)},
+    )
+    src, dst = "account:from_account", "account:to_account"
+    assert asked(paths) == [
+        "graph create g --seed 0",
+        "ingest g logins.csv --entity account:account_id --via device:device_id,ip:ip",
+        f"ingest g messages.parquet --relation messages --directed --src {src} --dst {dst}",
+        "features g accounts.csv --node account:id",
+        "labels put g decisions.parquet --node account:account --label decision --unknown keep",
+        "solve g",
+        "predictions g --sort probability:FRAUD --unlabeled --top 10",
+    ]
+    roles = guessed(paths)
+    told = {role.table.path.stem: "; ".join(in_words(role, roles)) for role in roles.of_tables}
+    assert told["logins"].endswith("not used: login_id, at")
+    assert told["messages"] == "edges from account (from_account) to account (to_account), one way"
+    assert told["accounts"] == "features of account (id): days_old, country, about, verified"
+    assert told["decisions"].startswith("labels of account (account) (decision): ")
+    assert "unknown" not in told["decisions"]
+    text = script("g", roles)
+    assert "# logins.csv: events: each row joins account (account_id) with device" in text
+    assert text.splitlines()[-1].startswith("peewit predictions g --sort probability:FRAUD")
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        (  # transactions of a coin
+            {
+                "txs_edgelist": {"txId1": numbers(900), "txId2": numbers(900)},
+                "txs_classes": {
+                    "txId": list(range(N)),
+                    "class": some(["1", "2", "unknown"], share=1.0),
+                },
+            },
+            [
+                "ingest g txs_edgelist.csv --src txId1 --dst txId2",
+                "labels put g txs_classes.parquet --node txId --label class --unknown keep",
+            ],
+        ),
+        (  # papers that cite
+            {
+                "cites": {
+                    "cited_paper_id": words("p", 900, N),
+                    "citing_paper_id": words("p", 900, N),
+                },
+                "content": {
+                    "paper_id": [f"p{k}" for k in range(N)],
+                    "w1": [k % 2 for k in range(N)],
+                    "year": numbers(N, 40),
+                    "class_label": some(["AI", "DB", "IR"]),
+                },
+            },
+            [
+                "ingest g cites.csv --src cited_paper_id --dst citing_paper_id",
+                "features g content.parquet --node paper_id --without class_label",
+                "labels put g content.parquet --node paper_id --label class_label --unknown keep",
+            ],
+        ),
+        (  # people who rate films, of whom some are known to be bots
+            {
+                "ratings": {
+                    "userId": numbers(2_000, 300),
+                    "movieId": numbers(2_000, 90),
+                    "rating": numbers(2_000, 6),
+                    "timestamp": [1_700_000_000 + k for k in range(2_000)],
+                },
+                "users": {
+                    "userId": list(range(300)),
+                    "age": numbers(300, 70),
+                    "is_bot": some(["0", "1"], 300),
+                },
+            },
+            [
+                "ingest g ratings.csv --entity user:userId --via movie:movieId",
+                "features g users.parquet --node user:userId --without is_bot",
+                "labels put g users.parquet --node user:userId --label is_bot --unknown keep",
+                "predictions g --sort probability:1 --unlabeled --top 10",
+            ],
+        ),
+        (  # trust between people, with weights
+            {"trust": {"source": numbers(900), "target": numbers(900), "weight": [0.5, 1.0] * 450}},
+            ["ingest g trust.csv --src source --dst target --weight weight"],
+        ),
+        (  # payments, each of which is a fraud or not: labels of rows, not of nodes
+            {
+                "payments": {
+                    "nameOrig": words("C", 2_000, 900),
+                    "nameDest": words("M", 2_000, 100),
+                    "amount": numbers(2_000, 10_000),
+                    "isFraud": [0, 1] * 1_000,
+                },
+            },
+            ["ingest g payments.csv --src nameOrig --dst nameDest"],
+        ),
+        (  # rows that name their kinds
+            {
+                "edges": {
+                    "relation": ["writes", "cites"] * 450,
+                    "src_kind": ["author", "paper"] * 450,
+                    "src": numbers(900),
+                    "dst_kind": ["paper"] * 900,
+                    "dst": numbers(900),
+                },
+                "labels": {
+                    "kind": ["author"] * N,
+                    "node": list(range(N)),
+                    "label": some(["AI", "DB", "IR"]),
+                },
+            },
+            [
+                "ingest g edges.csv",
+                "labels put g labels.parquet --node node --label label --unknown keep",
+                "predictions g --sort score --unlabeled --top 10",
+            ],
+        ),
+    ],
+)
+def test_tables_of_public_data_sets(
+    tmp_path: Path, tables: dict[str, dict[str, object]], expected: list[str]
+) -> None:
+    made = asked(written(tmp_path, **tables), "is_bot" if "users" in tables else None)
+    assert [each for each in made if each in expected] == expected
+    is_labeled = any("labels put" in each for each in expected) or "content" in tables
+    assert any(each.startswith("labels put") for each in made) == is_labeled
+
+
+def test_a_column_that_holds_no_labels_is_refused(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        edges={"src": numbers(900), "dst": numbers(900)},
+        nodes={"node": list(range(N)), "size": [k / 7 for k in range(N)], "kind": ["a"] * N},
+    )
+    with pytest.raises(BadArgument, match="label must name a column of a table of nodes"):
+        guessed(paths, "colour")
+    with pytest.raises(BadArgument, match="2 to 30 different labels, got 'size' with 400"):
+        guessed(paths, "size")
+    assert guessed(paths).classes == {}
