@@ -7,6 +7,7 @@ an option takes a value where ``=`` follows it.
 from typing import Final
 
 WORDS: Final = {
+    "try": "NEW... --label= --name= --dry-run --dir= --json",
     "demo": "--dir= --serve --host= --port= --json",
     "serve": "--host= --port= --workers=",
     "graph create": (
@@ -124,6 +125,7 @@ WORDS: Final = {
 }
 
 HELP: Final = {
+    "try": "Say what your tables hold, and try them.",
     "demo": "Label 1,797 digits from 100 labels.",
     "serve": "Run the service and its page on this machine.",
     "graph create": "Create an empty graph.",

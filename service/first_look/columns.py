@@ -21,16 +21,16 @@ Holds = Literal["ids", "numbers", "words", "truth values", "times", "nothing"]
 _ID_WORDS: Final = frozenset({"id", "key", "uuid", "guid", "node", "nr", "no", "ref", "hash"})
 _THINGS: Final = frozenset(
     (
-        *("account", "address", "author", "buyer", "card", "client", "company", "customer"),
+        *("account", "address", "author", "card", "client", "company", "customer"),
         *("device", "domain", "email", "employee", "friend", "host", "ip", "item", "listing"),
         *("member", "merchant", "movie", "order", "page", "paper", "person", "phone", "post"),
-        *("product", "seller", "session", "shop", "user", "wifi"),
+        *("product", "session", "shop", "user", "wifi"),
     )
 )
 """Things that people number."""
 _SIDES: Final = END_WORDS | {
     *("cited", "citing", "payer", "payee", "follower", "followee", "followed", "orig", "dest"),
-    "origin",
+    *("origin", "seller", "buyer", "owner", "creator", "reporter", "recipient"),
 }
 """Words that say on which side of an edge a thing stands, not what it is."""
 
@@ -58,10 +58,13 @@ class ColumnLook:
     distinct: pa.Array  # its values as text
     counts: Mapping[str, int]  # rows of each value, where there are few
     n_filled: int  # rows that have one
+    thing: str = ""  # what its ids name, where its name does not say so
 
     @property
     def stem(self) -> str:
         """What its name says of the things it names: account of ``from_account_id``, or ''."""
+        if self.thing:
+            return self.thing
         says_nothing = _ID_WORDS | _SIDES
         words = words_of(self.name)
         return "_".join(each for each in words if not (each in says_nothing or each.isdigit()))
@@ -180,13 +183,13 @@ def _holds(name: str, distinct: pa.Array, n_filled: int, *, is_end: bool) -> Hol
         return "truth values"
     if _all(distinct, _TIME):
         return "times"
-    words = words_of(name)
-    is_called_so = is_end or not _ID_WORDS.isdisjoint(words) or (_THINGS | _SIDES).issuperset(words)
+    words, has_many = words_of(name), len(distinct) > MOST_CLASSES
+    is_called_so = not _ID_WORDS.isdisjoint(words) or (_THINGS | _SIDES).issuperset(words)
     if _all(distinct, _WHOLE):
-        return "ids" if is_called_so else "numbers"
+        return "ids" if is_end or (is_called_so and has_many) else "numbers"
     if _all(distinct, _NUMBER):
         return "numbers"
-    if is_called_so or _are_ids(distinct, n_filled):
+    if is_end or (is_called_so and has_many) or _are_ids(distinct, n_filled):
         return "ids"
     return "words"
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow.compute as pc
@@ -18,8 +18,10 @@ _LABEL_WORDS: Final = (
 )
 """What columns of labels are called, the surest first."""
 
-_WEIGHTS: Final = ("weight", "strength", "similarity")
+_WEIGHTS: Final = ("weight", "strength", "similarity", "count", "n")
 _OF_TRIALS: Final = frozenset({"split", "fold", "set"})
+_PAIR: Final = 2
+_ALL_SHARED: Final = 0.95
 _LEAST_SHARED: Final = 0.5
 """Share of ids found in another column from which both are of one kind."""
 
@@ -77,6 +79,7 @@ def roles_of(tables: Sequence[TableLook], label: str | None = None) -> Roles:
 
     Raises BadArgument where no table has that column, or it says nothing.
     """
+    tables = [_with_pairs(table, tables) for table in tables]
     kinds = _kinds(tables)
     labeled, column = _labels(tables, label)
     answers = None
@@ -106,18 +109,39 @@ def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
     """
     columns = [(table, column) for table in tables for column in table.ids]
     kinds = {each: each.stem for _, each in columns if each.stem}
-    named = dict(kinds)
+    usual = Counter(kinds.values())
+    named = {  # but for numbers of rows that join other things
+        each: each.stem
+        for table, each in columns
+        if each.stem and (usual[each.stem] > 1 or not each.is_unique or len(table.ids) == 1)
+    }
     for table, column in columns:
-        if column not in named:
+        if not column.stem:
             of_table = [kind for kind in named.values() if table.stem.startswith(kind)]
             is_of_rows = bool(of_table) and column.is_unique
-            kinds[column] = of_table[0] if is_of_rows else _alike(column, named) or NODE
+            kind = of_table[0] if is_of_rows else _alike(column, named)
+            kinds[column] = kind or "_".join(words_of(column.name)[:-1]) or NODE
         elif not pc.all(pc.match_substring_regex(column.distinct, "^[0-9]*$")).as_py():
             # words are seldom equal by chance, as numbers are
-            others = {each: kind for each, kind in named.items() if kind != named[column]}
+            others = {each: kind for each, kind in named.items() if kind != column.stem}
             larger = {each: kind for each, kind in others.items() if _is_larger(each, column)}
             kinds[column] = _alike(column, larger) or kinds[column]
     return kinds
+
+
+def _with_pairs(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
+    """A table of ids beside numbers that are all among such ids holds two columns of ids."""
+    if len(table.columns) != _PAIR or len(table.ids) != 1:
+        return table
+    (own,) = table.ids
+    (other,) = (each for each in table.columns.values() if each is not own)
+    if other.holds != "numbers" or len(other.distinct) <= MOST_CLASSES:
+        return table
+    alike = [each for every in tables for each in every.ids if each.stem == own.stem]
+    if all(other.share_in(each) < _ALL_SHARED for each in alike):
+        return table
+    promoted = replace(other, holds="ids", thing=own.stem)
+    return replace(table, columns={**table.columns, other.name: promoted})
 
 
 def _is_larger(one: ColumnLook, other: ColumnLook) -> bool:
@@ -127,7 +151,11 @@ def _is_larger(one: ColumnLook, other: ColumnLook) -> bool:
 def _alike(column: ColumnLook, kinds: Mapping[ColumnLook, str]) -> str | None:
     """The kind of the column most like it, of those that have half of its ids; None if none has."""
     others = [each for each in kinds if column.share_in(each) >= _LEAST_SHARED]
-    best = max(others, key=column.likeness, default=None)
+    best = max(
+        others,
+        key=lambda each: (round(column.share_in(each), 1), column.likeness(each)),
+        default=None,
+    )
     return None if best is None else kinds[best]
 
 

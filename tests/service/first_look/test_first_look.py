@@ -151,6 +151,23 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
                 "predictions g --sort probability:1 --unlabeled --top 10",
             ],
         ),
+        (  # pictures that are copies, offers of people who are called sellers there
+            {
+                "offers": {"seller": numbers(900, 300), "listing_id": list(range(900))},
+                "cp": {"listing": numbers(900, 900), "copy_of": numbers(900, 900)},
+                "people": {
+                    "person_id": list(range(300)),
+                    "phone": some(["mobile", "fixed"], 300, 1.0),
+                    "label": some(["FRAUD", "ok"], 300),
+                },
+            },
+            [
+                "ingest g offers.csv --entity person:seller --via listing:listing_id",
+                "ingest g cp.parquet --relation cp --src listing:listing --dst listing:copy_of",
+                "features g people.csv --node person:person_id --without label",
+                "labels put g people.csv --node person:person_id --label label --unknown keep",
+            ],
+        ),
         (  # trust between people, with weights
             {"trust": {"source": numbers(900), "target": numbers(900), "weight": [0.5, 1.0] * 450}},
             ["ingest g trust.csv --src source --dst target --weight weight"],
