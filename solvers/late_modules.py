@@ -27,6 +27,7 @@ def late_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package whose names load on first use.
 
+    A notebook completes to these names, and to nothing that the package imports for itself.
     ``modules`` maps each name to its module; ``package`` is the ``__name__``.
     """
     own = vars(sys.modules[package])
@@ -38,6 +39,6 @@ def late_names(
         return own[name]
 
     def names() -> list[str]:
-        return sorted({*own, *modules})
+        return sorted({name for name in own if name.startswith("__")} | modules.keys())
 
     return get, names

@@ -31,7 +31,7 @@ def test_every_name_loads_and_has_a_type() -> None:
     assert {name: getattr(peewit, name).__name__ for name in peewit.__all__} == {
         name: name for name in peewit.__all__
     }
-    assert set(peewit.__all__) <= set(dir(peewit))
+    assert {each for each in dir(peewit) if not each.startswith("__")} == set(peewit.__all__)
 
 
 def test_all_estimators_are_offered() -> None:
