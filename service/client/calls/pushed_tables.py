@@ -251,6 +251,7 @@ def put_features(
     wait: float | None = 0.0,
     node: str | None = None,
     text: str | None = None,
+    without: str | None = None,
 ) -> Call[FeatureSet]:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
@@ -268,6 +269,8 @@ def put_features(
         What the column of the node is called; as the graph says when left out, else ``node``.
     text : str, optional
         Columns of texts, with commas between: their words become features, by a hash.
+    without : str, optional
+        Columns that become no features, with commas between, as one that holds the label.
 
     Returns
     -------
@@ -280,7 +283,7 @@ def put_features(
     RateLimited
         The backlog stayed full.
     """
-    return (yield from _send("PUT", graph, rows, wait, node, text))
+    return (yield from _send("PUT", graph, rows, wait, node, text, without))
 
 
 def add_features(
@@ -290,12 +293,13 @@ def add_features(
     wait: float | None = 0.0,
     node: str | None = None,
     text: str | None = None,
+    without: str | None = None,
 ) -> Call[FeatureSet]:
     """Add rows, or overwrite those of the same nodes; the others stay. Else as `put_features`.
 
     Not repeated after a broken connection: what others have written since would be overwritten.
     """
-    return (yield from _send("POST", graph, rows, wait, node, text))
+    return (yield from _send("POST", graph, rows, wait, node, text, without))
 
 
 def _send(
@@ -305,11 +309,12 @@ def _send(
     wait: float | None,
     node: str | None,
     text: str | None,
+    without: str | None,
 ) -> Call[FeatureSet]:
     request = Request(
         method=method,
         path=path("graphs", graph, "features"),
-        params={"node": node, "text": text},
+        params={"node": node, "text": text, "without": without},
         body=table_body(rows),
         is_repeatable=method == "PUT",
     )
