@@ -13,6 +13,11 @@ from peewit.solvers.proof.readings import Misses, Reader, Reading
 from peewit.solvers.proof.spectral_ends import SpectralEnds
 from peewit.solvers.row_ranges import row_blocks
 
+_ROUGHLY: Final = 0.75
+"""Part of the allowed share that may be unproven where a rough look is to be the last.
+
+The true residual proves a little less, and to find that out in vain costs two passes.
+"""
 _EPS: Final = float(np.finfo(np.float64).eps)
 
 
@@ -47,9 +52,9 @@ class LabelJudge:
             return False
         if answer is not None:
             judged = self._judge(self.bounds.roughly(x, residual, answer))
-            return self._is_enough(judged.is_proven)
+            return self._is_enough(judged.is_proven, _ROUGHLY * self.most_unproven)
         self.judged = self._judge(self.bounds.exactly(x, residual))
-        return self._is_enough(self.judged.is_proven)
+        return self._is_enough(self.judged.is_proven, self.most_unproven)
 
     def _unproven(self, x: FloatArray) -> Judged:
         """Nothing is known of the ends."""
@@ -58,12 +63,12 @@ class LabelJudge:
         none = np.zeros(len(x), bool)
         return Judged(columns=x, winner=winner, is_proven=none, ends=self.bounds.ends)
 
-    def _is_enough(self, is_proven: BoolArray) -> bool:
+    def _is_enough(self, is_proven: BoolArray, most_unproven: float) -> bool:
         n_reached = int(np.count_nonzero(self.reachable))
         n_proven = int(np.count_nonzero(is_proven & self.reachable))
         self.shares.append(n_proven / max(n_reached, 1))
         self.on_share(self.shares[-1])
-        return n_reached - n_proven <= self.most_unproven * n_reached
+        return n_reached - n_proven <= most_unproven * n_reached
 
     @property
     def _component(self) -> IntArray:
