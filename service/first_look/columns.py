@@ -21,28 +21,30 @@ Holds = Literal["ids", "numbers", "words", "truth values", "times", "nothing"]
 _ID_WORDS: Final = frozenset({"id", "key", "uuid", "guid", "node", "nr", "no", "ref", "hash"})
 _THINGS: Final = frozenset(
     (
-        *("account", "address", "author", "card", "client", "company", "customer"),
-        *("device", "domain", "email", "employee", "friend", "host", "ip", "item", "listing"),
+        *("account", "author", "card", "client", "company", "customer", "device", "domain"),
+        *("email", "employee", "host", "ip", "item", "listing"),
         *("member", "merchant", "movie", "order", "page", "paper", "person", "phone", "post"),
-        *("product", "session", "shop", "user", "wifi"),
+        *("product", "session", "shop", "user", "wifi", "msisdn", "iban", "imei", "tx"),
     )
 )
 """Things that people number."""
 _SIDES: Final = END_WORDS | {
     *("cited", "citing", "payer", "payee", "follower", "followee", "followed", "orig", "dest"),
-    *("origin", "seller", "buyer", "owner", "creator", "reporter", "recipient"),
+    *("origin", "seller", "buyer", "owner", "creator", "reporter", "recipient", "friend"),
+    *("caller", "called", "callee", "referring", "referred"),
 }
 """Words that say on which side of an edge a thing stands, not what it is."""
 
 _NAMED_KINDS: Final = frozenset({"src_kind", "dst_kind"})
 _TRUTH: Final = frozenset({"0", "1", "true", "false", "yes", "no", "t", "f", "y", "n"})
-_TIME: Final = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$"
+_TIME: Final = r"^(\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})([T ]\d\d:\d\d.*)?$"
 _WHOLE: Final = r"^-?\d{1,18}$"
-_NUMBER: Final = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+_NUMBER: Final = r"^-?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?$"
+_SEPARATED: Final = "[|;,]"
 _WORDS: Final = re.compile(r"[^a-z0-9]+|(?<=[a-z])(?=[0-9])")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LONGEST_ID: Final = 80
-_MOST_WITH_BLANKS: Final = 0.3
+_MOST_WITH_PARTS: Final = 0.3
 MOST_CLASSES: Final = 30
 """Distinct values of a column up to which they may be classes, and no ids."""
 _LEAST_DISTINCT: Final = 0.02
@@ -65,9 +67,12 @@ class ColumnLook:
         """What its name says of the things it names: account of ``from_account_id``, or ''."""
         if self.thing:
             return self.thing
-        says_nothing = _ID_WORDS | _SIDES
-        words = words_of(self.name)
-        return "_".join(each for each in words if not (each in says_nothing or each.isdigit()))
+        return "_".join(each for each in words_of(self.name) if each not in _ID_WORDS | _SIDES)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its values are whole numbers."""
+        return _all(self.distinct, _WHOLE)
 
     @property
     def is_unique(self) -> bool:
@@ -121,21 +126,31 @@ class TableLook:
 
 
 def words_of(name: str) -> list[str]:
-    """Words of a name: parted by what is no letter, by digits and by capitals."""
-    return [word for word in _WORDS.split(_CAMEL.sub("_", name).lower()) if word]
+    """Words of a name: parted by what is no letter, by digits, which are none, and by capitals."""
+    words = [word for word in _WORDS.split(_CAMEL.sub("_", name).lower()) if not word.isdigit()]
+    parted = [(word[:-2], "id") if word[:-2] in _THINGS | _SIDES else (word,) for word in words]
+    return [
+        part
+        for word, parts in zip(words, parted, strict=True)
+        for part in (parts if word.endswith("id") else (word,))
+        if part
+    ]
 
 
 def look_at(path: Path) -> TableLook:
-    """Look at a file; raises ValueError where its name tells no format, `BadUpload` for damage."""
-    table_format, compression = format_of_file(path.name)
-    with unpacked(path, compression) as file:
-        n_rows, batches = 0, []
-        for batch in table_columns(file, table_format):
-            batches.append(batch.slice(0, SAMPLE_ROWS - n_rows))
-            n_rows += batch.num_rows
-            if n_rows > SAMPLE_ROWS:
-                break
-    names = batches[0].schema.names if batches else []
+    """Look at a file; raises ValueError with its name where it cannot be read as a table."""
+    n_rows, batches = 0, []
+    try:
+        table_format, compression = format_of_file(path.name)
+        with unpacked(path, compression) as file:
+            for batch in table_columns(file, table_format):
+                batches.append(batch.slice(0, SAMPLE_ROWS - n_rows))
+                n_rows += batch.num_rows
+                if n_rows > SAMPLE_ROWS:
+                    break
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    names = [name for name in batches[0].schema.names if _is_named(name)] if batches else []
     values = {
         name: pa.chunked_array([_texts(each.column(name)) for each in batches]) for name in names
     }
@@ -147,6 +162,11 @@ def look_at(path: Path) -> TableLook:
         n_rows=min(n_rows, SAMPLE_ROWS),
         is_whole=n_rows <= SAMPLE_ROWS,
     )
+
+
+def _is_named(name: str) -> bool:
+    """Whether a column has a name of its own; one that counts rows often has none."""
+    return bool(name.strip()) and not name.lower().startswith("unnamed:")
 
 
 def _ends(names: Sequence[str]) -> tuple[str, str] | None:
@@ -184,12 +204,13 @@ def _holds(name: str, distinct: pa.Array, n_filled: int, *, is_end: bool) -> Hol
     if _all(distinct, _TIME):
         return "times"
     words, has_many = words_of(name), len(distinct) > MOST_CLASSES
-    is_called_so = not _ID_WORDS.isdisjoint(words) or (_THINGS | _SIDES).issuperset(words)
+    is_thing = has_many and (_THINGS | _SIDES).issuperset(words)
+    is_called_so = is_end or is_thing or not _ID_WORDS.isdisjoint(words)
     if _all(distinct, _WHOLE):
-        return "ids" if is_end or (is_called_so and has_many) else "numbers"
+        return "ids" if is_called_so else "numbers"
     if _all(distinct, _NUMBER):
         return "numbers"
-    if is_end or (is_called_so and has_many) or _are_ids(distinct, n_filled):
+    if is_called_so or (words[-1:] != ["name"] and _are_ids(distinct, n_filled)):
         return "ids"
     return "words"
 
@@ -200,8 +221,8 @@ def _are_ids(distinct: pa.Array, n_filled: int) -> bool:
         return False
     if pc.max(pc.utf8_length(distinct)).as_py() > _LONGEST_ID:
         return False
-    has_blank = pc.match_substring(pc.utf8_trim_whitespace(distinct), " ")
-    return float(pc.mean(has_blank.cast(pa.int8())).as_py()) <= _MOST_WITH_BLANKS
+    has_parts = pc.match_substring_regex(pc.utf8_trim_whitespace(distinct), f"\\s|{_SEPARATED}")
+    return float(pc.mean(has_parts.cast(pa.int8())).as_py()) <= _MOST_WITH_PARTS
 
 
 def _counts(values: pa.ChunkedArray) -> dict[str, int]:

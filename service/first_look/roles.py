@@ -13,12 +13,15 @@ from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import is_directed
 
 _LABEL_WORDS: Final = (
-    *("label", "labels", "class", "target", "y", "fraud", "verdict", "decision", "outcome"),
-    *("category", "status", "subject", "topic", "type"),
+    *("label", "labels", "class", "target", "y", "fraud", "spam", "bot", "churn", "churned"),
+    *("verdict", "decision", "outcome", "default", "chargeback", "readmitted", "subject", "topic"),
+    *("category", "status", "specialty", "type"),
 )
 """What columns of labels are called, the surest first."""
 
 _WEIGHTS: Final = ("weight", "strength", "similarity", "count", "n")
+SIGNS: Final = frozenset({"1", "-1"})
+"""Two classes, of which the store takes -1 for none unless it is told."""
 _OF_TRIALS: Final = frozenset({"split", "fold", "set"})
 _PAIR: Final = 2
 _ALL_SHARED: Final = 0.95
@@ -43,6 +46,7 @@ class Role:
     features: tuple[str, ...]
     label: str | None
     left_out: tuple[str, ...]  # columns that serve nothing
+    is_second: bool  # whether it has features, too, but those of another table are taken
 
     @property
     def joins(self) -> bool:
@@ -97,9 +101,24 @@ def roles_of(tables: Sequence[TableLook], label: str | None = None) -> Roles:
         )
         for table in tables
     )
-    counts = {} if column is None else dict(column.counts)
-    counts = {each: n for each, n in counts.items() if not LabelWords().mean_nothing(each)}
-    return Roles(of_tables=roles, kinds=kinds, classes=counts)
+    return Roles(of_tables=roles, kinds=kinds, classes={} if column is None else _classes(column))
+
+
+def _classes(column: ColumnLook) -> dict[str, int]:
+    """Rows of each label, as the store calls them."""
+    if set(column.counts) == SIGNS:
+        return dict(column.counts)
+    counts: dict[str, int] = {}
+    for each, n in column.counts.items():
+        if not LabelWords().mean_nothing(each):
+            name = each.lower() if each.lower() in {"true", "false"} else _whole(each)
+            counts[name] = counts.get(name, 0) + n
+    return counts
+
+
+def _whole(text: str) -> str:
+    head, point, rest = text.partition(".")
+    return head if point and head.lstrip("-").isdecimal() and not rest.strip("0") else text
 
 
 def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
@@ -120,12 +139,16 @@ def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
             of_table = [kind for kind in named.values() if table.stem.startswith(kind)]
             is_of_rows = bool(of_table) and column.is_unique
             kind = of_table[0] if is_of_rows else _alike(column, named)
-            kinds[column] = kind or "_".join(words_of(column.name)[:-1]) or NODE
+            kinds[column] = kind or NODE
         elif not pc.all(pc.match_substring_regex(column.distinct, "^[0-9]*$")).as_py():
             # words are seldom equal by chance, as numbers are
             others = {each: kind for each, kind in named.items() if kind != column.stem}
             larger = {each: kind for each, kind in others.items() if _is_larger(each, column)}
             kinds[column] = _alike(column, larger) or kinds[column]
+    for table in tables:  # both ends of an edge are of one kind
+        pair = [table.columns[name] for name in table.ends or () if not table.names_kinds]
+        named_ends = [kinds[each] for each in pair if each.stem and each in kinds]
+        kinds |= {each: named_ends[0] for each in pair if named_ends and each in kinds}
     return kinds
 
 
@@ -174,14 +197,20 @@ def _labels(
                 found.append(((rank, len(table.columns), place), table, column))
     if not found:
         if wanted is not None:
-            rule = "must name a column of a table of nodes, with a column of their ids"
-            raise BadArgument("label", f"{rule}, got {wanted!r}")
+            raise BadArgument("label", f"{_rule_of_labels(tables, wanted)}, got {wanted!r}")
         return None, None
     _, table, column = min(found, key=lambda each: each[0])
     if not 2 <= len(column.distinct) <= MOST_CLASSES:
         rule = f"must name a column of 2 to {MOST_CLASSES} different labels"
         raise BadArgument("label", f"{rule}, got {wanted!r} with {len(column.distinct):,}")
     return table, column
+
+
+def _rule_of_labels(tables: Sequence[TableLook], wanted: str) -> str:
+    if any(wanted in table.columns for table in tables):
+        return "must name a column of a table with one row for each node, and a column of its id"
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    return f"must be one of the columns {', '.join(names)}"
 
 
 def _rank(column: ColumnLook, *, is_alone: bool) -> int | None:
@@ -192,7 +221,8 @@ def _rank(column: ColumnLook, *, is_alone: bool) -> int | None:
     ranks = [_LABEL_WORDS.index(word) for word in words if word in _LABEL_WORDS]
     if ranks:
         return 2 * min(ranks) + (len(words) > 1)
-    return 2 * len(_LABEL_WORDS) if is_alone else None
+    may_be = is_alone or words[:1] == ["is"]
+    return 2 * len(_LABEL_WORDS) if may_be else None
 
 
 def _described(
@@ -241,7 +271,8 @@ def _role(
         each
         for each in table.ids
         if each is key or usual[kinds[each]] > 1 or len(each.distinct) < each.n_filled
-    ]  # what stands once joins nothing
+        if "," not in each.name
+    ]  # what stands once joins nothing, and lists of columns have commas between
     names = [each.name for each in ids]
     ends = table.ends if table.ends is not None and set(table.ends) <= set(names) else None
     if ends is None and len(ids) == 2 and kinds[ids[0]] == kinds[ids[1]]:
@@ -250,6 +281,7 @@ def _role(
     others = [each for each in table.columns.values() if each.holds != "ids" and each is not label]
     features = tuple(each.name for each in others if is_described and _describes(each))
     weight = next((each for each in _WEIGHTS if each in table.columns), None) if ends else None
+    is_second = not is_described and key is not None and key.is_unique and bool(others)
     of_kinds = {"relation", "src_kind", "dst_kind"} if table.names_kinds else {"kind"}
     serves = {*(ends or names), *of_kinds, *features, weight, *([label.name] if label else [])}
     return Role(
@@ -263,4 +295,5 @@ def _role(
         features=features,
         label=label.name if label else None,
         left_out=tuple(name for name in table.columns if name not in serves),
+        is_second=is_second and ends is None and not is_events,
     )

@@ -78,17 +78,20 @@ def _tell_more(settings: Settings, users: Settings, *, serve: bool) -> None:
 
 def demo_command(home: Path, users: Settings) -> str:
     """Shell command that runs this program on the demo's home, from any directory."""
-    own = Path(sys.executable).with_name("peewit")
-    installed = shutil.which("peewit")
-    if installed is not None and own.exists() and Path(installed).samefile(own):
-        program = "peewit"
-    else:
-        program = quote(str(own)) if own.exists() else f"{quote(sys.executable)} -m peewit"
     # an empty variable is an unset one
     unset = [
         f"PEEWIT_{name.upper()}=" for name in NOT_INHERITED if getattr(users, name) is not None
     ]
-    return " ".join([f"PEEWIT_HOME={quote(str(home))}", *unset, program])
+    return " ".join([f"PEEWIT_HOME={quote(str(home))}", *unset, program(may_be_found=True)])
+
+
+def program(*, may_be_found: bool = False) -> str:
+    """Shell words that run this program from any directory; by its name if the PATH may find it."""
+    own = Path(sys.executable).with_name("peewit")
+    installed = shutil.which("peewit") if may_be_found else None
+    if installed is not None and own.exists() and Path(installed).samefile(own):
+        return "peewit"
+    return quote(str(own)) if own.exists() else f"{quote(sys.executable)} -m peewit"
 
 
 def _tell_curl(host: str, port: int) -> None:

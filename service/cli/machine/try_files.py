@@ -11,12 +11,13 @@ from typing import Annotated, Final
 import pyarrow.parquet as pq
 import typer
 
-from peewit.service.cli.machine.demo import demo_command
+from peewit.service.cli.machine.demo import demo_command, program
 from peewit.service.cli.session import AsJson, command_group, echo, print_json, say
 from peewit.service.demo.walk import NOT_INHERITED
 from peewit.service.first_look.columns import SAMPLE_ROWS, TableLook, look_at
-from peewit.service.first_look.commands import commands, in_words, script
+from peewit.service.first_look.commands import commands, in_words, is_whole, script
 from peewit.service.first_look.roles import Role, Roles, roles_of
+from peewit.service.graph_settings import GraphSettings
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.uploads.raw_features import table_columns
 from peewit.solvers.arguments import BadArgument
@@ -62,6 +63,7 @@ def try_files(
     rows the first million is tried; the script reads them whole.
     """
     users = Settings()
+    GraphSettings(name=name)
     home = (directory or users.home / "try").expanduser().absolute()
     tables = [look_at(path) for path in files]
     roles = roles_of(tables, label)
@@ -73,19 +75,23 @@ def try_files(
             f"{Path(table).name}: {'; '.join(words) or 'nothing that a graph could use'}"
         )
     if not any(role.joins for role in roles.of_tables):
-        rule = "must hold a table with two columns of ids, which joins nodes"
-        raise BadArgument("FILE", f"{rule}; name id columns so, as account_id, and try again")
+        rule = "must hold a table that joins nodes, by two columns of ids"
+        raise BadArgument("FILE", f"{rule}; call these so, as user_id and shop_id, and try again")
     _take(home)
     path = home / _SCRIPT
-    path.write_text(script(name, roles), encoding="utf-8")
-    if not dry_run:
-        _run(name, roles, home, as_json=json)
+    path.write_text(script(name, roles, program()), encoding="utf-8")
+    left = f"The commands are in {quote(str(path))}: change what they got wrong, and run it."
+    if not dry_run and (failed := _run(name, roles, home, as_json=json)):
+        say(f"\nThis command failed. {left}")
+        raise typer.Exit(failed)
     if json:
         print_json({"tables": _words(roles), "commands": commands(name, roles), "script": path})
         return
-    echo(f"\nThe commands are in {quote(str(path))}: change what they got wrong, and run it.")
+    if is_whole(roles):
+        echo("\nEvery node has a label, so the list is of labeled ones.")
+    echo(f"\n{left}")
     if not roles.classes:
-        echo("No column looks like labels: name one by --label, or label on the page.")
+        echo("No column looks like labels: name one by --label COLUMN.")
     if not dry_run:
         echo(f"Look around: {demo_command(home, users)} serve")
 
@@ -94,8 +100,8 @@ def _words(roles: Roles) -> dict[str, list[str]]:
     return {str(role.table.path): list(in_words(role, roles)) for role in roles.of_tables}
 
 
-def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> None:
-    """Run the commands one by one, as somebody would type them; exit where one fails."""
+def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> int:
+    """Run the commands one by one, as somebody would type them; the exit code of the last."""
     samples = dict(_sampled(role, home) for role in roles.of_tables if not role.table.is_whole)
     unset = {f"PEEWIT_{setting.upper()}": "" for setting in NOT_INHERITED}
     environment = os.environ | unset | {"PEEWIT_HOME": str(home)}
@@ -109,7 +115,8 @@ def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> None:
             check=False,
         )
         if done.returncode:
-            raise typer.Exit(done.returncode)
+            return done.returncode
+    return 0
 
 
 def _sampled(role: Role, home: Path) -> tuple[str, str]:

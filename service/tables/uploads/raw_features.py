@@ -77,7 +77,7 @@ def encoded_batches(
     if encoding is not None and (used := set(wishes.without) - set(encoding.unwanted)):
         rule = f"without must be left out, as the features there were made from {min(used)!r}, too"
         raise BadUpload(f"{rule}; replace the whole set to change that", argument="without")
-    batches = _columns(file, table_format, node_kind, node, limits)
+    batches = _columns(file, table_format, node_kind, node, limits, unwanted=wishes.without)
     held: list[pa.RecordBatch] = []
     if encoding is None:
         n_rows = 0
@@ -196,8 +196,28 @@ def _require_known(names: Sequence[str], encoding: Encoding, node: str) -> None:
 
 
 def table_columns(file: BinaryIO, table_format: Format) -> Iterator[pa.RecordBatch]:
-    """All columns of a table as they stand; raises `BadUpload`."""
+    """All columns of a table as they stand, nested ones empty; raises `BadUpload`."""
+    if table_format is Format.NDJSON:
+        return _json_columns(_emptied(json_rows(file)), None, NODE, lambda _names: None)
     return _columns(file, table_format, None, NODE, None)
+
+
+def _emptied(
+    chunks: Iterable[list[Any]], names: Sequence[str] | None = None
+) -> Iterator[list[Any]]:
+    """Rows without values in some columns; None: without nested ones."""
+
+    def kept(name: str, value: object) -> object:
+        is_empty = isinstance(value, dict | list) if names is None else name in names
+        return None if is_empty else value
+
+    for rows in chunks:
+        yield [
+            {name: kept(name, value) for name, value in row.items()}
+            if isinstance(row, dict)
+            else row
+            for row in rows
+        ]
 
 
 def _columns(
@@ -206,8 +226,10 @@ def _columns(
     node_kind: NodeKind | None,
     node: str,
     limits: UploadLimits | None,
+    *,
+    unwanted: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """All columns as they stand; ids of text in the type of the graph's."""
+    """All columns as they stand, but for unwanted ones of JSON; ids in the type of the graph's."""
 
     def check(names: Sequence[str]) -> None:
         for name in names if node_kind is None else (*names, node):
@@ -227,7 +249,8 @@ def _columns(
         case Format.CSV:
             yield from _text_columns(file, node_kind, node, columns_within(limits, check))
         case Format.NDJSON:
-            yield from _json_columns(json_rows(file), node_kind, node, check)
+            rows = _emptied(json_rows(file), unwanted) if unwanted else json_rows(file)
+            yield from _json_columns(rows, node_kind, node, check)
 
 
 def _text_columns(

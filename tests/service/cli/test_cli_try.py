@@ -47,7 +47,7 @@ def test_what_cannot_be_tried_is_refused(
 ) -> None:
     alone = peewit("try", tables[1])
     assert alone.exit_code == 1
-    assert "FILE must hold a table with two columns of ids, which joins nodes; name" in alone.err
+    assert "FILE must hold a table that joins nodes, by two columns of ids; call" in alone.err
     other = tmp_path / "other"
     other.mkdir()
     (other / "mine.txt").touch()
@@ -56,7 +56,7 @@ def test_what_cannot_be_tried_is_refused(
     assert "must be new, empty or an earlier trial's" in taken.err
     assert (other / "mine.txt").exists()
     unknown = peewit("try", *tables, "--label", "colour")
-    assert "label must name a column of a table of nodes" in unknown.err
+    assert "label must be one of the columns account_id, device_id, account, label" in unknown.err
     assert not (home / "try").exists()
 
 

@@ -36,9 +36,10 @@ def guessed(paths: list[Path], label: str | None = None) -> Roles:
 
 
 def asked(paths: list[Path], label: str | None = None) -> list[str]:
-    """Commands without the directory of their files."""
+    """Commands without the directory of their files, and without what all labels are put with."""
     made = commands("g", guessed(paths, label))
-    return [" ".join(Path(word).name if "/" in word else word for word in each) for each in made]
+    short = [[Path(word).name if "/" in word else word or "''" for word in each] for each in made]
+    return [" ".join(each).replace(" --unknown keep", "") for each in short]
 
 
 def words(prefix: str, size: int, n_distinct: int) -> list[str]:
@@ -79,7 +80,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
         "ingest g logins.csv --entity account:account_id --via device:device_id,ip:ip",
         f"ingest g messages.parquet --relation messages --directed --src {src} --dst {dst}",
         "features g accounts.csv --node account:id",
-        "labels put g decisions.parquet --node account:account --label decision --unknown keep",
+        "labels put g decisions.parquet --node account:account --label decision",
         "solve g",
         "predictions g --sort probability:FRAUD --unlabeled --top 10",
     ]
@@ -90,7 +91,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
     assert told["accounts"] == "features of account (id): days_old, country, about, verified"
     assert told["decisions"].startswith("labels of account (account) (decision): ")
     assert "unknown" not in told["decisions"]
-    text = script("g", roles)
+    text = script("g", roles, "/bin/peewit")
     assert "# logins.csv: events: each row joins account (account_id) with device" in text
     assert text.splitlines()[-1].startswith("peewit predictions g --sort probability:FRAUD")
 
@@ -108,7 +109,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
             },
             [
                 "ingest g txs_edgelist.csv --src txId1 --dst txId2",
-                "labels put g txs_classes.parquet --node txId --label class --unknown keep",
+                "labels put g txs_classes.parquet --node txId --label class",
             ],
         ),
         (  # papers that cite
@@ -127,7 +128,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
             [
                 "ingest g cites.csv --src cited_paper_id --dst citing_paper_id",
                 "features g content.parquet --node paper_id --without class_label",
-                "labels put g content.parquet --node paper_id --label class_label --unknown keep",
+                "labels put g content.parquet --node paper_id --label class_label --no-label ''",
             ],
         ),
         (  # people who rate films, of whom some are known to be bots
@@ -147,7 +148,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
             [
                 "ingest g ratings.csv --entity user:userId --via movie:movieId",
                 "features g users.parquet --node user:userId --without is_bot",
-                "labels put g users.parquet --node user:userId --label is_bot --unknown keep",
+                "labels put g users.parquet --node user:userId --label is_bot --no-label ''",
                 "predictions g --sort probability:1 --unlabeled --top 10",
             ],
         ),
@@ -165,7 +166,55 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
                 "ingest g offers.csv --entity person:seller --via listing:listing_id",
                 "ingest g cp.parquet --relation cp --src listing:listing --dst listing:copy_of",
                 "features g people.csv --node person:person_id --without label",
-                "labels put g people.csv --node person:person_id --label label --unknown keep",
+                "labels put g people.csv --node person:person_id --label label --no-label ''",
+            ],
+        ),
+        (  # people who follow people, by names that say nothing of these
+            {
+                "edges": {"id_1": numbers(900), "id_2": numbers(900)},
+                "target": {
+                    "id": list(range(N)),
+                    "name": [f"user{k}" for k in range(N)],
+                    "ml_target": [k % 2 for k in range(N)],
+                },
+            },
+            [
+                "graph create g --seed 0 --node-ids int64",
+                "ingest g edges.csv --src id_1 --dst id_2",
+                "labels put g target.parquet --node id --label ml_target",
+                "predictions g --sort probability:1 --top 10",
+            ],
+        ),
+        (  # the same with a number of each row, followers, and truth values
+            {
+                "follows": {
+                    "Unnamed: 0": list(range(900)),
+                    "follower_id": numbers(900),
+                    "followee_id": numbers(900),
+                },
+                "people": {
+                    "userid": list(range(N)),
+                    "city, part": words("c", N, 9),
+                    "born": [f"{1 + k % 28:02d}.03.1980" for k in range(N)],
+                    "income": [f"{k},5" for k in range(N)],
+                    "Churned": some(["True", "False"]),
+                },
+            },
+            [
+                "ingest g follows.csv --src follower_id --dst followee_id",
+                "features g people.parquet --node userid --without Churned",
+                "labels put g people.parquet --node userid --label Churned --no-label ''",
+                "predictions g --sort probability:true --unlabeled --top 10",
+            ],
+        ),
+        (  # two classes, of which one is -1
+            {
+                "calls": {"caller_msisdn": numbers(900), "called_msisdn": numbers(900)},
+                "known": {"msisdn": list(range(100)), "label": [-1, 1] * 50},
+            },
+            [
+                "ingest g calls.csv --src caller_msisdn --dst called_msisdn",
+                "labels put g known.parquet --node msisdn --label label --keep-word -1",
             ],
         ),
         (  # trust between people, with weights
@@ -200,7 +249,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
             },
             [
                 "ingest g edges.csv",
-                "labels put g labels.parquet --node node --label label --unknown keep",
+                "labels put g labels.parquet --node node --label label --no-label ''",
                 "predictions g --sort score --unlabeled --top 10",
             ],
         ),
@@ -211,7 +260,7 @@ def test_tables_of_public_data_sets(
 ) -> None:
     made = asked(written(tmp_path, **tables), "is_bot" if "users" in tables else None)
     assert [each for each in made if each in expected] == expected
-    is_labeled = any("labels put" in each for each in expected) or "content" in tables
+    is_labeled = any("labels put" in each for each in expected)
     assert any(each.startswith("labels put") for each in made) == is_labeled
 
 
@@ -221,7 +270,9 @@ def test_a_column_that_holds_no_labels_is_refused(tmp_path: Path) -> None:
         edges={"src": numbers(900), "dst": numbers(900)},
         nodes={"node": list(range(N)), "size": [k / 7 for k in range(N)], "kind": ["a"] * N},
     )
-    with pytest.raises(BadArgument, match="label must name a column of a table of nodes"):
+    with pytest.raises(
+        BadArgument, match="label must be one of the columns src, dst, node, size, kind"
+    ):
         guessed(paths, "colour")
     with pytest.raises(BadArgument, match="2 to 30 different labels, got 'size' with 400"):
         guessed(paths, "size")
