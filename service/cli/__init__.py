@@ -8,7 +8,6 @@ commands start fast.
 import io
 import os
 import sys
-from collections import ChainMap
 from typing import Any, Final
 
 import typer
@@ -71,7 +70,11 @@ _OTHERS: Final = {
 
 _HIDDEN: Final = {"warm": "machine.warm", "health": "machine.version_and_health"}
 
-_MEMBERS: Final = dict(ChainMap({}, _HIDDEN, *reversed(_OTHERS.values()), _MAIN_WAY))
+_MEMBERS: Final = {
+    name: module
+    for some in (_MAIN_WAY, *_OTHERS.values(), _HIDDEN)
+    for name, module in some.items()
+}
 """In the order of ``peewit --help``."""
 
 

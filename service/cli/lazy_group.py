@@ -35,7 +35,8 @@ class LazyGroup(TyperGroup):
             group = "" if ctx.parent is None else f"{ctx.info_name} "
             if (command := stand_in(f"{group}{args[0]}")) is not None:
                 return args[0], command, args[1:]
-        if args and args[0] not in self.members and not args[0].startswith("-"):
+        is_typed = bool(args) and not ctx.resilient_parsing and not args[0].startswith("-")
+        if is_typed and args[0] not in self.members:
             ctx.fail(f"No such command {args[0]!r}.{self._meant(args[0])}")
         return super().resolve_command(ctx, args)
 
@@ -45,7 +46,8 @@ class LazyGroup(TyperGroup):
 
         found = [name for name in HELP if name.rpartition(" ")[2] == word]
         if not found:
-            found = [self.prefix + name for name in get_close_matches(word, self.members, n=3)]
+            shown = [name for name in self.members if not self.is_hidden(name)]
+            found = [self.prefix + name for name in get_close_matches(word, shown, n=3)]
         commands = [f"`peewit {name}`" for name in found]
         return f" Did you mean {' or '.join(commands)}?" if commands else ""
 

@@ -176,6 +176,10 @@ def _ends(names: Sequence[str]) -> tuple[str, str] | None:
 
 def _texts(column: pa.Array) -> pa.Array:
     """Values as text, whole numbers without a point; None for empty ones."""
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        return pa.nulls(len(column), pa.string())
     if pa.types.is_floating(column.type):
         whole = pc.equal(pc.floor(column), column)
         if pc.all(whole).as_py() and (pc.max(pc.abs(column)).as_py() or 0) < 2**53:

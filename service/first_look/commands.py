@@ -64,8 +64,17 @@ def positive(roles: Roles) -> str:
     return told or min(classes, key=lambda each: (classes[each], each))
 
 
+def plain(text: str) -> str:
+    """A text on one line, so that no value of a table ends a comment of the script."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
 def in_words(role: Role, roles: Roles) -> Iterator[str]:
-    """Sentences about a table."""
+    """Sentences about a table, each on one line."""
+    return map(plain, _sentences(role, roles))
+
+
+def _sentences(role: Role, roles: Roles) -> Iterator[str]:
     if role.table.names_kinds:
         yield "edges, each of which names the kinds of its ends"
     elif role.ends is not None:
@@ -100,7 +109,7 @@ def script(graph: str, roles: Roles, program: str) -> str:
         f'peewit() {{ {program} "$@"; }}',
     ]
     for role in roles.of_tables:
-        lines += [f"# {role.table.path.name}: {each}" for each in in_words(role, roles)]
+        lines += [f"# {plain(role.table.path.name)}: {each}" for each in in_words(role, roles)]
     lines += ["set -e", *(join(["peewit", *each]) for each in commands(graph, roles))]
     return "\n".join(lines) + "\n"
 

@@ -47,7 +47,7 @@ _FLATTEST: Final = 1e-7
 _WORST_GRAM: Final = 1e6
 """Condition of the Gram matrix above which a block is orthonormalized twice."""
 _ROUNDED: Final = 1e-9
-"""Part of a Ritz value that rounding may have moved it by, with room."""
+"""Part of the largest Ritz value by which rounding may have moved any, with room."""
 _POINTS_PER_DECADE: Final = 25
 _NEAREST: Final = 1e-12
 _N_SCANS: Final = 3
@@ -188,7 +188,8 @@ class _OuterBounds:
         which = -1 if side > 0 else 0
         ritz = float(self._ritz[which])
         residual = float(np.linalg.norm(self._last[:, which]) + self._errors.sum())
-        distance = self._distance(ritz, side) + _ROUNDED * abs(ritz)
+        rounded = _ROUNDED * float(np.abs(self._ritz).max())
+        distance = self._distance(ritz, side) + rounded
         return End(ritz=ritz, residual=residual, outer=ritz + side * distance)
 
     def _distance(self, ritz: float, side: int) -> float:

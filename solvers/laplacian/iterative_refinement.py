@@ -28,6 +28,8 @@ from peewit.solvers.status import Status
 _STAGE_RTOL: Final = 3e-5
 """Residual of one correction."""
 _MAX_STAGES: Final = 8
+_MOST_JACOBI_STEPS: Final = 500
+"""Of a correction in float32, many times as many as of the solve that chose it."""
 _SLOW: Final = 0.05
 """A correction that leaves more than this part of the error calls for a better solver."""
 _SAFETY: Final = 10.0
@@ -155,11 +157,14 @@ class RefinedSolver:
         for _ in range(_MAX_STAGES):
             residual = rhs - product
             correction, norms, has_converged = self._correction(residual)
-            if not np.isfinite(correction).all():  # weights beyond what float32 can tell apart
-                error = np.full(rhs.shape[1], np.inf)
+            is_finite = np.isfinite(correction).all()  # weights may be beyond float32
+            if not (is_finite and has_converged) and not self._is_cancelled():
+                # a correction that stalls for long in float32 may have left for infinity
                 if self._turn_to_best():
                     continue
-                break
+                if not is_finite:
+                    error = np.full(rhs.shape[1], np.inf)
+                    break
             # The energy of a correction is the error before it.
             energy = np.sqrt(np.maximum(norms * column_dots(correction, residual), 0.0))
             for rows in row_blocks(len(x)):
@@ -200,7 +205,9 @@ class RefinedSolver:
         if self._solver.chosen != "jacobi":
             self._turn_to_best()
             return
-        self._solver = self._made(dtype=np.float32, preconditioner="jacobi")
+        self._solver = self._made(
+            dtype=np.float32, preconditioner="jacobi", max_iter=_MOST_JACOBI_STEPS
+        )
 
     def _turn_to_best(self) -> bool:
         """Go on in float64 with approximate Cholesky; False if it is in use already."""

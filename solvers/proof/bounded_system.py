@@ -98,6 +98,7 @@ class BoundedSystem:
             scale=self.system.scale,
             shift=shift,
             zero_mean=self.system.zero_mean,
+            parallel=self.system.parallel,
             cancelled=self.cancelled,
         )
 

@@ -173,6 +173,8 @@ class ColumnWishes:
                     f"{argument} must name columns of the table, which has {held}, got {absent!r}",
                     argument=argument,
                 )
+        if both := next((name for name in self.texts if name in self.without), None):
+            raise BadFeatures(f"text must be no column of without, got {both!r}", argument="text")
 
 
 NO_WISHES: Final = ColumnWishes()
@@ -217,7 +219,7 @@ class Encoding:
             columns=tuple(columns),
             left_out=tuple(left_out),
             doubts=tuple(doubts),
-            unwanted=tuple(wishes.without),
+            unwanted=tuple(dict.fromkeys(wishes.without)),
         )
 
     @property

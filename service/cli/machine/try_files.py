@@ -77,8 +77,8 @@ def try_files(
     if not any(role.joins for role in roles.of_tables):
         rule = "must hold a table that joins nodes, by two columns of ids"
         raise BadArgument("FILE", f"{rule}; call these so, as user_id and shop_id, and try again")
-    _take(home)
-    path = home / _SCRIPT
+    _take(home, files, is_dry=dry_run)
+    path = _free(home / _SCRIPT)
     path.write_text(script(name, roles, program()), encoding="utf-8")
     left = f"The commands are in {quote(str(path))}: change what they got wrong, and run it."
     if not dry_run and (failed := _run(name, roles, home, as_json=json)):
@@ -102,7 +102,11 @@ def _words(roles: Roles) -> dict[str, list[str]]:
 
 def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> int:
     """Run the commands one by one, as somebody would type them; the exit code of the last."""
-    samples = dict(_sampled(role, home) for role in roles.of_tables if not role.table.is_whole)
+    samples = dict(
+        _sampled(role, home / f"sample-{place}.parquet")
+        for place, role in enumerate(roles.of_tables)
+        if not role.table.is_whole
+    )
     unset = {f"PEEWIT_{setting.upper()}": "" for setting in NOT_INHERITED}
     environment = os.environ | unset | {"PEEWIT_HOME": str(home)}
     for arguments in commands(name, roles, samples):
@@ -119,11 +123,11 @@ def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _sampled(role: Role, home: Path) -> tuple[str, str]:
+def _sampled(role: Role, path: Path) -> tuple[str, str]:
     """The path of a large table, and of a copy of its first rows."""
     look: TableLook = role.table
     table_format, compression = format_of_file(look.path.name)
-    path, n_rows = home / f"{look.stem}.parquet", 0
+    n_rows = 0
     with unpacked(look.path, compression) as file:
         batches = table_columns(file, table_format)
         first = next(batches)
@@ -135,9 +139,17 @@ def _sampled(role: Role, home: Path) -> tuple[str, str]:
     return str(look.path.absolute()), str(path)
 
 
-def _take(home: Path) -> None:
-    """Empty the home of an earlier trial, or make it."""
+def _take(home: Path, files: list[Path], *, is_dry: bool) -> None:
+    """Empty the home of an earlier trial but for its scripts, or make it; a dry run only that."""
     marker = home / _MARKER
+    if home.exists() and not home.is_dir():
+        raise FileExistsError(f"--dir must be a directory, got the file {home}")
+    inside = [each for each in files if each.resolve().is_relative_to(home.resolve())]
+    if inside:
+        raise FileExistsError(
+            f"FILE must lie outside the home of the trial, which is emptied, got {inside[0]}; move "
+            "it or choose another --dir"
+        )
     if (
         home.exists()
         and not marker.exists()
@@ -148,8 +160,22 @@ def _take(home: Path) -> None:
             "choose another --dir"
         )
     home.mkdir(parents=True, exist_ok=True)
-    for each in home.iterdir():
-        if each.name in {COMPILED, _MARKER}:
-            continue
-        shutil.rmtree(each) if each.is_dir() else each.unlink()
     marker.touch()
+    if is_dry:
+        return
+    for each in home.iterdir():
+        if each.name in {COMPILED, _MARKER} or each.suffix == ".sh":
+            continue
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+
+
+def _free(path: Path) -> Path:
+    """The path, or one beside it where somebody may have changed what is there."""
+    for number in range(1, 1_000):
+        if not path.exists():
+            break
+        path = path.with_name(f"{_SCRIPT.removesuffix('.sh')}-{number}.sh")
+    return path

@@ -153,9 +153,13 @@ def feature_batches(
     if is_named and is_raw(file, table_format, NODE, limits):
         yield from named_batches(file, table_format, names or (), limits)
         return
-    for argument, wanted in (("text", wishes.texts), ("without", wishes.without)):
+    rules = "text", "of a table of lists, or of numbers alone"
+    for (argument, where), wanted in (
+        (rules, wishes.texts),
+        (("without", "of a table of lists"), wishes.without),
+    ):
         if wanted:
-            rule = f"{argument} must be left out of a table of lists, or of numbers alone"
+            rule = f"{argument} must be left out {where}"
             raise BadUpload(f"{rule}, got {wanted[0]!r}", argument=argument)
     match table_format:
         case Format.ARROW | Format.PARQUET:

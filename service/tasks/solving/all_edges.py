@@ -1,6 +1,7 @@
 """All edges of a snapshot for the passes of a job: held, read, and kept for its next attempt."""
 
 import hashlib
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -102,7 +103,7 @@ class Passes:
 
     def report_proven(self, share: float) -> None:
         """Say with what follows what share of the labels is proven."""
-        self.proven = f", {share:.1%} proven"
+        self.proven = f", {math.floor(1_000 * share) / 10:.1f}% proven"
 
     def report_phase(self, phase: str) -> Callable[[float], None]:
         """Callback that reports the fraction of one phase."""

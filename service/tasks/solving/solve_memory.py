@@ -19,7 +19,7 @@ RESERVED_BYTES: Final = 512 * 2**20
 _REFINED_BYTES: Final = 144
 """Bytes of conjugate gradients for each node and column: eighteen vectors, measured."""
 
-PROOF_COLUMNS: Final = 24
+PROOF_COLUMNS: Final = 40
 """Columns that a proof takes beside those of classes: vectors of a pass, probes, directions."""
 
 _PASS_BYTES: Final = 32

@@ -477,7 +477,8 @@ class Auto(FeatureModel, Provable):
         columns = ColumnsOfAllEdges.of(
             prepared, self._potentials(prepared, groups, full.watch), full.degrees(), full.watch
         )
-        potentials = full.solve(replace(columns.potentials, rtol=self.rtol))
+        later = LEAST_PASSES + MOST_POINT_PASSES
+        potentials = full.solved(replace(columns.potentials, rtol=self.rtol), later=later).x
         columns = columns.with_points(full)
         all_edges = AllEdges(passes=full, degrees=columns.degrees)
         refined = columns.read(potentials, full.solve(columns.densities), all_edges)

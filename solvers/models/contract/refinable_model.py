@@ -37,7 +37,7 @@ class FullGraph:
 
     product: Product  # with its Laplacian
     degrees: Degrees  # of its nodes; a pass that `n_passes` does not count
-    max_passes: int  # products in all, except the `LEAST_PASSES` of every system
+    max_passes: int  # products in all, but for `LEAST_PASSES` of every system and those of points
     looks: bool = True  # whether the last pass measures the residual
     watch: Watch = UNWATCHED  # a step is a pass
     status: Status = Status.CONVERGED  # of the first system that failed

@@ -277,3 +277,14 @@ def test_a_column_that_holds_no_labels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadArgument, match="2 to 30 different labels, got 'size' with 400"):
         guessed(paths, "size")
     assert guessed(paths).classes == {}
+
+
+def test_no_value_of_a_table_becomes_a_command_of_the_script(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        edges={"src": numbers(900), "dst": numbers(900)},
+        nodes={"node": list(range(N)), "label": ["ok\ntouch here\n#", "bad"] * (N // 2)},
+    )
+    lines = script("g", guessed(paths), "peewit").splitlines()
+    assert "# nodes.parquet: labels of node (node) (label): ok touch here # 200, bad 200" in lines
+    assert not any(line.startswith("touch") for line in lines)

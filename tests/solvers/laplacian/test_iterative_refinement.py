@@ -67,6 +67,23 @@ def test_who_runs_the_parts_changes_no_bit() -> None:
         assert np.array_equal(other.error, serial[0].error)
 
 
+@pytest.mark.parametrize("seed", [180, 208])
+def test_a_small_eigenvalue_of_a_mixing_graph_lets_no_column_run_away(seed: int) -> None:
+    """Float32 stalls beside weak shifts at a few nodes; the answer is in float64 then."""
+    rng = np.random.default_rng(seed)
+    n_nodes, degree = int(rng.choice([100, 150, 300, 1000])), int(rng.choice([4, 8]))
+    u, v = rng.integers(0, n_nodes, (2, n_nodes * degree))
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=n_nodes)
+    shift, n_labels = np.zeros(n_nodes), int(rng.choice([1, 2, 3, 6]))
+    labeled = rng.integers(0, n_nodes, n_labels)
+    shift[labeled] = rng.random(n_labels) * 10.0 ** rng.uniform(-3, 1)
+    rhs = rng.standard_normal((n_nodes, int(rng.choice([3, 6, 10, 32]))))
+    solved = RefinedSolver(graph, shift=shift).solve(rhs)
+    assert (solved.error <= 2e-6 * np.sqrt((solved.x * rhs).sum(axis=0))).all()
+    left = rhs - graph.laplacian_product(solved.x) - shift[:, None] * solved.x
+    assert np.linalg.norm(left) <= 1e-6 * np.linalg.norm(rhs)
+
+
 def test_zero_columns_have_the_zero_solution() -> None:
     graph = random_graph()
     rhs = right_sides(graph, 3)
