@@ -37,7 +37,7 @@ _PLENTY: Final = 20
 def all_edges(
     graph: WarmGraph, task: LabelsTask, stages: StageTimer, *, max_passes: int
 ) -> Iterator["Passes"]:
-    """Passes over all raw edges of the snapshot; raises as `refine_on_all_edges`."""
+    """Passes over all raw edges of the snapshot; raises as `refine.refine_on_all_edges`."""
     paths, watch = GraphPaths(root=task.graph_directory), stages.watch
     with (
         _working_directory(task) as directory,
