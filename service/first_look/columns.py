@@ -181,6 +181,7 @@ def _texts(column: pa.Array) -> pa.Array:
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
         return pa.nulls(len(column), pa.string())
     if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)  # as pandas writes gaps
         whole = pc.equal(pc.floor(column), column)
         if pc.all(whole).as_py() and (pc.max(pc.abs(column)).as_py() or 0) < 2**53:
             column = column.cast(pa.int64())

@@ -35,12 +35,12 @@ def commands(graph: str, roles: Roles, paths: Mapping[str, str] | None = None) -
     put += ["--no-label", ""] if column.n_filled < labeled.table.n_rows else []
     put += ["--keep-word", "-1"] if set(column.counts) == SIGNS else []
     by = f"probability:{positive(roles)}" if len(roles.classes) == _TWO else "score"
-    some = [] if is_whole(roles) else ["--unlabeled"]
+    some = [] if are_all_labeled(roles) else ["--unlabeled"]
     listed = ["predictions", graph, "--sort", by, *some, "--top", str(N_LISTED)]
     return [*made, put, ["solve", graph], listed]
 
 
-def is_whole(roles: Roles) -> bool:
+def are_all_labeled(roles: Roles) -> bool:
     """Whether every node that may be labeled has a label."""
     labeled = next((role for role in roles.of_tables if role.label is not None), None)
     if labeled is None or labeled.node is None:
@@ -54,7 +54,7 @@ def _node_ids(roles: Roles) -> list[str]:
     """Whole numbers where all ids are some; nodes of several kinds are told apart by these."""
     if roles.is_typed or any(role.table.names_kinds for role in roles.of_tables):
         return []
-    return ["--node-ids", "int64"] if all(each.is_whole for each in roles.kinds) else []
+    return ["--node-ids", "int64"] if all(each.is_whole for each in roles.used) else []
 
 
 def positive(roles: Roles) -> str:

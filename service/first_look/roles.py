@@ -71,11 +71,17 @@ class Roles:
         """Whether columns name several kinds of ids; rows of tables may name them themselves."""
         if any(role.table.names_kinds for role in self.of_tables):
             return False
-        return len({self.kind(role, each) for role in self.of_tables for each in _used(role)}) > 1
+        return len({self.kinds[each] for each in self.used}) > 1
 
-
-def _used(role: Role) -> list[str]:
-    return [each for each in (*(role.ends or ()), role.entity, *role.via, role.node) if each]
+    @property
+    def used(self) -> list[ColumnLook]:
+        """The columns that name nodes."""
+        return [
+            role.table.columns[name]
+            for role in self.of_tables
+            for name in (*(role.ends or ()), role.entity, *role.via, role.node)
+            if name
+        ]
 
 
 def roles_of(tables: Sequence[TableLook], label: str | None = None) -> Roles:

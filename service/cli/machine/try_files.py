@@ -8,20 +8,21 @@ from pathlib import Path
 from shlex import join, quote
 from typing import Annotated, Final
 
-import pyarrow.parquet as pq
 import typer
+from pyarrow.csv import CSVWriter
+from pyarrow.parquet import ParquetWriter
 
 from peewit.service.cli.machine.demo import demo_command, program
 from peewit.service.cli.session import AsJson, command_group, echo, print_json, say
 from peewit.service.demo.walk import NOT_INHERITED
 from peewit.service.first_look.columns import SAMPLE_ROWS, TableLook, look_at
-from peewit.service.first_look.commands import commands, in_words, is_whole, script
+from peewit.service.first_look.commands import are_all_labeled, commands, in_words, script
 from peewit.service.first_look.roles import Role, Roles, roles_of
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.settings import COMPILED, Settings
 from peewit.service.tables.uploads.raw_features import table_columns
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.table_formats import format_of_file, unpacked
+from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
 app = command_group()
 
@@ -87,7 +88,7 @@ def try_files(
     if json:
         print_json({"tables": _words(roles), "commands": commands(name, roles), "script": path})
         return
-    if is_whole(roles):
+    if are_all_labeled(roles):
         echo("\nEvery node has a label, so the list is of labeled ones.")
     echo(f"\n{left}")
     if not roles.classes:
@@ -103,7 +104,7 @@ def _words(roles: Roles) -> dict[str, list[str]]:
 def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> int:
     """Run the commands one by one, as somebody would type them; the exit code of the last."""
     samples = dict(
-        _sampled(role, home / f"sample-{place}.parquet")
+        _sampled(role, home / f"sample-{place}")
         for place, role in enumerate(roles.of_tables)
         if not role.table.is_whole
     )
@@ -124,14 +125,15 @@ def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> int:
 
 
 def _sampled(role: Role, path: Path) -> tuple[str, str]:
-    """The path of a large table, and of a copy of its first rows."""
+    """The path of a large table, and of a copy of its first rows, of text as text."""
     look: TableLook = role.table
     table_format, compression = format_of_file(look.path.name)
-    n_rows = 0
+    is_text = table_format in {Format.CSV, Format.NDJSON}
+    path, n_rows = path.with_suffix(".csv" if is_text else ".parquet"), 0
     with unpacked(look.path, compression) as file:
         batches = table_columns(file, table_format)
         first = next(batches)
-        with pq.ParquetWriter(path, first.schema) as writer:
+        with (CSVWriter if is_text else ParquetWriter)(path, first.schema) as writer:
             while n_rows < SAMPLE_ROWS and first is not None:
                 writer.write_batch(first.slice(0, SAMPLE_ROWS - n_rows))
                 n_rows += first.num_rows
