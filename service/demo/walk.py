@@ -128,8 +128,8 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     something else, a RuntimeError where a server runs on this home or the solve did not succeed.
     """
     files = DemoFiles(directory=settings.home)
-    _take_directory(files.directory)
-    _require_idle(settings)
+    take_home(files.directory, _MARKER, "demo")
+    require_idle(settings, "demo")
     _write_inputs(files, tell)
     with closing(open_database(settings.database)) as database:
         graph = _fresh_graph(database)
@@ -148,27 +148,29 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     )
 
 
-def _take_directory(directory: Path) -> None:
-    """Make the directory, or make sure that an earlier demo did."""
-    marker = directory / _MARKER
-    names = {each.name for each in directory.iterdir()} if directory.exists() else set()
-    if not marker.exists() and names - {COMPILED}:
+def take_home(home: Path, marker: str, whose: str) -> None:
+    """Make the home, or make sure that an earlier run made it; raises FileExistsError."""
+    made = home / marker
+    if home.exists() and not home.is_dir():
+        raise FileExistsError(f"--dir must be a directory, got the file {home}")
+    names = {each.name for each in home.iterdir()} if home.exists() else set()
+    if not made.exists() and names - {COMPILED}:
         raise FileExistsError(
-            f"the demo's directory must be new, empty or an earlier demo's, got {directory}; "
+            f"the {whose}'s directory must be new, empty or an earlier {whose}'s, got {home}; "
             "choose another --dir"
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    marker.touch()
+    home.mkdir(parents=True, exist_ok=True)
+    made.touch()
 
 
-def _require_idle(settings: Settings) -> None:
-    """Refuse to work beside the server of an earlier ``demo --serve``, which would join in."""
+def require_idle(settings: Settings, whose: str) -> None:
+    """Raise a RuntimeError where a server runs on a home, which would join in."""
     with closing(open_database(settings.database)) as database:
         alive = WorkerRegistry(database).alive()
     if alive:
         raise RuntimeError(
-            f"the demo's home must not be in use, got {settings.home}, where {alive[0].id} runs; "
-            "stop that server or choose another --dir"
+            f"the {whose}'s home must not be in use, got {settings.home}, where {alive[0].id} "
+            "runs; stop that server or choose another --dir"
         )
 
 

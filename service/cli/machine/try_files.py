@@ -14,7 +14,7 @@ from pyarrow.parquet import ParquetWriter
 
 from peewit.service.cli.machine.demo import demo_command, program
 from peewit.service.cli.session import AsJson, command_group, echo, print_json, say
-from peewit.service.demo.walk import NOT_INHERITED
+from peewit.service.demo.walk import NOT_INHERITED, demo_settings, require_idle, take_home
 from peewit.service.first_look.columns import SAMPLE_ROWS, TableLook, look_at
 from peewit.service.first_look.commands import are_all_labeled, commands, in_words, script
 from peewit.service.first_look.roles import Role, Roles, roles_of
@@ -65,7 +65,8 @@ def try_files(
     """
     users = Settings()
     GraphSettings(name=name)
-    home = (directory or users.home / "try").expanduser().absolute()
+    trial = demo_settings(users, directory or users.home / "try")
+    home = trial.home
     tables = [look_at(path) for path in files]
     roles = roles_of(tables, label)
     if json and dry_run:
@@ -78,7 +79,7 @@ def try_files(
     if not any(role.joins for role in roles.of_tables):
         rule = "must hold a table that joins nodes, by two columns of ids"
         raise BadArgument("FILE", f"{rule}; call these so, as user_id and shop_id, and try again")
-    _take(home, files, is_dry=dry_run)
+    _take(trial, files, is_dry=dry_run)
     path = _free(home / _SCRIPT)
     path.write_text(script(name, roles, program()), encoding="utf-8")
     left = f"The commands are in {quote(str(path))}: change what they got wrong, and run it."
@@ -141,30 +142,19 @@ def _sampled(role: Role, path: Path) -> tuple[str, str]:
     return str(look.path.absolute()), str(path)
 
 
-def _take(home: Path, files: list[Path], *, is_dry: bool) -> None:
+def _take(settings: Settings, files: list[Path], *, is_dry: bool) -> None:
     """Empty the home of an earlier trial but for its scripts, or make it; a dry run only that."""
-    marker = home / _MARKER
-    if home.exists() and not home.is_dir():
-        raise FileExistsError(f"--dir must be a directory, got the file {home}")
+    home = settings.home
     inside = [each for each in files if each.resolve().is_relative_to(home.resolve())]
     if inside:
         raise FileExistsError(
             f"FILE must lie outside the home of the trial, which is emptied, got {inside[0]}; move "
             "it or choose another --dir"
         )
-    if (
-        home.exists()
-        and not marker.exists()
-        and {each.name for each in home.iterdir()} - {COMPILED}
-    ):
-        raise FileExistsError(
-            f"the directory of a trial must be new, empty or an earlier trial's, got {home}; "
-            "choose another --dir"
-        )
-    home.mkdir(parents=True, exist_ok=True)
-    marker.touch()
+    take_home(home, _MARKER, "trial")
     if is_dry:
         return
+    require_idle(settings, "trial")
     for each in home.iterdir():
         if each.name in {COMPILED, _MARKER} or each.suffix == ".sh":
             continue

@@ -153,14 +153,12 @@ def feature_batches(
     if is_named and is_raw(file, table_format, NODE, limits):
         yield from named_batches(file, table_format, names or (), limits)
         return
-    rules = "text", "of a table of lists, or of numbers alone"
-    for (argument, where), wanted in (
-        (rules, wishes.texts),
-        (("without", "of a table of lists"), wishes.without),
-    ):
-        if wanted:
-            rule = f"{argument} must be left out {where}"
-            raise BadUpload(f"{rule}, got {wanted[0]!r}", argument=argument)
+    if wishes.texts:
+        rule = "text must be left out of a table of lists, or of numbers alone"
+        raise BadUpload(f"{rule}, got {wishes.texts[0]!r}", argument="text")
+    if wishes.without:
+        rule = "without must be left out of a table of lists, whose columns have no names"
+        raise BadUpload(f"{rule}, got {wishes.without[0]!r}", argument="without")
     match table_format:
         case Format.ARROW | Format.PARQUET:
             owner = (node,) if node_kind else ()

@@ -102,9 +102,9 @@ def points_of_all_edges(
     """
     sums = _NeighborSums(product, degrees)
     subspace = subspace_by_products(len(degrees.weight), sums, watch=watch)
-    while sums.n_products < N_PASSES:  # roles take two
+    while sums.n_products < N_PASSES:  # roles take two, small graphs of few rounds take fewer
         watch.check()
-        sums(subspace.image[:, :0])
+        sums.of_degrees_alone()
     return points_of(np.concatenate([subspace.points(), sums.roles()], axis=1))
 
 
@@ -133,6 +133,10 @@ class _NeighborSums:
         if beside.shape[1]:
             self._sums.append(neighbor_means(adjacent[:, n_columns:], self._degree))
         return np.asarray(self._scale * adjacent[:, :n_columns], np.float32)
+
+    def of_degrees_alone(self) -> None:
+        """A pass that sums degrees, beside no block."""
+        self(np.empty((len(self._degree), 0), np.float32))
 
     def roles(self) -> Float32Array:
         """Rows of roles, once two products were made."""

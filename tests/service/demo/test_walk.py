@@ -15,14 +15,15 @@ from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_shuffled
 from peewit.service.demo.walk import (
+    _MARKER,
     LABELS_PER_CLASS,
     SEED,
     DemoFiles,
     DemoResult,
     _fresh_graph,
-    _take_directory,
     demo_settings,
     run_demo,
+    take_home,
 )
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.worker_registry import WorkerRegistry
@@ -205,9 +206,9 @@ def test_home_that_a_server_uses_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_directory_with_compiled_code_only_counts_as_new(tmp_path: Path) -> None:
     (tmp_path / COMPILED).mkdir()  # as where PEEWIT_HOME names the demo's own directory
-    _take_directory(tmp_path)
+    take_home(tmp_path, _MARKER, "demo")
     (tmp_path / "thesis.txt").write_text("of the demo's owner")
-    _take_directory(tmp_path)
+    take_home(tmp_path, _MARKER, "demo")
 
 
 def test_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def block(n_rows: int, n_columns: int, dtype=np.float64) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n_columns", [0, 1, 2, 4, 5])
+@pytest.mark.parametrize("n_columns", [0, 1, 2, 4, 5, 8])
 def test_both_products_are_the_shifted_laplacian(run, graph, dtype, n_columns) -> None:
     shift = np.linspace(0, 1, N_NODES).astype(dtype)
     vectors = block(N_NODES, n_columns, dtype)

@@ -1,6 +1,8 @@
 """Refined solves: the error that they state is the error that they have."""
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,11 +59,21 @@ def test_stated_error_is_the_true_error_in_the_energy_norm(name: str) -> None:
 
 
 def test_who_runs_the_parts_changes_no_bit() -> None:
-    graph = random_graph(decades=2.0)
-    rhs = right_sides(graph, 7)
+    """Of products large enough to be parted."""
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, 3_000, (2, 80_000))
+    graph = Graph.from_edges(u, v, rng.uniform(0.5, 2.0, u.size), n_nodes=3_000)
+    rhs, n_mapped = right_sides(graph, 8), 0
     serial = [RefinedSolver(graph).solve(rhs) for _ in range(2)]
     with ThreadPoolExecutor(3) as pool:
-        parallel = RefinedSolver(graph, parallel=pool.map).solve(rhs)
+
+        def mapped(task: Callable[[int], Any], parts: Iterable[int]) -> Iterable[Any]:
+            nonlocal n_mapped
+            n_mapped += 1
+            return pool.map(task, parts)
+
+        parallel = RefinedSolver(graph, parallel=mapped).solve(rhs)
+    assert n_mapped > 10
     for other in (serial[1], parallel):
         assert np.array_equal(other.x, serial[0].x)
         assert np.array_equal(other.error, serial[0].error)

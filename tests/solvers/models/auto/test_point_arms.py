@@ -10,7 +10,14 @@ from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.structural_points import structural_rows
 from peewit.solvers.laplacian.unsparsified_system import FullDegrees
 from peewit.solvers.models.auto.auto import Auto
-from peewit.solvers.models.auto.point_arms import node_points, point_arm, points_by_passes
+from peewit.solvers.models.auto.point_arms import (
+    MOST_POINT_PASSES,
+    POINT_ARMS,
+    node_points,
+    point_arm,
+    points_by_passes,
+    points_of_all_edges,
+)
 from peewit.solvers.models.auto.preparation import NodePoints
 from peewit.solvers.models.left_out.label_groups import LabelGroups
 from tests.solvers.laplacian.test_points import blocks
@@ -137,3 +144,25 @@ def test_points_by_passes_are_nearly_those_of_all_edges() -> None:
         )
     )
     assert np.abs(by_passes - of_all).mean() < np.abs(of_some - of_all).mean()
+
+
+@pytest.mark.parametrize("n_nodes", [60, 800])
+def test_points_by_passes_alone_are_those_of_a_graph_that_keeps_all_edges(n_nodes: int) -> None:
+    """Rotations aside, which ridge does not see."""
+    rng = np.random.default_rng(n_nodes)
+    u, v = rng.integers(0, n_nodes, (2, 8 * n_nodes))
+    v = np.where(rng.random(u.size) < 0.5, v // 4 * 4 + u % 4, v)
+    graph = Graph.from_edges(u, v, np.ones(u.size), n_nodes=n_nodes)
+    passes: list[int] = []
+
+    def product(block: FloatArray) -> FloatArray:
+        passes.append(block.shape[1])
+        return graph.laplacian_product(block)
+
+    degrees = FullDegrees(graph.degree, np.diff(graph.adjacency.indptr))
+    found = points_of_all_edges(product, degrees, UNWATCHED)
+    expected = node_points(Auto().prepare(graph), UNWATCHED)
+    assert 2 <= len(passes) <= MOST_POINT_PASSES
+    for name in POINT_ARMS:
+        ours, theirs = found[name].rows, expected[name].rows
+        assert np.allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-5)
