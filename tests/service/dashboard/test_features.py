@@ -65,6 +65,9 @@ def test_a_table_is_understood_before_it_is_kept(pages: Api, suffix: str) -> Non
     assert "does not know 1 of the nodes: stranger." in report
     assert "column 'seized' gives the label away" in report
     assert "'country'" not in report
+    without = look(pages, f"{address}/look?node=account&without=seized", headers=PIECE)
+    assert "gives the label away" not in without
+    assert "without=seized" in without  # kept so, too
     assert pages.home.features.status(pages.home.catalog.get("g")).n_pending == 0  # nothing yet
     where = send(pages, f"{address}?node=account").headers["location"]
     assert "wait for ingest" in look(pages, where)
