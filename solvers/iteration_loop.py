@@ -4,7 +4,7 @@ A method is only init, step, terminate; counting, limits and reporting exist her
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -49,6 +49,19 @@ class Watch:
             self.progress(
                 ProgressReport(phase=phase, n_iter=n_done, max_iter=n_steps, fraction=fraction)
             )
+
+    def within(self, phase: str) -> "Watch":
+        """A watch of a phase that begins now; what runs in it is reported as this phase.
+
+        Raises `RunStopped` if the run is cancelled.
+        """
+        self.step(phase, 0, 1)
+        tell = self.progress
+        if tell is None:
+            return self
+        return Watch(
+            progress=lambda report: tell(replace(report, phase=phase)), cancelled=self.cancelled
+        )
 
     def check(self) -> None:
         """Raise `RunStopped` if the run is cancelled."""

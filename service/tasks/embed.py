@@ -36,7 +36,7 @@ class EmbedKind(SnapshotKind[EmbedTask]):
         """
         began = monotonic()
         solving = Reporter(context.report)
-        solving.stage = _STAGES["embedding"]
+        solving.turn_to(stage=_STAGES["embedding"])
         with ThreadPoolExecutor(task.n_threads, thread_name_prefix="embed") as pool:
             try:
                 meta = embed(

@@ -1,5 +1,6 @@
 """Progress of a task: stages that are timed and reported, and the stop between two of them."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -22,21 +23,32 @@ class StoppedEarly(Exception):
 class Reporter:
     """Progress reports, at most every `REPORT_SECONDS` within a phase.
 
-    ``stage`` is the stage of the job that the next reports belong to.
+    ``seconds`` of each phase is by stage, up to the report of the next one.
     """
 
     def __init__(self, report: Report) -> None:
-        self.stage: str | None = None
+        self.seconds: dict[str, dict[str, float]] = defaultdict(dict)
         self._report = report
+        self._stage: str | None = None
         self._phase = ""
-        self._last_at = 0.0
+        self._began = self._last_at = monotonic()
 
     def __call__(self, report: ProgressReport) -> None:
         """Report it, unless the same phase was reported a moment ago."""
         now = monotonic()
         if report.phase != self._phase or now - self._last_at >= REPORT_SECONDS:
-            self._phase, self._last_at = report.phase, now
-            self._report(Advanced(phase=report.phase, fraction=report.fraction, stage=self.stage))
+            if report.phase != self._phase:
+                self.turn_to(report.phase)
+            self._last_at = now
+            self._report(Advanced(phase=report.phase, fraction=report.fraction, stage=self._stage))
+
+    def turn_to(self, phase: str = "", *, stage: str | None = None) -> None:
+        """End the phase, and begin another of the same stage or of ``stage``."""
+        now = monotonic()
+        if self._stage is not None and self._phase:
+            phases = self.seconds[self._stage]
+            phases[self._phase] = round(phases.get(self._phase, 0.0) + now - self._began, 6)
+        self._phase, self._began, self._stage = phase, now, stage or self._stage
 
 
 class StageTimer:
@@ -57,8 +69,9 @@ class StageTimer:
         """One stage, that of what models report; raises `StoppedEarly` if cancelled."""
         if self.watch.is_cancelled():
             raise StoppedEarly
-        self.iteration.stage = name
+        self.iteration.turn_to(stage=name)
         self._report(Advanced(phase=name, stage=name))
         began = monotonic()
         yield
+        self.iteration.turn_to()
         self.seconds[name] = round(monotonic() - began, 6)

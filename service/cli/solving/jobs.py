@@ -48,14 +48,15 @@ def show_job(job: Job, **_: object) -> None:
     print_fields(asdict(job))
 
 
-def show_status(job: Job, **_: object) -> None:
-    """How it stands."""
-    say(f"job {job.id} {job.status}")
+def show_cancelled(job: Job, **_: object) -> None:
+    """How it stands, and what follows where it still runs."""
+    asked = f", asked to stop; `peewit jobs wait {job.id[-SHORT_ID:]}` says when it has"
+    say(f"job {job.id} {job.status}{asked if job.status == JobStatus.RUNNING else ''}")
 
 
 add_command(app, list_jobs, "list", show=show_jobs)
 add_command(app, get_job, "show", show=show_job)
-add_command(app, cancel_job, "cancel", show=show_status)
+add_command(app, cancel_job, "cancel", show=show_cancelled)
 
 
 @app.command()

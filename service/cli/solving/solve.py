@@ -174,6 +174,10 @@ def _tell_details(result: Mapping[str, Any]) -> None:
         f"solved {result['n_nodes']:,} nodes from {result['n_labels']:,} {kind}: "
         f"{result['status']} ({seconds})"
     )
+    for stage, phases in result.get("phase_seconds", {}).items():
+        if len(phases) > 1:
+            costs = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in phases.items())
+            say(f"{stage} took {costs}")
     if result.get("notes"):
         say(f"note: {result['notes']}")
     stats = result["stats"]

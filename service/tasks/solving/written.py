@@ -84,6 +84,7 @@ def write_result(solving: Solving) -> dict[str, Any]:
         "warm": solving.is_warm,
         "started_from": solving.started_from,
         "seconds": solving.stages.seconds,
+        "phase_seconds": solving.stages.iteration.seconds,
         "judged": solving.judgement,
         "thinning": thinning_summary(solving),
         "proof": solving.proof,

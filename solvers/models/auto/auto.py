@@ -354,10 +354,12 @@ class Auto(FeatureModel, Provable):
         """The stack of all arms; raises `RunStopped`."""
         labels = groups.labels
         given = completed_shares("class_shares", self.class_shares, labels)  # or refuses them
-        points = node_points(prepared, watch)  # first, beside nothing else
-        poisson = self._potentials(prepared, groups, watch)
-        densities = Densities.of(prepared, groups, watch)
+        # points first, beside nothing else
+        points = node_points(prepared, watch.within("points"))
+        poisson = self._potentials(prepared, groups, watch.within("potentials"))
+        densities = Densities.of(prepared, groups, watch.within("densities"))
         built = self._arms(prepared, points, poisson, densities, watch)
+        watch.step("weighing", 0, 1)
         predicted = np.flatnonzero(groups.stand_in_fold >= 0)
         nodes, places = groups.stand_ins[predicted], labels.n_labeled + predicted
         arms = {name: arm.with_scale_of(nodes, places) for name, arm in built.arms.items()}
@@ -434,10 +436,15 @@ class Auto(FeatureModel, Provable):
         arms = {"poisson": poisson.arm(), "density": densities.arm()}
         if self.walks == "anew":
             prepared.walk_cache = prepared.harmonic_cache = None
-        harmonic = harmonic_arm(prepared, poisson, watch, rtol=self.rtol, max_iter=self.max_iter)
+        harmonic = harmonic_arm(
+            prepared, poisson, watch.within("harmonic"), rtol=self.rtol, max_iter=self.max_iter
+        )
         if harmonic.arm is not None:
             arms["harmonic"] = harmonic.arm
-        arms["walks"], walk_stats = walk_arm(prepared, poisson, densities, arms, watch)
+        arms["walks"], walk_stats = walk_arm(
+            prepared, poisson, densities, arms, watch.within("walks")
+        )
+        watch.step("points", 1, 1)
         for name, each in points.items():
             arms[name] = point_arm(each, groups, poisson.task.reachable)
         stats = {**poisson.stats, "input": self.of_graph, **harmonic.stats, **walk_stats}
@@ -445,7 +452,7 @@ class Auto(FeatureModel, Provable):
         is_informed, of_features = groups.reached(prepared.graph.component), None
         if prepared.features is not None:
             filtered, rows = FilteredRidge().solved_and_left_out(
-                prepared.features, groups.labels, watch, may_drop_features=False
+                prepared.features, groups.labels, watch.within("features"), may_drop_features=False
             )  # the graph alone has other arms
             if filtered.status is Status.CANCELLED:
                 raise RunStopped

@@ -1,9 +1,13 @@
 """Jobs that are waited for, and labels that are listed and taken back."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from peewit.service.home import Home
+from peewit.service.jobs.job import JobSpec
+from peewit.service.settings import Settings
 from tests.service.cli.conftest import Peewit
 
 
@@ -94,3 +98,18 @@ def test_digits_of_a_csv_are_text_where_the_labels_are(peewit: Peewit, labeled: 
     assert peewit("labels", "put", "g", labeled).exit_code == 0
     found = peewit("labels", "list", "g", "--json").json
     assert [each["label"] for each in found] == [3.0, 4.5]
+
+
+@pytest.mark.usefixtures("labeled")
+def test_a_running_job_is_asked_to_stop_and_the_command_says_so(peewit: Peewit, home: Path) -> None:
+    with closing(Home.open(Settings(home=home))) as stores:
+        waiting, running = (
+            stores.jobs.submit(
+                JobSpec(graph_id=stores.catalog.get("g").id, model=model, parameters={})
+            )
+            for model in ("hfs", "poisson")
+        )
+        assert stores.jobs.claim("w", ("fast", "heavy"), job_id=running.id) is not None
+    assert peewit("jobs", "cancel", waiting.id).err.endswith(f"{waiting.id} cancelled\n")
+    asked = peewit("jobs", "cancel", running.id).err
+    assert f"{running.id} running, asked to stop; `peewit jobs wait " in asked

@@ -391,6 +391,13 @@ def test_phases_are_reported_in_order_and_timed(directory: Path, solver: WarmGra
     }
 
 
+def test_auto_says_what_each_arm_took(directory: Path, solver: WarmGraphs) -> None:
+    result = solved(solver, task(directory, model="auto")).result
+    arms = result["phase_seconds"]["solving"]
+    assert arms.keys() == {"points", "potentials", "densities", "harmonic", "walks", "weighing"}
+    assert 0 < sum(arms.values()) <= result["seconds"]["solving"]
+
+
 def test_weights_too_far_apart_are_a_result_with_a_warning(
     tmp_path: Path, solver: WarmGraphs
 ) -> None:
