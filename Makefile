@@ -63,7 +63,7 @@ generate: $(VENV)/.installed-dev ## Write the client's calls and the recorded te
 	$(BIN)/python -m tests.goldens.generate
 	PEEWIT_RECORD_GOLDENS=1 $(BIN)/python -m pytest -q tests/goldens
 
-docs: $(VENV)/.installed-dev ## Build the pages for readers
+docs: $(VENV)/.installed-docs ## Build the pages for readers
 	$(SPHINX) docs build/docs
 	@echo "open build/docs/index.html"
 
@@ -112,7 +112,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
 	@$(INSTALL) -e .
 	@touch $@
 
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing Peewit and what builds its pages into $(VENV), about a minute the first time"
+	@$(INSTALL) -e '.[docs]'
+	@touch $(VENV)/.installed $@
+
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing Peewit and its development tools into $(VENV), about a minute the first time"
 	@$(INSTALL) -e '.[dev]'
-	@touch $(VENV)/.installed $@
+	@touch $(VENV)/.installed $(VENV)/.installed-docs $@
