@@ -72,6 +72,69 @@ class ArrowTable(ABC):
         return {}
 
 
+class NodeTable(ArrowTable):
+    """Base of predictions: a table with a row for each node, which a column ``node`` names."""
+
+    __slots__ = ()
+
+    def to_anndata(self, data: Any, key_added: str = "peewit") -> Any:
+        """An AnnData with the predictions in it, by the names of its observations.
+
+        Parameters
+        ----------
+        data : anndata.AnnData
+            Is written to. Observations without a row get missing values.
+        key_added : str
+            Name of the label in ``obs``, a category of classes; other columns follow it, as
+            ``peewit_margin``. What each class has is a frame in ``obsm``, with a column for each:
+            ``peewit_probability`` (or ``peewit_score``), and of sets ``peewit_labels``, whether a
+            class is in the set.
+
+        Returns
+        -------
+        anndata.AnnData
+            ``data`` itself.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        ValueError
+            There is no column ``node``, or it names one that is no observation.
+        """
+        pandas = optional("pandas")
+        rows = self.to_pandas()
+        if "node" not in rows:
+            raise ValueError(f"a table of nodes must have a column 'node', got {list(rows)}")
+        rows.index = rows.pop("node").astype(str)
+        outside = ~rows.index.isin(data.obs_names)
+        if outside.any():
+            raise ValueError(
+                f"nodes must be obs_names of the AnnData, got {rows.index[outside][0]!r}; make the "
+                "graph by peewit.sparsify(data), which keeps them"
+            )
+        of_classes: dict[str, dict[str, Any]] = {}
+        for name in list(rows):
+            kind, is_of_class, class_name = str(name).partition(":")
+            if is_of_class:
+                of_classes.setdefault(kind, {})[class_name] = rows.pop(name)
+        if "labels" in rows:
+            sets = rows.pop("labels").map(lambda one: {str(each) for each in one})
+            known = of_classes.get("probability") or of_classes.get("score")
+            names = known or sorted(set().union(*sets))
+            of_classes["labels"] = {
+                name: sets.map(lambda one, name=name: name in one) for name in names
+            }
+        if "margin" in rows:
+            rows["label"] = rows["label"].astype("category")
+        for name, column in _in_order(rows, data.obs_names).items():
+            data.obs[key_added if name == "label" else f"{key_added}_{name}"] = column
+        for kind, columns in of_classes.items():
+            frame = pandas.DataFrame(columns)
+            data.obsm[f"{key_added}_{kind}"] = _in_order(frame, data.obs_names)
+        return data
+
+
 class EdgeTable(ArrowTable):
     """Base of graphs, which others read as a table of edges.
 
@@ -213,6 +276,18 @@ def edge_index(matrix: Any) -> tuple[Int64Array, Float32Array]:
     """(2, nnz) ends and (nnz,) weights of both directions of each edge, row by row."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return np.stack([rows, matrix.indices.astype(np.int64)]), matrix.data.astype(np.float32)
+
+
+def _in_order(rows: Any, names: Any) -> Any:
+    """Rows of a frame in the order of some names; missing values where it has none."""
+    if len(names.difference(rows.index)):
+        rows = rows.astype(dict.fromkeys(rows.select_dtypes("bool"), "boolean"))
+    return rows.reindex(names)
+
+
+def is_anndata(source: Any) -> bool:
+    """Whether it is an AnnData, which needs not be installed."""
+    return hasattr(source, "obsp") and hasattr(source, "obs_names")
 
 
 def optional(name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.service.validation_rules import rule_of, with_argument
-from peewit.solvers.interchange import ArrowTable, EdgeTable
+from peewit.solvers.interchange import EdgeTable, NodeTable
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Predictions(ArrowTable):
+class Predictions(NodeTable):
     """A table of predictions, and where it comes from.
 
     Attributes

@@ -8,13 +8,12 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from peewit.solvers.arguments import BadArgument
@@ -27,17 +26,10 @@ from peewit.solvers.estimators.graph_of_features import Neighborhood
 from peewit.solvers.estimators.kinds import Kinds
 from peewit.solvers.estimators.named_relations import NamedRelations, names_of
 from peewit.solvers.estimators.node_predictions import NodePredictions, places_of
-from peewit.solvers.estimators.targets import (
-    ClassTargets,
-    Marker,
-    Targets,
-    find_markers,
-    target_columns,
-    without_mask,
-    without_nulls,
-)
+from peewit.solvers.estimators.targets import Targets, target_columns, without_nulls
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
+from peewit.solvers.interchange import is_anndata
 from peewit.solvers.late_modules import LateModule
 from peewit.solvers.models.contract.model import Model, of_column
 from peewit.solvers.relations.relation_graphs import RelationGraphs
@@ -121,6 +113,8 @@ class ModelEstimator(BaseEstimator):
     def _at_nodes(self, y: Any, names: Any, n_nodes: int, places: Any = None) -> Any:
         """``y`` with an entry per node: those it names, or those at ``places`` of its rows.
 
+        What it names without a value has no label.
+
         Raises
         ------
         ValueError
@@ -129,7 +123,8 @@ class ModelEstimator(BaseEstimator):
         if places is None:
             y = y if isinstance(y, Mapping) else dict(zip(y.index, y, strict=True))
             places = places_of(list(y), names, n_nodes)
-            values = np.array([plain(value) for value in y.values()], object)
+            values = without_nulls(np.array([plain(value) for value in y.values()], object))
+            values = np.where(np.equal(values, None), self._no_label(), values)
         else:
             values = np.asarray(y, object)
         if values.shape[:1] != places.shape:
@@ -217,7 +212,9 @@ class ModelEstimator(BaseEstimator):
         """Names of the nodes as a pyarrow.Array; None where they have none."""
         return getattr(self, "_node_names", None)
 
-    def predictions(self, kinds: str | Sequence[str] | None = None) -> NodePredictions:
+    def predictions(
+        self, kinds: str | Sequence[str] | None = None, *, coverage: float | None = None
+    ) -> NodePredictions:
         """What is predicted of each node, as a table with their names.
 
         Parameters
@@ -226,12 +223,15 @@ class ModelEstimator(BaseEstimator):
             Of a graph whose nodes are named KIND:ID: the kinds to tell of, in tables that have the
             columns ``kind`` and ``id``, too. None for those that have labels; the others carry
             these on.
+        coverage : float or None
+            Adds the columns ``labels``, a set that holds the true class with this chance, and
+            ``certain``, whether it holds one class. Of classifiers with ``sets=True``.
 
         Raises
         ------
         ValueError
             ``y`` had several columns: ``estimators_`` has an estimator for each. Or ``kinds`` names
-            one that is none.
+            one that is none, or there are no sets, or none of this ``coverage``.
         """
         check_is_fitted(self)
         if hasattr(self, "estimators_"):
@@ -242,6 +242,8 @@ class ModelEstimator(BaseEstimator):
         names = self._names
         n_nodes = self.transduction_.shape[0]
         found = self._predictions_of(pa.array(np.arange(n_nodes)) if names is None else names)
+        if coverage is not None:
+            found = self._with_sets(found, coverage)
         known = Kinds.of(names)
         if known is not None:
             wanted = [kinds] if isinstance(kinds, str) else kinds
@@ -257,6 +259,11 @@ class ModelEstimator(BaseEstimator):
     @abstractmethod
     def _predictions_of(self, nodes: Any) -> NodePredictions:
         """The table of all nodes, which have these names."""
+
+    def _with_sets(self, found: NodePredictions, coverage: float) -> NodePredictions:
+        """The table of all nodes with sets of classes."""
+        del found
+        raise BadArgument("coverage", f"must be left out where numbers are predicted: {coverage}")
 
     def _refuse(self, further: Mapping[str, Any]) -> None:
         """Refuse arguments of `fit` that it does not know; of weights tell who heeds them.
@@ -312,67 +319,6 @@ class ModelEstimator(BaseEstimator):
             )
         for warning in solution.warnings:
             warnings.warn(f"{type(self).__name__}: {warning}", UserWarning, stacklevel=_OF_FIT)
-
-
-class Classifier(ClassifierMixin, ModelEstimator):
-    """Base of the estimators that predict classes."""
-
-    unlabeled: Marker = field(
-        default=-1, metadata={"doc": "What marks entries of ``y`` without label."}
-    )
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Part of the labeled entries of ``y`` that `predict` finds.
-
-        Entries that are the marker do not count. Of several columns a row counts where all have a
-        label. Raises ValueError where no entry has one.
-        """
-        truth = target_columns(np.asarray(self._with_nulls(y)))
-        markers = find_markers(truth, plain(self.unlabeled))
-        known: BoolArray = np.logical_not(markers.reshape(len(markers), -1).any(axis=1))
-        if not known.any():
-            raise ValueError(f"y must hold a label to score by, got {self.unlabeled!r} alone")
-        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        predicted = np.asarray(self.predict(X))[known]
-        if truth.dtype.kind == "O" or predicted.dtype.kind == "O":
-            truth, predicted = truth.astype(object), predicted.astype(object)
-            hits = (truth[known] == predicted).reshape(predicted.shape[0], -1).all(axis=1)
-            return float(np.average(hits, weights=weights))
-        return float(accuracy_score(truth[known], predicted, sample_weight=weights))
-
-    def _with_nulls(self, y: Any) -> Any:
-        return without_nulls(y) if self.unlabeled is None else without_mask(y, self.unlabeled)
-
-    def _no_label(self) -> Any:
-        return plain(self.unlabeled)
-
-    def _targets_in(self, y: AnyArray) -> ClassTargets:
-        weights = getattr(self, "_sample_weight", None)  # while a fit with some runs
-        targets = ClassTargets.of_vector(y, plain(self.unlabeled), weights)
-        kinds = Kinds.of(self._names)
-        if kinds is None:
-            return targets
-        is_asked = kinds.are(kinds.among(targets.labels.nodes))
-        among = None if is_asked.all() else is_asked
-        return replace(targets, labels=replace(targets.labels, among=among))
-
-    def _predictions_of(self, nodes: Any) -> NodePredictions:
-        probabilities: Any = getattr(self, "label_distributions_", None)
-        scores: Any = self.decision_ if probabilities is None else probabilities
-        return NodePredictions.of_classes(
-            nodes,
-            self.classes_,
-            scores,
-            self.reachable_,
-            model=type(self).__name__,
-            score="class score" if probabilities is None else "probability",
-            rule=getattr(self, "_rule", None),
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
 
 
 class GraphEstimator(ModelEstimator):
@@ -432,7 +378,7 @@ class GraphEstimator(ModelEstimator):
         Raises
         ------
         TypeError
-            ``X`` is a graph of networkx.
+            ``X`` is a graph of networkx, or an AnnData.
         ValueError
             ``affinity`` is unknown; ``X`` or ``y`` has a wrong shape or an entry that is not
             finite; as an adjacency matrix, ``X`` is not symmetric or has a negative entry.
@@ -449,6 +395,11 @@ class GraphEstimator(ModelEstimator):
             raise TypeError(
                 "X must be an adjacency matrix or a graph of Peewit, got one of networkx; give "
                 "peewit.sparsify(X), which keeps the names, or networkx.to_scipy_sparse_array(X)"
+            )
+        if is_anndata(X):
+            raise TypeError(
+                "X must be an adjacency matrix or a graph of Peewit, got an AnnData; give "
+                "peewit.sparsify(X), which keeps the names"
             )
         X, y = self._validate(X, y, ensure_min_samples=2, **checks)
         self._neighborhood: Neighborhood | None = None

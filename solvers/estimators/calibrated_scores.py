@@ -1,22 +1,18 @@
 """Probabilities of classes from scores that are none, by labels that were left out (J11)."""
 
 from dataclasses import field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from peewit.solvers.arrays import AnyArray, FloatArray
-from peewit.solvers.assessment.cross_validation import cross_validate
-from peewit.solvers.estimators.base import ModelEstimator
+from peewit.solvers.estimators.classifier import Classifier
 from peewit.solvers.estimators.targets import ClassTargets
 from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
-
-N_FOLDS: Final = 5
-"""Parts of the labels, of which each is left out once."""
 
 
 def _has_probabilities(estimator: "CalibratedScores") -> bool:
@@ -28,7 +24,7 @@ def _has_probabilities(estimator: "CalibratedScores") -> bool:
     return True
 
 
-class CalibratedScores(ModelEstimator):
+class CalibratedScores(Classifier):
     """A classifier whose scores can be made probabilities.
 
     With ``probabilities=True`` labels are left out in turn, in five folds or as many as there are,
@@ -81,16 +77,10 @@ class CalibratedScores(ModelEstimator):
         """
         self.__dict__.pop("label_distributions_", None)  # of a fit before
         if not self.probabilities:
+            super()._calibrate(model, prepared, targets, solution)
             return
         labels = targets.labels
-        if labels.n_usable < 2:
-            raise ValueError(
-                "probabilities=True needs a class with two labels or more, of which one can be "
-                f"left out, got {labels.n_labeled} labels of {labels.n_classes} classes"
-            )
-        left_out = cross_validate(
-            model, prepared, labels, n_folds=min(N_FOLDS, labels.n_usable), start=solution
-        )
+        left_out = self._leave_out(model, prepared, labels, solution)
         if left_out.scores is None:
             raise AssertionError("class scores are judged as they are given")
         known = left_out.fold >= 0

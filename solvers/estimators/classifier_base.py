@@ -7,8 +7,9 @@ import numpy as np
 
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.decision import decided
-from peewit.solvers.estimators.base import Classifier, GraphEstimator
+from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
+from peewit.solvers.estimators.classifier import Classifier
 from peewit.solvers.estimators.frames import node_features
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.models.contract.model import Model

@@ -8,7 +8,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.blas_threads import one_blas_thread
-from peewit.solvers.estimators.base import Classifier, graph_of, is_by_node
+from peewit.solvers.estimators.base import graph_of, is_by_node
+from peewit.solvers.estimators.classifier import Classifier
 from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
 from peewit.solvers.estimators.frames import in_order, rows_of_nodes
 from peewit.solvers.estimators.named_relations import names_of

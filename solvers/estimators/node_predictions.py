@@ -9,7 +9,7 @@ import numpy as np
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.decision import DecisionRule, decided
 from peewit.solvers.estimators.kinds import Kinds
-from peewit.solvers.interchange import ArrowTable
+from peewit.solvers.interchange import NodeTable
 from peewit.solvers.late_modules import LateModule
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NodePredictions(ArrowTable):
+class NodePredictions(NodeTable):
     """A table of predictions, for polars, duckdb, networkx (`EdgeTable.to_networkx`) and others.
 
     Attributes
@@ -28,7 +28,8 @@ class NodePredictions(ArrowTable):
         ``node``, its name or number; ``kind`` and ``id`` where names are of kinds; ``label``, null
         where no label reaches; of classes also ``score`` and ``margin``, what it is above the best
         other (`peewit.solvers.decision.DecisionRule.margin` where a rule decides), and
-        ``score:<class>``, called ``probability`` where they are; ``reachable``.
+        ``score:<class>``, called ``probability`` where they are; ``reachable``; with sets
+        ``labels``, the classes in each, and ``certain``.
     model : str
         Name of the estimator.
     score : str
@@ -60,6 +61,17 @@ class NodePredictions(ArrowTable):
         wide = self.table.add_column(1, "id", kinds.ids)
         wide = wide.add_column(1, "kind", kinds.kinds.dictionary_decode())
         return replace(self, table=wide.filter(pa.array(kinds.are(wanted))))
+
+    def with_sets(self, classes: AnyArray, is_in: BoolArray) -> "NodePredictions":
+        """The same with sets of classes, (n_nodes, n_classes); what is predicted is in each."""
+        names = pa.array(classes.tolist())
+        best = pa.compute.index_in(self.table["label"], value_set=names)
+        held = is_in | (best.to_numpy()[:, None] == np.arange(len(names)))
+        sizes = held.sum(axis=1)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
+        sets = pa.ListArray.from_arrays(offsets, names.take(pa.array(np.nonzero(held)[1])))
+        wide = self.table.append_column("labels", sets)
+        return replace(self, table=wide.append_column("certain", pa.array(sizes == 1)))
 
     @classmethod
     def of_classes(

@@ -20,8 +20,31 @@ sp = LateModule("scipy.sparse")
 
 _NOT_CONVERTED: Final = re.compile(r"failed for column (.*) with type (\w+)")
 
+_CONNECTIVITIES: Final = "connectivities"
+"""Where scanpy leaves the graph of neighbors, in ``obsp``."""
+
 Edges: TypeAlias = Any
 """What ``sparsify`` takes: path or URL, table, pairs, arrays, sparse adjacency, or a graph."""
+
+
+def matrix_of_anndata(data: Any, weight: str) -> tuple[Any, pa.Array]:
+    """The matrix of ``obsp`` that ``weight`` names, "connectivities" by default, and its names.
+
+    Raises ValueError where there is none, or observations share a name.
+    """
+    key = _CONNECTIVITIES if weight == PLAIN.weight else weight
+    if key not in data.obsp:
+        known = ", ".join(sorted(data.obsp)) or "none"
+        raise ValueError(
+            f"obsp of the AnnData must have {key!r}, got {known}; scanpy.pp.neighbors makes it, "
+            "and weight='...' names another one"
+        )
+    names = pa.array([str(name) for name in data.obs_names], pa.large_string())
+    if len(names.unique()) < len(names):
+        raise ValueError(
+            "obs_names of the AnnData must differ, got one twice; obs_names_make_unique() mends it"
+        )
+    return data.obsp[key], names
 
 
 def edge_table(edges: Edges, weight: str = "weight") -> tuple[pa.Table, int | None]:

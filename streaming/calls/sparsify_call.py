@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.graph import Graph
+from peewit.solvers.interchange import is_anndata
 from peewit.solvers.iteration_loop import UNWATCHED, Progress, Watch
 from peewit.solvers.row_ranges import Parallel
 from peewit.streaming.calls.dask_partitions import DaskPartitions, blocks_of_partitions, is_dask
@@ -25,6 +26,7 @@ from peewit.streaming.calls.in_memory import (
     Edges,
     columns_in_memory,
     edge_table,
+    matrix_of_anndata,
     node_kind_of,
     node_kind_of_file,
 )
@@ -110,6 +112,8 @@ def sparsify(
           ``weight`` weigh 1, nodes without edges are left out.
         - Arrays ``(u, v)`` or ``(u, v, weight)``.
         - A symmetric scipy.sparse adjacency matrix, or a ``peewit.solvers.graph.Graph``.
+        - An AnnData: the matrix ``obsp["connectivities"]``, or another that ``weight`` names, with
+          the names and the order of its observations.
         - A `dask.dataframe`, a `dask.bag` of tables, tuples or mappings, or a list of what
           `dask.delayed` made of tables: partitions are computed in order, one for each thread at a
           time, by the client that is connected, else here; how rows are dealt to them changes
@@ -250,6 +254,9 @@ def sparsify(
             raise ValueError(f"{name} is for edges in files, got edges of {type(edges).__name__}")
         if max_bad_rows:
             raise ValueError(f"max_bad_rows is for edges in files, got {max_bad_rows}")
+        if is_anndata(edges):
+            matrix, names = matrix_of_anndata(edges, weight)
+            return replace(_of_table(matrix, call, node_ids, columns), external_ids=names)
         return _of_table(edges, call, node_ids, columns)
 
 

@@ -45,7 +45,7 @@ IN_BASH = {
     ),
 }
 IN_PYTHON = {
-    *("bridges", "estimators", "features_by_name", "filtered", "networkx"),
+    *("anndata", "bridges", "estimators", "features_by_name", "filtered", "networkx"),
     *("nodes", "notebook", "on_graph", "python", "tables_of_relations"),
 }
 
@@ -180,10 +180,15 @@ def test_client_session(server: Server, tmp_path: Path, monkeypatch: pytest.Monk
     run_python("python")
 
 
-@pytest.mark.parametrize("section", sorted(IN_PYTHON - {"python"}))
+@pytest.mark.parametrize("section", sorted(IN_PYTHON - {"anndata", "python"}))
 def test_notebook_session(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_python(section)
+
+
+@pytest.mark.skipif(find_spec("anndata") is None, reason="needs anndata")
+def test_cells_session(processes: None) -> None:  # anndata's h5py starts one where it is imported
+    run_python("anndata")
 
 
 def test_demo_serves_and_leaves_files_for_the_five_commands(

@@ -28,8 +28,9 @@ from peewit.solvers.estimators import (
     Poisson,
     StableHFS,
 )
-from peewit.solvers.estimators.base import Classifier, GraphEstimator
+from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
+from peewit.solvers.estimators.classifier import Classifier
 from peewit.solvers.estimators.variational import FunctionClassifier
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
