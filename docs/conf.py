@@ -12,6 +12,7 @@ project, release = "Peewit", about["version"]
 project_copyright = "the authors of Peewit"
 
 extensions = [
+    "docs._ext.glossary_links",
     "docs._ext.offline",
     "docs._ext.reference",
     "myst_nb",  # with myst_parser, which it builds on
