@@ -5,7 +5,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
-IMAGE ?= peewit:0.1.0
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE ?= peewit:$(VERSION)
 BASE ?=
 EXTRAS ?=
 # where overlay file systems are refused: BUILDAH="buildah --storage-driver vfs"
@@ -18,7 +19,10 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	-c constraints.txt
 SPHINX := $(BIN)/python -m sphinx --quiet --builder html --doctree-dir build/doctrees
-BUILD_ARGS := $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(EXTRAS),--build-arg EXTRAS=$(EXTRAS))
+WHEEL := dist/peewit-$(VERSION)-py3-none-any.whl
+BILL := dist/peewit-$(VERSION).cdx.json
+BUILD := $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(EXTRAS),--build-arg EXTRAS=$(EXTRAS)) \
+	-f docker/Dockerfile -t $(IMAGE) $(ARGS) .
 
 # prints the first interpreter that runs and is new enough (a pyenv shim may exist and not run)
 FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3); do \
@@ -27,7 +31,8 @@ FIND_PYTHON := for name in $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python
 	echo "Peewit needs Python 3.11 or newer; tried: $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3)." \
 	"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1
 
-.PHONY: help demo test test-all test-nightly lint dist docs generate format image secrets freeze clean
+.PHONY: help demo test test-all test-nightly lint dist docs generate format \
+	base image try-image secrets freeze clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -59,7 +64,7 @@ lint: $(VENV)/.installed-dev ## Check style, types, import contracts, the images
 dist: $(VENV)/.installed-dev ## Build and check sdist and wheel, try the wheel on each Python here
 	$(BIN)/python -m tests.end_to_end.dist $(PYTHONS)
 
-generate: $(VENV)/.installed-dev ## Write the client's calls and the recorded texts anew
+generate: $(VENV)/.installed-dev ## Write the client's calls, the recorded texts and the version anew
 	$(BIN)/python -m tests.goldens.generate
 	PEEWIT_RECORD_GOLDENS=1 $(BIN)/python -m pytest -q tests/goldens
 
@@ -71,15 +76,32 @@ format: $(VENV)/.installed-dev ## Let ruff format the code and mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-image: ## Build the container image with docker, or with buildah where no engine runs
+base: ## Make a base of the image from Debian, where no registry is reached; needs root and mmdebstrap
+	mmdebstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm - | \
+	( set -e; container=$$($(BUILDAH) from scratch); trap '$(BUILDAH) rm "$$container" >&2' EXIT; \
+	mkdir -p build; cat > build/base.tar; $(BUILDAH) add --quiet "$$container" build/base.tar /; \
+	$(BUILDAH) config --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$$container"; \
+	$(BUILDAH) commit --quiet "$$container" localhost/peewit-base )
+	rm build/base.tar
+
+# the bill of materials is written while the image is built, and stands beside the wheel afterwards
+image: ## Build the image from the wheel of `make dist`, with docker or, where no engine runs, buildah
+	@test -f $(WHEEL) || { echo "make image needs $(WHEEL): run make dist" >&2; exit 1; }
 	@if docker info >/dev/null 2>&1; then \
-		set -x; docker build $(BUILD_ARGS) -f docker/Dockerfile -t $(IMAGE) .; \
+		set -ex; docker build $(BUILD); \
+		docker run --rm --entrypoint cat $(IMAGE) /opt/peewit/bill.cdx.json > $(BILL); \
 	elif command -v $(firstword $(BUILDAH)) >/dev/null; then \
-		set -x; $(BUILDAH) bud --isolation chroot --format docker --pull=false \
-			$(BUILD_ARGS) -f docker/Dockerfile -t $(IMAGE) .; \
+		set -ex; $(BUILDAH) bud --isolation chroot --format docker --pull=false $(BUILD); \
+		container=$$($(BUILDAH) from --pull=never $(IMAGE)); \
+		$(BUILDAH) run --isolation chroot "$$container" cat /opt/peewit/bill.cdx.json > $(BILL); \
+		$(BUILDAH) rm "$$container"; \
 	else \
 		echo "make image needs a running docker engine, or buildah; found neither" >&2; exit 1; \
 	fi
+
+try-image: $(VENV)/.installed-dev ## Run each role from the image that buildah keeps, by chroot; needs root
+	PEEWIT_TEST_IMAGE="$(IMAGE)" PEEWIT_TEST_BUILDAH="$(BUILDAH)" $(BIN)/python -m pytest \
+		tests/end_to_end/test_image.py tests/end_to_end/test_compose.py $(ARGS)
 
 secrets: ## Make the two secret files of docker/compose.yaml, unless they are there
 	@mkdir -p -m 0700 docker/secrets

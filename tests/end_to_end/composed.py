@@ -1,6 +1,7 @@
 """docker/compose.yaml as plain processes of this machine: its commands, users, variables, checks.
 
-No container engine is needed. `Composed.substitutions` is the whole table of what differs.
+No container engine is needed. `Composed.substitutions` is the whole table of what differs; with an
+image, whose files and configuration these processes then have, ports and names of hosts alone do.
 """
 
 import json
@@ -23,6 +24,7 @@ import psycopg
 import yaml
 from psycopg import sql
 
+from tests.end_to_end.image import Image
 from tests.end_to_end.processes import REPOSITORY, eventually, free_port, kill_tree
 
 COMPOSE = yaml.safe_load((REPOSITORY / "docker/compose.yaml").read_text())
@@ -70,23 +72,13 @@ class Running:
 
     service: str
     process: subprocess.Popen[bytes]
-    environment: dict[str, str]
-    health_command: list[str]
+    health: dict[str, Any]
     ports: dict[str, int]
-    account: dict[str, Any]
 
     def is_healthy(self) -> bool:
         """Whether the healthcheck passes."""
         assert self.process.poll() is None, f"{self.service} has ended"
-        checked = subprocess.run(
-            self.health_command,
-            env=self.environment,
-            cwd="/",
-            check=False,
-            capture_output=True,
-            timeout=60,
-            **self.account,
-        )
+        checked = subprocess.run(**self.health, check=False, capture_output=True, timeout=60)
         return checked.returncode == 0
 
 
@@ -99,17 +91,24 @@ class Composed:
         For their volumes and secrets; every user may enter it.
     programs : Path
         PostgreSQL's.
+    image : Image, optional
+        That whose programs are run; without one those of the checkout.
     **environment
         What docker/.env says.
     """
 
-    def __init__(self, directory: Path, programs: Path, **environment: str) -> None:
+    def __init__(
+        self, directory: Path, programs: Path, image: Image | None = None, **environment: str
+    ) -> None:
         self.directory = directory
+        self.image = image
         self.services: dict[str, Any] = {}
         self.say(**environment)
         self.running: list[Running] = []
         self._programs = programs
         self._python, self._import_path, self.account = _runner()
+        if image is not None:
+            self.account = {}  # `Image.command` takes that of the image
         for name in ("home", "edges", "items", "secrets", "cache", "temporary"):
             (directory / name).mkdir()
         if "NUMBA_CACHE_DIR" in os.environ and Path(os.environ["NUMBA_CACHE_DIR"]).is_dir():
@@ -127,7 +126,10 @@ class Composed:
     def substitutions(self, own_ports: Mapping[str, int]) -> dict[str, str]:
         """All that differs from the file: what stands there, and what stands here instead."""
         ports = {name: str(port) for name, port in (self._shared_ports | own_ports).items()}
-        return ports | {
+        hosts = {"postgres:": "127.0.0.1:", "scheduler:": "127.0.0.1:", "0.0.0.0": "127.0.0.1"}
+        if self.image is not None:
+            return ports | hosts
+        return (ports | hosts) | {
             "/var/lib/peewit": str(self.directory / "home"),
             "/var/cache/peewit": str(self.directory / "cache"),
             "/edges": str(self.directory / "edges"),
@@ -135,9 +137,6 @@ class Composed:
             "/opt/peewit": str(REPOSITORY / "docker"),
             "/run/secrets": str(self.directory / "secrets"),
             "/tmp": str(self.directory / "temporary"),
-            "postgres:": "127.0.0.1:",
-            "scheduler:": "127.0.0.1:",
-            "0.0.0.0": "127.0.0.1",
             "peewit": "",  # the program: see `_command`
         }
 
@@ -161,47 +160,55 @@ class Composed:
     def _start(self, name: str) -> Running:
         service = self.services[name]
         own_ports = {port: free_port() for port in ("9100", "8790")}
-        entrypoint = service.get("entrypoint") or json.loads(in_dockerfile(r"ENTRYPOINT (\[.*\])"))
-        of_image = dict(re.findall(r"([A-Z_]+)=(\S+?)(?: \\)?$", _IMAGE, flags=re.MULTILINE))
-        del of_image["PATH"]
-        variables = of_image | service.get("environment", {})
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": self._import_path,
-            **{key: self._here(value, own_ports) for key, value in variables.items()},
-        }
-        started = {
-            "env": environment,
-            "cwd": self._here(in_dockerfile(r"WORKDIR (\S+)"), own_ports),
-            "stdin": subprocess.DEVNULL,
+        entrypoint, variables, directory = self._of_image()
+        variables |= service.get("environment", {})
+        words = [*service.get("entrypoint", entrypoint), *service["command"]]
+        started = self._process(words, variables, directory, own_ports)
+        process = subprocess.Popen(**started, stdin=subprocess.DEVNULL)
+        check = service["healthcheck"]["test"][1:]
+        health = self._process(check, variables, "/", own_ports)
+        return Running(service=name, process=process, health=health, ports=own_ports)
+
+    def _of_image(self) -> tuple[list[str], dict[str, str], str]:
+        """Entrypoint, variables and directory: of the image, or what its Dockerfile says."""
+        if self.image is not None:
+            config = self.image.config
+            return config["Entrypoint"], self.image.environment, config["WorkingDir"]
+        variables = dict(re.findall(r"([A-Z_]+)=(\S+?)(?: \\)?$", _IMAGE, flags=re.MULTILINE))
+        del variables["PATH"]
+        entrypoint = json.loads(in_dockerfile(r"ENTRYPOINT (\[.*\])"))
+        return entrypoint, variables, in_dockerfile(r"WORKDIR (\S+)")
+
+    def _process(
+        self,
+        words: list[str],
+        variables: Mapping[str, str],
+        directory: str,
+        own_ports: Mapping[str, int],
+    ) -> dict[str, Any]:
+        """What starts a command as the user of the image: arguments of ``subprocess.Popen``."""
+        environment = {key: self._here(value, own_ports) for key, value in variables.items()}
+        if self.image is not None:
+            inside = [self._here(word, own_ports) for word in words]
+            return {
+                "args": self.image.command(inside, self._volumes, directory),
+                "env": environment,
+            }
+        return {
+            "args": self._command(words, own_ports),
+            "env": environment | {"PATH": os.environ["PATH"], "PYTHONPATH": self._import_path},
+            "cwd": self._here(directory, own_ports),
             **self.account,
         }
-        process = subprocess.Popen(
-            self._command([*entrypoint, *service["command"]], own_ports), **started
-        )
-        return Running(
-            service=name,
-            process=process,
-            environment=environment,
-            health_command=self._command(service["healthcheck"]["test"][1:], own_ports),
-            ports=own_ports,
-            account=self.account,
-        )
 
     def run(self, name: str, *arguments: str) -> str:
         """What a command prints, as `docker compose run --rm NAME ARGUMENTS` runs it."""
         service = self.services[name]
-        variables = service["environment"] | {"PATH": os.environ["PATH"]}
+        entrypoint, variables, _ = self._of_image()
+        variables |= service["environment"]
+        started = self._process([*entrypoint, *arguments], variables, service["working_dir"], {})
         finished = subprocess.run(
-            self._command(["peewit", *arguments], {}),
-            env={key: self._here(value, {}) for key, value in variables.items()}
-            | {"PYTHONPATH": self._import_path},
-            cwd=self._here(service["working_dir"], {}),
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            **self.account,
+            **started, check=False, capture_output=True, text=True, timeout=300
         )
         assert finished.returncode == 0, finished.stderr
         return finished.stdout
@@ -244,14 +251,8 @@ class Composed:
         environment = {"PATH": f"{self._programs}:{os.environ['PATH']}", "PGPORT": str(port)}
         kind, command = service["healthcheck"]["test"]
         assert kind == "CMD-SHELL"
-        running = Running(
-            service="postgres",
-            process=process,
-            environment=environment,
-            health_command=["/bin/sh", "-c", command],
-            ports={},
-            account=own,
-        )
+        health = {"args": ["/bin/sh", "-c", command], "env": environment, "cwd": "/", **own}
+        running = Running(service="postgres", process=process, health=health, ports={})
         eventually(running.is_healthy)
         server = f"postgresql://{user}@127.0.0.1:{port}/postgres"
         password = password_file.read_text().rstrip()
@@ -278,14 +279,26 @@ class Composed:
         names = "|".join(map(re.escape, sorted(table, key=len, reverse=True)))
         return re.sub(rf"(?<![\w/]){names}(?!\d)", lambda found: table[found[0]], text)
 
+    @property
+    def _volumes(self) -> dict[str, Path]:
+        """What is bound in the image: its volumes and secrets, and a directory for its `/tmp`."""
+        places = {
+            "/var/lib/peewit": "home",
+            "/edges:ro": "edges",
+            "/items:ro": "items",
+            "/run/secrets:ro": "secrets",
+            "/tmp": "temporary",
+        }
+        return {place: self.directory / name for place, name in places.items()}
+
     def _own(self) -> None:
         """Let the user of the image write where it may."""
-        user = self.account.get("user")
-        if user is None:
+        if self.image is None and not self.account:
             return
+        user, group = map(int, in_dockerfile(r"USER (\d+:\d+)").split(":"))
         for name in ("home", "cache", "temporary"):
             for path in (self.directory / name, *(self.directory / name).rglob("*")):
-                os.chown(path, user, self.account["group"])
+                os.chown(path, user, group)
 
     def stop_all(self) -> dict[str, float]:
         """Send SIGTERM to all, and wait for them; seconds that each service took.

@@ -3,15 +3,19 @@
     python -m tests.end_to_end.dist [PYTHON ...]
 
 Each Python has an environment of its own, far from the checkout, with the wheel and what pip brings
-for it. There run `peewit warm`, the demo, `peewit serve` with the session over HTTP, the page about
-notebooks and a cell of the notebook. Each extra is installed in an environment above that one,
-which sees its libraries, and what needs it is imported; those of development are resolved only. An
-extra without a distribution for one Python is said to have none; all else that fails fails this.
+for it. There run the demo and `peewit try` on three messy files as for somebody new, `peewit warm`,
+`peewit serve` with the session over HTTP, the page about notebooks and a cell of the notebook. Each
+extra is installed in an environment above that one, which sees its libraries, and what needs it is
+imported; those of development are resolved only. An extra without a distribution for one Python is
+said to have none; all else that fails fails this.
 """
 
+import csv
+import io
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -30,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.end_to_end.built_wheel import PACKAGES, Failed, build, check, run
+from tests.end_to_end.messy_tables import write
 from tests.end_to_end.pages import SECTION, read, run_in_bash, session
 from tests.end_to_end.processes import REPOSITORY, eventually, free_port, kill_tree
 
@@ -150,6 +155,19 @@ def demo(room: Room) -> str:
     return f"accuracy {line}"
 
 
+def try_tables(room: Room) -> str:
+    """Run `peewit try` on three files as strangers publish them, and judge the list."""
+    tables = room.place / "tables"
+    tables.mkdir()
+    truth = write(tables)
+    room.run("peewit", "try", *sorted(tables.iterdir()))
+    home = room.place / "peewit-data" / "try"
+    text = room.run("peewit", "predictions", "mine", "--unlabeled", PEEWIT_HOME=str(home))
+    rows = list(csv.DictReader(io.StringIO(text)))
+    right = sum(truth[row["id"]] == row["label"] for row in rows)
+    return f"{right:,} of {len(rows):,} predictions are right"
+
+
 def serve(room: Room) -> str:
     """Run `peewit serve` from ready to its end, and the session over HTTP as it is printed."""
     with _served(room) as url:
@@ -255,8 +273,9 @@ def _installed(printed: str) -> list[str]:
 
 STEPS: Final[Mapping[str, Callable[[Room], str]]] = {
     "install": install,
-    "warm": warm,
     "demo": demo,
+    "try": try_tables,
+    "warm": warm,
     "serve": serve,
     "notebook page": notebook_page,
     "notebook cell": notebook_cell,
@@ -268,7 +287,7 @@ STEPS: Final[Mapping[str, Callable[[Room], str]]] = {
 # --------------------------------------------------------------------------------------- sweep
 def attempt(title: str, name: str, step: Callable[[], str]) -> str:
     """Run a step and print its line; its outcome."""
-    start = time.monotonic()
+    start, start_cpu = time.monotonic(), _cpu_seconds()
     try:
         outcome, detail = "ok", step()
     except (Failed, AssertionError, subprocess.TimeoutExpired) as error:
@@ -278,8 +297,15 @@ def attempt(title: str, name: str, step: Callable[[], str]) -> str:
         if name.startswith("[") and reasons and UNREACHABLE not in str(error):
             outcome, detail = "none", reasons[0]
     seconds = time.monotonic() - start
-    console.print(f"{title:<8} {name:<14} {outcome:<6} {seconds:5.0f} s  {detail}")
+    cpu = _cpu_seconds() - start_cpu
+    console.print(f"{title:<8} {name:<14} {outcome:<6} {seconds:5.0f} s {cpu:5.0f} CPU s  {detail}")
     return outcome
+
+
+def _cpu_seconds() -> float:
+    """Of all processes that were started and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def tried(python: Path, title: str, wheel: Path) -> dict[str, str]:

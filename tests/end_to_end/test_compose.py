@@ -1,9 +1,13 @@
-"""Every service of docker/compose.yaml, run as the file says, from the first edge to the stop."""
+"""Every service of docker/compose.yaml, run as the file says, from the first edge to the stop.
+
+By the programs of this checkout, or by those of an image (`tests/end_to_end/image.py`).
+"""
 
 import json
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +21,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.end_to_end import image
 from tests.end_to_end.composed import Composed, postgres_programs, seconds
 from tests.end_to_end.processes import REPOSITORY, eventually
 
@@ -36,9 +41,10 @@ pytestmark = [
 def composed() -> Iterator[Composed]:
     """What runs by default, healthy."""
     assert PROGRAMS is not None
-    with TemporaryDirectory(prefix="peewit-compose-") as directory:
+    container = image.mounted() if image.NAME else nullcontext()
+    with container as inside, TemporaryDirectory(prefix="peewit-compose-") as directory:
         Path(directory).chmod(0o755)  # other users run in it
-        composed = Composed(Path(directory), PROGRAMS)
+        composed = Composed(Path(directory), PROGRAMS, inside)
         try:
             for stage in (("postgres",), ("api",), ("ingest", "worker")):
                 composed.start(*stage)

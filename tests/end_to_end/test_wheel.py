@@ -25,6 +25,7 @@ from tests.end_to_end.built_wheel import Failed, build, misplaced
 from tests.end_to_end.dist import EXTRAS, RESOLVED, attempt
 from tests.end_to_end.processes import REPOSITORY, kill_tree
 
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 SCHEDULER = """
 from distributed import LocalCluster
 
@@ -94,7 +95,10 @@ def test_both_hold_the_packages_and_nothing_else(packed: tuple[Path, Path]) -> N
     assert misplaced(*packed) == []
     with zipfile.ZipFile(packed[1]) as archive:
         names = set(archive.namelist())
-    assert {name.split("/")[0] for name in names} == {"peewit", "peewit-0.1.0.dist-info"}
+    assert {name.split("/")[0] for name in names} == {
+        "peewit",
+        f"peewit-{PROJECT['version']}.dist-info",
+    }
     assert {
         "peewit/py.typed",
         "peewit/service/dashboard/static/app.css",
@@ -117,8 +121,7 @@ def test_what_has_no_place_in_the_wheel_is_named(packed: tuple[Path, Path], tmp_
 
 
 def test_each_extra_is_tried_with_a_module_that_is_there() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    assert project["optional-dependencies"].keys() == {*EXTRAS, *RESOLVED, "test"}
+    assert PROJECT["optional-dependencies"].keys() == {*EXTRAS, *RESOLVED, "test"}
     ours = [module for module in EXTRAS.values() if module.startswith("peewit.")]
     assert [module for module in ours if find_spec(module) is None] == []
 
