@@ -3,9 +3,9 @@
 `make try-image` runs this, and `test_compose.py` with the image's programs; needs buildah and root.
 """
 
-import hashlib
 import json
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,10 +34,11 @@ import json
 from peewit.service.settings import Settings
 print(json.dumps([f"PEEWIT_{name.upper()}" for name in Settings.model_fields]))
 """
-DIRECT_URL = """
+RECORD = """
 from importlib.metadata import distribution
-print(distribution("peewit").read_text("direct_url.json"))
+print(distribution("peewit").read_text("RECORD"))
 """
+"""Name, hash and size of each file of the wheel, and of what pip added."""
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +59,11 @@ def home(inside: Image) -> Iterator[Path]:
 
 def test_it_holds_the_wheel_of_dist(inside: Image) -> None:
     (wheel,) = (REPOSITORY / "dist").glob("peewit-*.whl")
-    hashes = json.loads(inside.run("python3", "-c", DIRECT_URL))["archive_info"]["hashes"]
-    assert hashes["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    with zipfile.ZipFile(wheel) as archive:
+        (record,) = (name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        hashed = {line for line in archive.read(record).decode().split() if "sha256=" in line}
+    assert len(hashed) > 100
+    assert hashed <= {*inside.run("python3", "-c", RECORD).split()}
 
 
 def test_the_bill_names_every_distribution_that_is_in_it(inside: Image) -> None:
@@ -83,7 +87,7 @@ def test_manifests_take_its_user_ports_volumes_and_health_check(inside: Image) -
 
 
 def test_its_user_can_change_nothing_of_the_programs(inside: Image) -> None:
-    changeable = inside.run("find", "/opt", "/usr", "/etc", "-writable", "!", "-type", "l")
+    changeable = inside.run("find", "/opt", "/usr", "-writable", "!", "-type", "l")
     assert changeable == ""
 
 
