@@ -1,17 +1,19 @@
 """What the columns of a table hold, by their names and by their first rows."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.service.tables.table_heads import table_head
 from peewit.service.tables.uploads.raw_features import table_columns
 from peewit.streaming.edges.column_mapping import END_WORDS, obvious_ends
-from peewit.streaming.edges.table_formats import format_of_file, unpacked
+from peewit.streaming.edges.table_formats import Format, format_of_file, unpacked
 
 SAMPLE_ROWS: Final = 1_000_000
 """Rows of a table that are looked at."""
@@ -41,10 +43,14 @@ _TIME: Final = r"^(\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})([T ]\d\d:\d\d.
 _WHOLE: Final = r"^-?\d{1,18}$"
 _NUMBER: Final = r"^-?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?$"
 _SEPARATED: Final = "[|;,]"
+_NO_NAMES: Final = "#1"
+_PLACES_OF_IDS: Final = (_NO_NAMES, "#2")
+"""Where a table without names of columns may have ids."""
 _WORDS: Final = re.compile(r"[^a-z0-9]+|(?<=[a-z])(?=[0-9])")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LONGEST_ID: Final = 80
 _MOST_WITH_PARTS: Final = 0.3
+_LEAST_SHARED: Final = 0.5
 MOST_CLASSES: Final = 30
 """Distinct values of a column up to which they may be classes, and no ids."""
 _LEAST_DISTINCT: Final = 0.02
@@ -103,6 +109,7 @@ class TableLook:
     columns: dict[str, ColumnLook]
     n_rows: int  # that were looked at
     is_whole: bool  # whether these are all
+    first: str  # name of its first column; #1 where the first line holds data, as places are names
 
     @property
     def stem(self) -> str:
@@ -113,6 +120,11 @@ class TableLook:
     def ends(self) -> tuple[str, str] | None:
         """Columns that are called as two ends of an edge."""
         return _ends(list(self.columns))
+
+    @property
+    def has_names(self) -> bool:
+        """Whether its columns have names, not only places."""
+        return self.first != _NO_NAMES
 
     @property
     def names_kinds(self) -> bool:
@@ -139,29 +151,80 @@ def words_of(name: str) -> list[str]:
 
 def look_at(path: Path) -> TableLook:
     """Look at a file; raises ValueError with its name where it cannot be read as a table."""
-    n_rows, batches = 0, []
     try:
         table_format, compression = format_of_file(path.name)
         with unpacked(path, compression) as file:
-            for batch in table_columns(file, table_format):
-                batches.append(batch.slice(0, SAMPLE_ROWS - n_rows))
-                n_rows += batch.num_rows
-                if n_rows > SAMPLE_ROWS:
-                    break
+            head = table_head(file, table_format, max_columns=math.inf)
+            first = _NO_NAMES if _are_values(head.names) else head.names[0]
+            file.seek(0)
+            look = _look(path, file, table_format, first)
+            if table_format is Format.CSV and look.has_names and _holds_its_names(look):
+                file.seek(0)
+                look = _look(path, file, table_format, _NO_NAMES)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
+    return look
+
+
+def _look(path: Path, file: BinaryIO, table_format: Format, first: str) -> TableLook:
+    n_rows, batches, has_names = 0, [], first != _NO_NAMES
+    for batch in table_columns(file, table_format, first=first):
+        batches.append(batch.slice(0, SAMPLE_ROWS - n_rows))
+        n_rows += batch.num_rows
+        if n_rows > SAMPLE_ROWS:
+            break
     names = [name for name in batches[0].schema.names if _is_named(name)] if batches else []
     values = {
         name: pa.chunked_array([_texts(each.column(name)) for each in batches]) for name in names
     }
-    ends = _ends(names) or ()
+    ends = (_ends(names) or ()) if has_names else _unnamed_ids(values)
     looks = {name: _column(name, values[name], is_end=name in ends) for name in names}
     return TableLook(
         path=path,
         columns=looks,
         n_rows=min(n_rows, SAMPLE_ROWS),
         is_whole=n_rows <= SAMPLE_ROWS,
+        first=first,
     )
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Whether the same number stands twice where names should."""
+    numbers = [name for name in names if re.match(_NUMBER, name)]
+    return len(set(numbers)) < len(numbers)
+
+
+def _holds_its_names(look: TableLook) -> bool:
+    """Whether what should be a name stands among the values, too, so that it is one of these."""
+    known = _ID_WORDS | _THINGS | _SIDES
+    if any(not known.isdisjoint(words_of(name)) for name in look.columns):
+        return False
+    n_numbers = sum(bool(re.match(_NUMBER, name)) for name in look.columns)
+    return n_numbers < 2 and any(  # several numbers are how pandas calls columns
+        pc.is_in(pa.scalar(name), value_set=each.distinct).as_py()
+        for name, each in look.columns.items()
+        if len(each.distinct)
+    )
+
+
+def _unnamed_ids(values: Mapping[str, pa.ChunkedArray]) -> list[str]:
+    """Columns without names that seem to hold ids: the first, and the second if it has many."""
+    found: list[str] = []
+    for name in _PLACES_OF_IDS:
+        distinct = pc.unique(values[name].drop_null()) if name in values else pa.array([])
+        is_like_first = (
+            bool(found)
+            and bool(len(distinct))
+            and (
+                pc.mean(
+                    pc.is_in(distinct, value_set=pc.unique(values[found[0]])).cast(pa.int8())
+                ).as_py()
+                >= _LEAST_SHARED
+            )
+        )
+        if len(distinct) > MOST_CLASSES or is_like_first or (name == _NO_NAMES and len(distinct)):
+            found.append(name)
+    return found
 
 
 def _is_named(name: str) -> bool:

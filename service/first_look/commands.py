@@ -1,6 +1,8 @@
-"""The commands that tables call for, and the script of them."""
+"""What is to be done with tables: steps, which are commands, and the script of these."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from shlex import join
 from typing import Final
 
@@ -12,32 +14,87 @@ N_LISTED: Final = 10
 _SHOWN: Final = 8
 
 
-def commands(graph: str, roles: Roles, paths: Mapping[str, str] | None = None) -> list[list[str]]:
-    """Arguments of `peewit` in order; ``paths`` are those of samples that stand for tables."""
-    made = [["graph", "create", graph, "--seed", "0", *_node_ids(roles)]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One command that tables call for."""
+
+    words: tuple[str, ...]  # of the command: ingest, labels put
+    title: str  # what it does
+    role: Role | None = None  # of the table that it reads
+    options: Mapping[str, str | None]  # without their dashes; None of those without a value
+
+    def arguments(self, graph: str, paths: Mapping[Path, str]) -> list[str]:
+        """Arguments of `peewit`, with the path that stands for its table."""
+        read = [] if self.role is None else [_path(self.role, paths)]
+        flags = [
+            word
+            for name, value in self.options.items()
+            for word in ([f"--{name}"] if value is None else [f"--{name}", value])
+        ]
+        return [*self.words, graph, *read, *flags]
+
+
+def steps(roles: Roles) -> list[Step]:
+    """What is to be done with tables, in order."""
+    made = [
+        Step(
+            words=("graph", "create"),
+            title="Make the graph",
+            options={"seed": "0"} | _node_ids(roles),
+        )
+    ]
     joining = [role for role in roles.of_tables if role.joins]
     made += [
-        ["ingest", graph, _path(role, paths), *_edges(role, roles, is_alone=len(joining) == 1)]
+        Step(
+            words=("ingest",),
+            title=f"Read the edges in {role.table.path.name}",
+            role=role,
+            options=_edges(role, roles, is_alone=len(joining) == 1),
+        )
         for role in joining
     ]
     made += [
-        ["features", graph, _path(role, paths), *_features(role, roles)]
+        Step(
+            words=("features",),
+            title=f"Read the features in {role.table.path.name}",
+            role=role,
+            options=_features(role, roles),
+        )
         for role in roles.of_tables
         if role.features
     ]
     labeled = next((role for role in roles.of_tables if role.label is not None), None)
     if labeled is None or labeled.node is None or labeled.label is None:
         return made
-    node = _named(roles, labeled, labeled.node)
-    put = ["labels", "put", graph, _path(labeled, paths), "--node", node, "--label", labeled.label]
-    put += ["--unknown", "keep"]  # edges of their nodes may be missing in a sample
-    column = labeled.table.columns[labeled.label]
-    put += ["--no-label", ""] if column.n_filled < labeled.table.n_rows else []
-    put += ["--keep-word", "-1"] if set(column.counts) == SIGNS else []
+    return [*made, *_answers(labeled, labeled.node, labeled.label, roles)]
+
+
+def _answers(labeled: Role, node: str, label: str, roles: Roles) -> Iterator[Step]:
+    """Labels, and what follows from them."""
+    put = {"node": _named(roles, labeled, node), "label": label}
+    put |= {"unknown": "keep"}  # edges of their nodes may be missing in a sample
+    column = labeled.table.columns[label]
+    put |= {"no-label": ""} if column.n_filled < labeled.table.n_rows else {}
+    put |= {"keep-word": "-1"} if set(column.counts) == SIGNS else {}
+    yield Step(
+        words=("labels", "put"),
+        title=f"Put the labels in {labeled.table.path.name}",
+        role=labeled,
+        options=put,
+    )
+    yield Step(words=("solve",), title="Predict the labels of all nodes", options={})
     by = f"probability:{positive(roles)}" if len(roles.classes) == _TWO else "score"
-    some = [] if are_all_labeled(roles) else ["--unlabeled"]
-    listed = ["predictions", graph, "--sort", by, *some, "--top", str(N_LISTED)]
-    return [*made, put, ["solve", graph], listed]
+    some: dict[str, str | None] = {} if are_all_labeled(roles) else {"unlabeled": None}
+    yield Step(
+        words=("predictions",),
+        title=f"List the first {N_LISTED}",
+        options={"sort": by, **some, "top": str(N_LISTED)},
+    )
+
+
+def commands(graph: str, roles: Roles, paths: Mapping[Path, str] | None = None) -> list[list[str]]:
+    """Arguments of `peewit` in order; ``paths`` are those of samples that stand for tables."""
+    return [each.arguments(graph, paths or {}) for each in steps(roles)]
 
 
 def are_all_labeled(roles: Roles) -> bool:
@@ -50,11 +107,11 @@ def are_all_labeled(roles: Roles) -> bool:
     return sum(roles.classes.values()) >= n_nodes
 
 
-def _node_ids(roles: Roles) -> list[str]:
+def _node_ids(roles: Roles) -> dict[str, str | None]:
     """Whole numbers where all ids are some; nodes of several kinds are told apart by these."""
     if roles.is_typed or any(role.table.names_kinds for role in roles.of_tables):
-        return []
-    return ["--node-ids", "int64"] if all(each.is_whole for each in roles.used) else []
+        return {}
+    return {"node-ids": "int64"} if all(each.is_whole for each in roles.used) else {}
 
 
 def positive(roles: Roles) -> str:
@@ -75,6 +132,8 @@ def in_words(role: Role, roles: Roles) -> Iterator[str]:
 
 
 def _sentences(role: Role, roles: Roles) -> Iterator[str]:
+    if not role.table.has_names:
+        yield "no line of names, so columns are called by their places: #1 is the first"
     if role.table.names_kinds:
         yield "edges, each of which names the kinds of its ends"
     elif role.ends is not None:
@@ -86,13 +145,28 @@ def _sentences(role: Role, roles: Roles) -> Iterator[str]:
         yield f"events: each row joins {_thing(roles, role, role.entity or '')} with {others}"
     if role.label is not None:
         counts = _some([f"{each} {count:,}" for each, count in roles.classes.items()])
-        yield f"labels of {_thing(roles, role, role.node or '')} ({role.label}): {counts}"
+        guess = ", guessed by its values" if roles.is_label_guessed else ""
+        yield f"labels of {_thing(roles, role, role.node or '')} ({role.label}{guess}): {counts}"
     if role.features:
         about = _thing(roles, role, role.node or "")
         yield f"features of {about}: {_some(role.features)}"
     if role.left_out:
-        why = " (features of one table alone are taken)" if role.is_second else ""
-        yield f"not used: {_some(role.left_out)}{why}"
+        yield f"not used: {_some(role.left_out)}{_why_not(role, roles)}"
+
+
+def _why_not(role: Role, roles: Roles) -> str:
+    """Why a table of features is not taken, and how it would be."""
+    taken = next((each.table.path.name for each in roles.of_tables if each.features), None)
+    if not role.is_second:
+        return ""
+    if not role.table.has_names:
+        return " (features need a first line with the names of the columns: add one)"
+    if taken is None:
+        return ""
+    return (
+        f" (features of one table are taken, those of {taken}: join both tables by their ids, or "
+        f"leave {taken} out)"
+    )
 
 
 def _some(words: Sequence[str]) -> str:
@@ -100,23 +174,22 @@ def _some(words: Sequence[str]) -> str:
     return ", ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def script(graph: str, roles: Roles, program: str) -> str:
+def script(graph: str, roles: Roles, program: str, paths: Mapping[Path, str] | None = None) -> str:
     """A shell script of the commands; it reads whole tables into the home of who runs it."""
     lines = [
         "#!/bin/sh",
-        "# What `peewit try` guessed of these tables; change what it got wrong.",
+        "# What was guessed of these tables; change what is wrong.",
         f"# A second run wants another name than {graph}, or `peewit graph delete {graph} --yes`.",
-        f'peewit() {{ {program} "$@"; }}',
     ]
+    lines += [] if program == "peewit" else [f'peewit() {{ {program} "$@"; }}']
     for role in roles.of_tables:
         lines += [f"# {plain(role.table.path.name)}: {each}" for each in in_words(role, roles)]
-    lines += ["set -e", *(join(["peewit", *each]) for each in commands(graph, roles))]
+    lines += ["set -e", *(join(["peewit", *each]) for each in commands(graph, roles, paths))]
     return "\n".join(lines) + "\n"
 
 
-def _path(role: Role, paths: Mapping[str, str] | None) -> str:
-    path = str(role.table.path.absolute())
-    return path if paths is None else paths.get(path, path)
+def _path(role: Role, paths: Mapping[Path, str]) -> str:
+    return paths.get(role.table.path, str(role.table.path.absolute()))
 
 
 def _named(roles: Roles, role: Role, column: str) -> str:
@@ -127,28 +200,28 @@ def _thing(roles: Roles, role: Role, column: str) -> str:
     return f"{roles.kind(role, column)} ({column})"
 
 
-def _edges(role: Role, roles: Roles, *, is_alone: bool) -> list[str]:
+def _edges(role: Role, roles: Roles, *, is_alone: bool) -> dict[str, str | None]:
     if role.table.names_kinds:
-        return []
+        return {}
     if role.ends is None:
-        entity = _named(roles, role, role.entity or "")
-        return [
-            "--entity",
-            entity,
-            "--via",
-            ",".join(_named(roles, role, each) for each in role.via),
-        ]
-    src, dst = (_named(roles, role, each) for each in role.ends)
-    relation = [] if is_alone and not role.is_directed else ["--relation", role.table.stem]
-    weight = [] if role.weight is None else ["--weight", role.weight]
-    return [*relation, *(["--directed"] * role.is_directed), "--src", src, "--dst", dst, *weight]
+        via = ",".join(_named(roles, role, each) for each in role.via)
+        return {"entity": _named(roles, role, role.entity or ""), "via": via}
+    made: dict[str, str | None] = {}
+    if role.is_directed or not is_alone:
+        made["relation"] = role.table.stem
+    if role.is_directed:
+        made["directed"] = None
+    made["src"], made["dst"] = (_named(roles, role, each) for each in role.ends)
+    if role.weight is not None:
+        made["weight"] = role.weight
+    return made
 
 
-def _features(role: Role, roles: Roles) -> list[str]:
+def _features(role: Role, roles: Roles) -> dict[str, str | None]:
     unwanted = [
         name
         for name in role.table.columns
         if name not in {*role.features, role.node} and "," not in name
     ]
-    without = ["--without", ",".join(unwanted)] if unwanted else []
-    return ["--node", _named(roles, role, role.node or ""), *without]
+    without = {"without": ",".join(unwanted)} if unwanted else {}
+    return {"node": _named(roles, role, role.node or ""), **without}

@@ -25,6 +25,10 @@ SIGNS: Final = frozenset({"1", "-1"})
 _OF_TRIALS: Final = frozenset({"split", "fold", "set"})
 _PAIR: Final = 2
 _ALL_SHARED: Final = 0.95
+_MOST_LABELED: Final = 0.5
+"""Share of rows with a value up to which a column may be the labels of a few."""
+_RARE: Final = 0.1
+"""Share of the rows up to which one of two words is what people look for."""
 _LEAST_SHARED: Final = 0.5
 """Share of ids found in another column from which both are of one kind."""
 
@@ -61,6 +65,8 @@ class Roles:
     of_tables: tuple[Role, ...]
     kinds: Mapping[ColumnLook, str]
     classes: Mapping[str, int]  # rows of each label; empty where nothing looks like one
+    is_label_guessed: bool  # by the values of its column, as no name says that it holds labels
+    candidates: tuple[tuple[TableLook, ColumnLook], ...]  # what may hold labels, by its values
 
     def kind(self, role: Role, column: str) -> str:
         """The kind of the ids of a column."""
@@ -84,14 +90,25 @@ class Roles:
         ]
 
 
-def roles_of(tables: Sequence[TableLook], label: str | None = None) -> Roles:
-    """Guess what tables are for; ``label`` names the column of labels.
+def roles_of(
+    tables: Sequence[TableLook], label: str | None = None, *, within: TableLook | None = None
+) -> Roles:
+    """Guess what tables are for; ``label`` names the column of labels, of a table ``within``.
 
-    Raises BadArgument where no table has that column, or it says nothing.
+    An empty ``label`` says that there are none. Raises BadArgument where no table has that column,
+    or it says nothing.
     """
     tables = [_with_pairs(table, tables) for table in tables]
     kinds = _kinds(tables)
-    labeled, column = _labels(tables, label)
+    paths = {table.path for table in tables if within in (None, table)}
+    candidates = _candidates(tables)
+    labeled, column, is_guessed = None, None, False
+    if label != "":
+        labeled, column = _labels([each for each in tables if each.path in paths], label)
+    if label is None and column is None:
+        likely = [each for each in candidates if _is_likely(*each)]
+        if len(likely) == 1:
+            (labeled, column), is_guessed = likely[0], True
     answers = None
     if labeled is not None and (key := _key(labeled, kinds, None)) is not None:
         answers = kinds[key]
@@ -107,7 +124,13 @@ def roles_of(tables: Sequence[TableLook], label: str | None = None) -> Roles:
         )
         for table in tables
     )
-    return Roles(of_tables=roles, kinds=kinds, classes={} if column is None else _classes(column))
+    return Roles(
+        of_tables=roles,
+        kinds=kinds,
+        classes={} if column is None else _classes(column),
+        is_label_guessed=is_guessed,
+        candidates=candidates,
+    )
 
 
 def _classes(column: ColumnLook) -> dict[str, int]:
@@ -212,6 +235,26 @@ def _labels(
     return table, column
 
 
+def _candidates(tables: Sequence[TableLook]) -> tuple[tuple[TableLook, ColumnLook], ...]:
+    """Columns that may hold labels of nodes: few values, in a table with a row for each node."""
+    return tuple(
+        (table, column)
+        for table in tables
+        if table.ends is None and any(each.is_unique for each in table.ids)
+        for column in table.columns.values()
+        if len(column.counts) >= _PAIR and column.holds in {"truth values", "words", "numbers"}
+    )
+
+
+def _is_likely(table: TableLook, column: ColumnLook) -> bool:
+    """Whether a column of any name looks like labels: yes or no, a rare word, or many gaps."""
+    if column.holds != "words":
+        return column.holds == "truth values"
+    is_rare = min(column.counts.values()) <= _RARE * column.n_filled
+    has_gaps = column.n_filled <= _MOST_LABELED * table.n_rows
+    return has_gaps or (len(column.counts) == _PAIR and is_rare)
+
+
 def _rule_of_labels(tables: Sequence[TableLook], wanted: str) -> str:
     if any(wanted in table.columns for table in tables):
         return "must name a column of a table with one row for each node, and a column of its id"
@@ -235,7 +278,11 @@ def _described(
     tables: Sequence[TableLook], kinds: Mapping[ColumnLook, str], answers: str | None
 ) -> TableLook | None:
     """The table of features: with most columns, a row for each thing that is labeled."""
-    keys = {table: _key(table, kinds, answers) for table in tables if table.ends is None}
+    keys = {
+        table: _key(table, kinds, answers)
+        for table in tables
+        if table.ends is None and table.has_names
+    }
     return max(
         (
             table

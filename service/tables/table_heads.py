@@ -18,7 +18,8 @@ from peewit.streaming.edges.table_formats import Format
 
 N_ROWS: Final = 5
 
-_MAX_COLUMNS: Final = 1000
+MAX_COLUMNS: Final = 1000
+"""Columns up to which people choose among them."""
 _ARROW_MAGIC: Final = b"ARROW1"
 
 
@@ -48,7 +49,12 @@ class TableHead:
 
 
 def table_head(
-    file: BinaryIO, table_format: Format, *, has_names: bool = True, quote: Quote | None = None
+    file: BinaryIO,
+    table_format: Format,
+    *,
+    has_names: bool = True,
+    quote: Quote | None = None,
+    max_columns: float = MAX_COLUMNS,
 ) -> TableHead:
     """Column names and first rows of a table in a seekable file at its start.
 
@@ -65,9 +71,9 @@ def table_head(
             head = _stored_head(file, table_format)
     if not head.names:
         raise BadUpload("the table must have at least one column")
-    if len(head.names) > _MAX_COLUMNS:
+    if len(head.names) > max_columns:
         raise BadUpload(
-            f"the table must have at most {_MAX_COLUMNS} columns to choose among, got "
+            f"the table must have at most {max_columns} columns to choose among, got "
             f"{len(head.names)}"
         )
     return head

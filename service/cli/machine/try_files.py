@@ -9,7 +9,7 @@ from shlex import join, quote
 from typing import Annotated, Final
 
 import typer
-from pyarrow.csv import CSVWriter
+from pyarrow.csv import CSVWriter, WriteOptions
 from pyarrow.parquet import ParquetWriter
 
 from peewit.service.cli.machine.demo import demo_command, program
@@ -92,10 +92,21 @@ def try_files(
     if are_all_labeled(roles):
         echo("\nEvery node has a label, so the list is of labeled ones.")
     echo(f"\n{left}")
-    if not roles.classes:
-        echo("No column looks like labels: name one by --label COLUMN.")
+    if note := _note_of_labels(roles):
+        echo(note)
     if not dry_run:
         echo(f"Look around: {demo_command(home, users)} serve")
+
+
+def _note_of_labels(roles: Roles) -> str:
+    """Which columns may be the labels, where no name says so; '' where one does."""
+    others = ", ".join(dict.fromkeys(column.name for _, column in roles.candidates))
+    if roles.is_label_guessed:
+        return "The labels are guessed by their values: name another column by --label COLUMN."
+    if roles.classes:
+        return ""
+    likely = f" It may be one of these: {others}." if others else ""
+    return f"No column is called like labels.{likely} Name one by --label COLUMN."
 
 
 def _words(roles: Roles) -> dict[str, list[str]]:
@@ -125,21 +136,25 @@ def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _sampled(role: Role, path: Path) -> tuple[str, str]:
+def _sampled(role: Role, path: Path) -> tuple[Path, str]:
     """The path of a large table, and of a copy of its first rows, of text as text."""
     look: TableLook = role.table
     table_format, compression = format_of_file(look.path.name)
     is_text = table_format in {Format.CSV, Format.NDJSON}
     path, n_rows = path.with_suffix(".csv" if is_text else ".parquet"), 0
     with unpacked(look.path, compression) as file:
-        batches = table_columns(file, table_format)
+        batches = table_columns(file, table_format, first=look.first)
         first = next(batches)
-        with (CSVWriter if is_text else ParquetWriter)(path, first.schema) as writer:
+        with (
+            CSVWriter(path, first.schema, write_options=WriteOptions(include_header=look.has_names))
+            if is_text
+            else ParquetWriter(path, first.schema)
+        ) as writer:
             while n_rows < SAMPLE_ROWS and first is not None:
                 writer.write_batch(first.slice(0, SAMPLE_ROWS - n_rows))
                 n_rows += first.num_rows
                 first = next(batches, None)
-    return str(look.path.absolute()), str(path)
+    return look.path, str(path)
 
 
 def _take(settings: Settings, files: list[Path], *, is_dry: bool) -> None:

@@ -195,11 +195,17 @@ def _require_known(names: Sequence[str], encoding: Encoding, node: str) -> None:
             )
 
 
-def table_columns(file: BinaryIO, table_format: Format) -> Iterator[pa.RecordBatch]:
-    """All columns of a table as they stand, nested ones empty; raises `BadUpload`."""
+def table_columns(
+    file: BinaryIO, table_format: Format, *, first: str = NODE
+) -> Iterator[pa.RecordBatch]:
+    """All columns of a table as they stand, nested ones empty; raises `BadUpload`.
+
+    The name of its ``first`` column tells what separates the columns of text; ``#1`` says that it
+    has no line of names, and columns are called by their places.
+    """
     if table_format is Format.NDJSON:
         return _json_columns(_emptied(json_rows(file)), None, NODE, lambda _names: None)
-    return _columns(file, table_format, None, NODE, None)
+    return _columns(file, table_format, None, first, None)
 
 
 def _emptied(

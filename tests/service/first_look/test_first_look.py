@@ -288,3 +288,94 @@ def test_no_value_of_a_table_becomes_a_command_of_the_script(tmp_path: Path) -> 
     lines = script("g", guessed(paths), "peewit").splitlines()
     assert "# nodes.parquet: labels of node (node) (label): ok touch here # 200, bad 200" in lines
     assert not any(line.startswith("touch") for line in lines)
+
+
+def test_columns_without_names_are_called_by_their_places(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text(
+        "\n".join(f"p{a} p{b}" for a, b in zip(numbers(900), numbers(900), strict=True))
+    )
+    known = tmp_path / "known.csv"
+    known.write_text("\n".join(f"p{k},{('AI', 'DB')[k % 2]}" for k in range(60)))
+    points = tmp_path / "points.csv"
+    points.write_text("\n".join(f"p{k},{k / 7},{k / 7}" for k in range(N)))
+    assert asked([pairs, known, points]) == [
+        "graph create g --seed 0",
+        "ingest g pairs.txt --src #1 --dst #2",
+        "labels put g known.csv --node #1 --label #2",
+        "solve g",
+        "predictions g --sort probability:AI --unlabeled --top 10",
+    ]
+    roles = guessed([pairs, known, points])
+    told = {role.table.path.stem: "; ".join(in_words(role, roles)) for role in roles.of_tables}
+    assert told["pairs"].startswith("no line of names, so columns are called by their places")
+    assert "features need a first line with the names of the columns" in told["points"]
+    tiny = tmp_path / "tiny.csv"
+    tiny.write_text("1,2\n2,3\n3,1\n")
+    assert asked([tiny])[1] == "ingest g tiny.csv --src #1 --dst #2"
+
+
+def test_blanks_may_separate_columns_with_names(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.txt"
+    path.write_text("from to\n" + "\n".join(f"p{k} p{k + 1}" for k in range(N)))
+    assert asked([path])[1] == "ingest g pairs.txt --relation pairs --directed --src from --dst to"
+
+
+def test_a_table_may_have_a_column_for_each_word(tmp_path: Path) -> None:
+    (path,) = written(tmp_path, words={f"w{place}": [0, 1] for place in range(1_100)})
+    assert len(look_at(path).columns) == 1_100
+
+
+def test_numbers_as_names_of_columns_are_no_rows(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        edges={"src": numbers(900), "dst": numbers(900)},
+        unused={"a": ["x"] * 2},
+        points={"": list(range(N)), "0": [k % 2 for k in range(N)], "1": [k % 3 for k in range(N)]},
+    )
+    assert look_at(paths[2]).has_names
+
+
+def test_one_column_of_any_name_that_fits_is_proposed_as_labels(tmp_path: Path) -> None:
+    tables: dict[str, object] = {
+        "follows": {"follower_id": numbers(900), "followee_id": numbers(900)},
+        "people": {
+            "person_id": list(range(N)),
+            "age": numbers(N, 70),
+            "city": words("c", N, 5),
+            "blorp": ["yes" if k % 3 else "no" for k in range(N)],
+        },
+    }
+    paths = written(tmp_path, **tables)
+    roles = guessed(paths)
+    assert "--label blorp" in " ".join(asked(paths))
+    assert "(blorp, guessed by its values)" in " ".join(in_words(roles.of_tables[1], roles))
+    (tmp_path / "two").mkdir()
+    tables["sizes"] = {
+        "person_id": list(range(N)),
+        "size": numbers(N),
+        "blurp": some(["hot", "cold"], share=0.2),
+    }
+    several = written(tmp_path / "two", **tables)
+    roles = guessed(several)
+    assert roles.classes == {}
+    assert {column.name for _, column in roles.candidates} == {"city", "blorp", "blurp"}
+    assert guessed(several, "blurp").classes.keys() == {"hot", "cold"}
+    assert guessed(paths, "").classes == {}
+
+
+def test_a_second_table_of_features_is_told_with_a_way_to_take_it(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        follows={"follower_id": numbers(900), "followee_id": numbers(900)},
+        people={"person_id": list(range(N)), "age": numbers(N, 70), "height": numbers(N, 90)},
+        jobs={"person_id": list(range(N)), "salary": numbers(N, 900)},
+    )
+    roles = guessed(paths)
+    (told,) = in_words(roles.of_tables[2], roles)
+    assert told == (
+        "not used: salary (features of one table are taken, those of people.parquet: join both "
+        "tables by their ids, or leave people.parquet out)"
+    )
+    roles = guessed([paths[0], paths[2]])
+    assert list(in_words(roles.of_tables[1], roles)) == ["features of person (person_id): salary"]
