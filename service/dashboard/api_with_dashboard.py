@@ -30,6 +30,7 @@ from peewit.service.dashboard.routes import (
     new_graph,
     predictions,
     sign_in,
+    start,
     suspects,
 )
 from peewit.service.dashboard.sessions import Sessions
@@ -41,6 +42,7 @@ _NO_PAGES: Final = ("/v1/", "/static/", "/static-offline-docs/", "/healthz", "/r
 
 BEHIND_SIGN_IN: Final = (
     new_graph,
+    start,
     graphs,
     maps,
     edge_files,

@@ -1,23 +1,26 @@
 """Uploads: files that a page sent, kept until somebody has said what their columns are.
 
 Context: columns are chosen and rows checked before a file is taken, in several requests, which any
-API process may answer. Decision: the file lies below its graph under an unguessable name and that
-of the key that sent it, which alone finds it. It goes once it is taken, given up, or its graph
-erases nodes; after an hour it is no longer shown, and goes when the next file is sent or the server
-starts. Consequence: no table of uploads, nothing in backups, and no file is sent twice. The chosen
-columns of the last file are kept beside them for the next one; an erasure removes these, too.
+API process may answer. Decision: the file lies below its graph, or below the home while it has
+none, under an unguessable name and that of the key that sent it, which alone finds it. It goes once
+it is taken, given up, or its graph erases nodes; after an hour it is no longer shown, and goes when
+the next file is sent or the server starts. Consequence: no table of uploads, nothing in backups,
+and no file is sent twice. The chosen columns of the last file are kept beside them for the next
+one; an erasure removes these, too.
 """
 
 import json
+import os
 import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
-from typing import BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 from blake3 import blake3
 from starlette.concurrency import run_in_threadpool
@@ -31,8 +34,8 @@ from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.table_formats import Format, format_of_file, open_table
 from peewit.streaming.graph_paths import GraphPaths
 
-Holds = Literal["edges", "labels", "features"]
-"""What a file was sent as, and so which scope its sender had."""
+Holds = Literal["edges", "labels", "features", "start"]
+"""What a file was sent as, and so which scope its sender had; to start with, before a graph is."""
 
 KEPT_SECONDS: Final = 3600.0
 """How long a file waits."""
@@ -43,6 +46,7 @@ _MAX_NAME: Final = 120
 _CHUNK_BYTES: Final = 1 << 20
 _PACKED: Final = "packed"
 _PACKED_DIGEST: Final = "digest"
+_SENT_NAME: Final = "name"
 
 
 class UploadNotFound(FileNotListed):
@@ -61,6 +65,13 @@ class Upload:
     def name(self) -> str:
         """Its sender's name for it, without characters not allowed in paths."""
         return self.path.name
+
+    @property
+    def sent_name(self) -> str:
+        """The same with the suffix that says how it came packed."""
+        with suppress(FileNotFoundError):
+            return self.path.with_name(_SENT_NAME).read_text()
+        return self.name
 
     @property
     def n_bytes(self) -> int:
@@ -93,7 +104,7 @@ class Uploads:
 
     async def receive(
         self,
-        graph_id: str,
+        graph_id: str | None,
         holds: Holds,
         name: str,
         content: AsyncIterator[bytes],
@@ -121,6 +132,7 @@ class Uploads:
                 await run_in_threadpool(
                     _unpack, received, compression, path, self._settings.max_body_bytes
                 )
+                directory.joinpath(_SENT_NAME).write_text(_safe(name))
             # others may have come meanwhile
             await run_in_threadpool(self._require_room, graph_id, upload.n_bytes)
         except BaseException:
@@ -128,7 +140,9 @@ class Uploads:
             raise
         return upload
 
-    def get(self, graph_id: str, holds: Holds, upload_id: str, *, owner: str | None) -> Upload:
+    def get(
+        self, graph_id: str | None, holds: Holds, upload_id: str, *, owner: str | None
+    ) -> Upload:
         """A file of an owner that waits; raises `UploadNotFound`."""
         if _ID.fullmatch(upload_id):
             uploads = [
@@ -151,39 +165,52 @@ class Uploads:
         below.mkdir(parents=True, exist_ok=True)
         upload.path.parent.rename(below / upload.path.parent.name)
 
-    def remember(self, graph_id: str, holds: Holds, columns: Mapping[str, str]) -> None:
+    def copied(self, upload: Upload, holds: Holds, graph_id: str, *, owner: str | None) -> Upload:
+        """The same file waiting for one thing that it is for, in a graph."""
+        upload_id = token_urlsafe(18)
+        directory = self._place(graph_id, holds, upload_id, owner)
+        shutil.copytree(upload.path.parent, directory, copy_function=os.link)
+        return replace(upload, id=upload_id, path=directory / upload.path.name)
+
+    def remember(self, graph_id: str, holds: Holds, columns: Mapping[str, Any]) -> None:
         """Keep the chosen columns of a file, to propose them for the next one."""
         self._directory(graph_id, holds).mkdir(parents=True, exist_ok=True)
         publish_json(self._remembered(graph_id, holds), dict(columns))
 
-    def remembered(self, graph_id: str, holds: Holds) -> Mapping[str, str]:
+    def remembered(self, graph_id: str, holds: Holds) -> Mapping[str, Any]:
         """The columns of the last file; empty if they are not known."""
         try:
-            columns: dict[str, str] = json.loads(self._remembered(graph_id, holds).read_bytes())
+            columns: dict[str, Any] = json.loads(self._remembered(graph_id, holds).read_bytes())
         except FileNotFoundError:
             return {}
         return columns
 
     def sweep(self) -> None:
         """Remove files of all graphs that have waited for too long."""
-        for path in self._settings.graphs_directory.glob("*/uploads/*/*"):
+        of_graphs = self._settings.graphs_directory.glob("*/uploads/*/*")
+        for path in chain(of_graphs, self._below(None).glob("*/*")):
             if _is_old(path):
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _place(self, graph_id: str, holds: Holds, upload_id: str, owner: str | None) -> Path:
+    def _place(self, graph_id: str | None, holds: Holds, upload_id: str, owner: str | None) -> Path:
         return self._directory(graph_id, holds) / f"{upload_id}.{owner or ''}"
 
-    def _directory(self, graph_id: str, holds: Holds) -> Path:
-        return GraphPaths(root=self._settings.graphs_directory / graph_id).uploads / holds
+    def _directory(self, graph_id: str | None, holds: Holds) -> Path:
+        return self._below(graph_id) / holds
+
+    def _below(self, graph_id: str | None) -> Path:
+        """Where files of a graph wait; None: those to start with."""
+        if graph_id is None:
+            return self._settings.home / "uploads"
+        return GraphPaths(root=self._settings.graphs_directory / graph_id).uploads
 
     def _remembered(self, graph_id: str, holds: Holds) -> Path:
         return self._directory(graph_id, holds).with_suffix(".json")
 
-    def _require_room(self, graph_id: str, n_new_bytes: int = 0) -> None:
+    def _require_room(self, graph_id: str | None, n_new_bytes: int = 0) -> None:
         self.sweep()
         most = self._settings.max_backlog_bytes
-        below = GraphPaths(root=self._settings.graphs_directory / graph_id).uploads
-        n_bytes = sum(_size(path) for path in below.glob("*/*/*"))
+        n_bytes = sum(_size(path) for path in self._below(graph_id).glob("*/*/*"))
         if n_bytes - n_new_bytes >= most:
             raise BacklogFull(
                 f"files that wait for their columns must stay below {most} bytes, got {n_bytes}; "
@@ -193,7 +220,7 @@ class Uploads:
 
 def _plain_name(name: str) -> tuple[str, Format, str | None]:
     """Name without compression suffix and characters not allowed in paths; format; compression."""
-    safe = _UNSAFE.sub("_", PurePath(name.replace("\\", "/")).name).strip(" .")
+    safe = _safe(name)
     try:
         table_format, compression = format_of_file(safe)
     except ValueError as error:
@@ -204,6 +231,10 @@ def _plain_name(name: str) -> tuple[str, Format, str | None]:
         )
     plain = PurePath(safe) if compression is None else PurePath(safe).with_suffix("")
     return f"{plain.stem[:_MAX_NAME]}{plain.suffix}", table_format, compression
+
+
+def _safe(name: str) -> str:
+    return _UNSAFE.sub("_", PurePath(name.replace("\\", "/")).name).strip(" .")
 
 
 async def _write(path: Path, content: AsyncIterator[bytes], max_bytes: int) -> int:
@@ -248,7 +279,7 @@ def _require_within(max_bytes: int, n_bytes: int) -> None:
 
 def _files(directory: Path) -> list[Path]:
     try:
-        own = {_PACKED, _PACKED_DIGEST}
+        own = {_PACKED, _PACKED_DIGEST, _SENT_NAME}
         return [path for path in directory.iterdir() if path.name not in own and path.is_file()]
     except FileNotFoundError:
         return []

@@ -86,6 +86,10 @@ _TEXTS: Final = {"name": "Name", "node_ids": "Ids of nodes"} | {
 """Names of the settings on the page."""
 
 
+NOT_MADE: Final = (ValidationError, BadArgument, GraphExists, TooManyGraphs)
+"""Why a graph is not made."""
+
+
 @router.get("/new-graph", dependencies=[viewing("admin")])
 def show_form(request: Request, home: HomeHere) -> Response:
     """The form."""
@@ -99,14 +103,17 @@ async def create(request: Request, home: HomeHere) -> Response:
     try:
         body = GraphCreate(**_given(form))
         await run_in_threadpool(create_graph, Here(home=home), body=body)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        fault = with_argument(name, rule_of(first))
-        return await run_in_threadpool(_form, request, home, form, fault)
-    except (BadArgument, GraphExists, TooManyGraphs) as error:
-        return await run_in_threadpool(_form, request, home, form, str(error))
+    except NOT_MADE as error:
+        return await run_in_threadpool(_form, request, home, form, why_not_made(error))
     return back_to(f"/graphs/{body.name}/edges")
+
+
+def why_not_made(error: Exception) -> str:
+    """What is wrong with the settings of a graph, by the error that they raised."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    return with_argument(".".join(str(part) for part in first["loc"]), rule_of(first))
 
 
 def _form(

@@ -1,6 +1,7 @@
 """Files that are sent: received, shown with their columns, looked through, and then taken."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -22,19 +23,27 @@ _CHUNK_BYTES: Final = 1 << 20
 
 async def received(request: Request, graph: GraphRecord, holds: Holds, name: str) -> Upload:
     """The file of a request: its body under a name, or a form field where no script runs."""
-    uploads, owner = uploads_of(request), request.state.caller.name
+    (upload,) = await all_received(request, graph.id, holds, name)
+    return upload
+
+
+async def all_received(
+    request: Request, graph_id: str | None, holds: Holds, name: str, *, most: int = 1
+) -> list[Upload]:
+    """The files of a request: its body, or up to so many of a form field."""
+    receive = partial(uploads_of(request).receive, graph_id, holds, owner=request.state.caller.name)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return await uploads.receive(graph.id, holds, name, request.stream(), owner=owner)
-    async with request.form(max_files=1, max_fields=10) as form:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
+        return [await receive(name, request.stream())]
+    async with request.form(max_files=most, max_fields=10) as form:
+        files = [each for each in form.getlist("file") if isinstance(each, UploadFile)]
+        if not any(each.filename for each in files):
             raise InvalidArgument("file must be chosen", argument="file")
+        return [await receive(each.filename or "", _chunks(each)) for each in files]
 
-        async def chunks() -> Any:
-            while chunk := await file.read(_CHUNK_BYTES):
-                yield chunk
 
-        return await uploads.receive(graph.id, holds, file.filename or "", chunks(), owner=owner)
+async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
+    while chunk := await file.read(_CHUNK_BYTES):
+        yield chunk
 
 
 def sent_to(request: Request, path: str) -> Response:

@@ -252,29 +252,16 @@ function why(form, file) {
   return null;
 }
 
-document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (!form.dataset.upload) return;
-  event.preventDefault();
-  const [file] = form.elements.file.files;
-  const outcome = form.querySelector(".outcome");
-  const button = form.querySelector("button");
-  const fail = (text) => {
-    button.disabled = false;
-    outcome.classList.add("fault");
-    outcome.textContent = text;
-  };
-  const refused = why(form, file);
-  if (refused) return fail(refused);
-  outcome.classList.remove("fault");
+// Files are sent one after another, each to where the answer to the one before leads.
+function sendFiles(form, files, search, fail) {
+  const [file, ...others] = files;
   const bar = Object.assign(document.createElement("progress"), { max: 1, value: 0, ariaLabel: `Sending ${file.name}` });
   const said = document.createElement("span");
-  outcome.replaceChildren(bar, " ", said);
-  button.disabled = true;
+  form.querySelector(".outcome").replaceChildren(bar, " ", said);
   const request = new XMLHttpRequest();
   request.upload.addEventListener("progress", ({ loaded, total }) => {
     bar.value = loaded / total;
-    said.textContent = loaded < total ? `${mebibytes(loaded)} of ${mebibytes(total)}` : "looking at it";
+    said.textContent = `${file.name}: ${loaded < total ? `${mebibytes(loaded)} of ${mebibytes(total)}` : "looking at it"}`;
     if (loaded === total) bar.removeAttribute("value");
   });
   request.addEventListener("load", () => {
@@ -282,19 +269,40 @@ document.addEventListener("submit", (event) => {
     if (elsewhere) return location.assign(elsewhere);
     try {
       const answer = JSON.parse(request.responseText);
-      if (request.status === 201) location.assign(answer.location);
-      else fail(answer.detail);
+      if (request.status !== 201) fail(others.length ? `${file.name}: ${answer.detail}` : answer.detail);
+      else if (others.length) sendFiles(form, others, new URL(answer.location, location.href).search, fail);
+      else location.assign(answer.location);
     } catch {
       fail(`The server answered ${request.status}.`);
     }
   });
   request.addEventListener("error", () => fail("The file did not arrive; try again."));
   const address = new URL(form.dataset.upload, location.href);
+  address.search = search ?? address.search;
   address.searchParams.set("name", file.name);
   request.open("POST", address);
   request.setRequestHeader("Content-Type", typeOf(file.name));
   request.setRequestHeader("HX-Request", "true");
   request.send(file);
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.dataset.upload) return;
+  event.preventDefault();
+  const files = [...form.elements.file.files];
+  const outcome = form.querySelector(".outcome");
+  const button = form.querySelector("button");
+  const fail = (text) => {
+    button.disabled = false;
+    outcome.classList.add("fault");
+    outcome.textContent = text;
+  };
+  const refused = files.map((file) => why(form, file)).find(Boolean);
+  if (refused) return fail(refused);
+  outcome.classList.remove("fault");
+  button.disabled = true;
+  sendFiles(form, files, null, fail);
 });
 
 // What a form asks for may last: a bar says so until the next page is there.

@@ -1,0 +1,171 @@
+"""Start intake: tables that somebody drops on the page, understood together, as steps to take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Query
+
+from peewit.service.dashboard.column_choices import EdgeChoice, FeatureChoice, LabelChoice, Words
+from peewit.service.dashboard.uploads import Holds, Upload
+from peewit.service.first_look.columns import ColumnLook, TableLook
+from peewit.service.first_look.commands import Step, in_words
+from peewit.service.first_look.roles import Roles, roles_of
+from peewit.solvers.arguments import BadArgument
+from peewit.streaming.edges.node_kinds import split_column
+
+MOST_FILES: Final = 20
+NO_LABELS: Final = "none"
+
+_HOLDS: Final[Mapping[str, Holds]] = {"ingest": "edges", "features": "features", "labels": "labels"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartChoice:
+    """Which files to start with, and what somebody has changed of what was guessed."""
+
+    file: Words = ()  # ids of uploads
+    skip: Words = ()  # those of them to leave out
+    label: Annotated[str, Query(max_length=1100)] = ""  # upload and column, or NO_LABELS
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The choice as query parameters."""
+        return {"file": self.file, "skip": self.skip, "label": self.label}
+
+
+StartChosen = Annotated[StartChoice, Depends()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentTable:
+    """A file to start with, and what it seems to hold."""
+
+    upload: Upload
+    look: TableLook | None  # None where it is left out, or cannot be read
+    fault: str = ""  # why it cannot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """What the tables are for, together."""
+
+    tables: Sequence[SentTable]
+    roles: Roles
+    fault: str = ""  # what is wrong with the column chosen for labels
+
+    @property
+    def joins(self) -> bool:
+        """Whether one of them joins nodes, without which there is no graph."""
+        return any(role.joins for role in self.roles.of_tables)
+
+    def words(self, table: SentTable) -> list[str]:
+        """Sentences about a table."""
+        own = (role for role in self.roles.of_tables if role.table.path == table.upload.path)
+        return [each for role in own for each in in_words(role, self.roles)]
+
+    @property
+    def uploads(self) -> dict[Path, Upload]:
+        """The file of each table."""
+        return {each.upload.path: each.upload for each in self.tables}
+
+    @property
+    def paths(self) -> dict[Path, str]:
+        """What each file is called by who sent it."""
+        return {path: upload.sent_name for path, upload in self.uploads.items()}
+
+    @property
+    def label_columns(self) -> list[tuple[str, str]]:
+        """Columns that labels may be in, as the form sends and shows them."""
+        return [
+            (f"{self.uploads[table.path].id}:{column.name}", f"{column.name} in {table.path.name}")
+            for table, column in self._label_columns
+        ]
+
+    @property
+    def _label_columns(self) -> list[tuple[TableLook, ColumnLook]]:
+        chosen = [
+            (role.table, role.table.columns[role.label])
+            for role in self.roles.of_tables
+            if role.label
+        ]
+        known = {(table.path, column.name) for table, column in chosen}
+        others = self.roles.candidates
+        return chosen + [each for each in others if (each[0].path, each[1].name) not in known]
+
+
+def understood(tables: Sequence[SentTable], choice: StartChoice) -> Understood:
+    """What they are for, with the labels that somebody has chosen."""
+    looks = [each.look for each in tables if each.look is not None]
+    if choice.label in {"", NO_LABELS}:
+        label = "" if choice.label else None
+        return Understood(tables=tables, roles=roles_of(looks, label))
+    upload_id, _, column = choice.label.partition(":")
+    own = (each.look for each in tables if each.upload.id == upload_id)
+    try:
+        roles = roles_of(looks, column, within=next(own, None))
+    except BadArgument as error:
+        return Understood(tables=tables, roles=roles_of(looks), fault=str(error))
+    return Understood(tables=tables, roles=roles)
+
+
+def holds_of(step: Step) -> Holds:
+    """What the file of a step is taken as."""
+    return _HOLDS[step.words[0]]
+
+
+def edge_choice(step: Step) -> EdgeChoice:
+    """Columns of a file of edges."""
+    said = step.options
+    if not said:  # each row names the kinds of its ends, in the usual columns
+        has_relations = step.role is not None and "relation" in step.role.table.columns
+        return EdgeChoice(
+            src="src",
+            dst="dst",
+            src_kind_column="src_kind",
+            dst_kind_column="dst_kind",
+            relation_column="relation" if has_relations else "",
+            weight=(step.role and step.role.weight) or "",
+        )
+    if "via" in said:
+        kind, entity = split_column(said["entity"] or "")
+        return EdgeChoice(src=entity, src_kind=kind, via=said["via"] or "", is_data=_is_data(step))
+    src_kind, src = split_column(said["src"] or "")
+    dst_kind, dst = split_column(said["dst"] or "")
+    return EdgeChoice(
+        src=src,
+        dst=dst,
+        src_kind=src_kind,
+        dst_kind=dst_kind,
+        relation=said.get("relation") or "",
+        directed="directed" in said,
+        weight=said.get("weight") or "",
+        is_data=_is_data(step),
+    )
+
+
+def feature_choice(step: Step) -> FeatureChoice:
+    """Columns of a table of features."""
+    kind, node = split_column(step.options["node"] or "")
+    return FeatureChoice(node=node, node_kind=kind, without=step.options.get("without") or "")
+
+
+def label_choice(step: Step) -> LabelChoice:
+    """Columns of a file of labels."""
+    said = step.options
+    kind, node = split_column(said["node"] or "")
+    no_label, keep_word = said.get("no-label"), said.get("keep-word")
+    return LabelChoice(
+        node=node,
+        node_kind=kind,
+        label=said["label"] or "",
+        unknown="keep",
+        no_label=() if no_label is None else (no_label,),
+        keep_word=() if keep_word is None else (keep_word,),
+        is_data=_is_data(step),
+    )
+
+
+def _is_data(step: Step) -> bool:
+    return step.role is not None and not step.role.table.has_names
