@@ -32,7 +32,8 @@ class StartChoice:
     @property
     def given(self) -> dict[str, Any]:
         """The choice as query parameters."""
-        return {"file": self.file, "skip": self.skip, "label": self.label}
+        given = {"file": self.file, "skip": self.skip, "label": self.label}
+        return {name: value for name, value in given.items() if value}
 
 
 StartChosen = Annotated[StartChoice, Depends()]

@@ -272,7 +272,8 @@ def _holds(name: str, distinct: pa.Array, n_filled: int, *, is_end: bool) -> Hol
     if _all(distinct, _TIME):
         return "times"
     words, has_many = words_of(name), len(distinct) > MOST_CLASSES
-    is_thing = has_many and (_THINGS | _SIDES).issuperset(words)
+    may_be_ids = has_many or len(distinct) == n_filled
+    is_thing = may_be_ids and (_THINGS | _SIDES).issuperset(words)
     is_called_so = is_end or is_thing or not _ID_WORDS.isdisjoint(words)
     if _all(distinct, _WHOLE):
         return "ids" if is_called_so else "numbers"

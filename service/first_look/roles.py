@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 import pyarrow.compute as pc
@@ -98,7 +99,7 @@ def roles_of(
     An empty ``label`` says that there are none. Raises BadArgument where no table has that column,
     or it says nothing.
     """
-    tables = [_with_pairs(table, tables) for table in tables]
+    tables = [_with_ends(_with_pairs(table, tables), tables) for table in tables]
     kinds = _kinds(tables)
     paths = {table.path for table in tables if within in (None, table)}
     candidates = _candidates(tables)
@@ -194,6 +195,25 @@ def _with_pairs(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
         return table
     promoted = replace(other, holds="ids", thing=own.stem)
     return replace(table, columns={**table.columns, other.name: promoted})
+
+
+def _with_ends(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
+    """A table without ids, of whose numbers two columns have the same values, holds edges."""
+    numbers = [
+        each
+        for each in table.columns.values()
+        if each.holds == "numbers" and len(each.distinct) > MOST_CLASSES and each.is_whole
+    ]
+    pairs = [
+        pair for pair in combinations(numbers, _PAIR) if pair[0].likeness(pair[1]) >= _LEAST_SHARED
+    ]
+    if table.ids or len(pairs) != 1:
+        return table
+    known = [each for every in tables for each in every.ids if each.stem]
+    alike = [each.stem for each in known if each.share_in(pairs[0][0]) >= _LEAST_SHARED]
+    thing = alike[0] if alike else NODE
+    ends = {each.name: replace(each, holds="ids", thing=thing) for each in pairs[0]}
+    return replace(table, columns=table.columns | ends)
 
 
 def _is_larger(one: ColumnLook, other: ColumnLook) -> bool:

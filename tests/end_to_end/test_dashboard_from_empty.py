@@ -125,6 +125,30 @@ def test_a_graph_is_made_labeled_and_predicted_by_clicks_alone(
         assert found == {node: "left" if node < 30 else "right" for node in range(60)}
 
 
+def test_files_that_are_dropped_become_predictions(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
+    write_files(tmp_path)
+    with watched(browser, server) as page:
+        page.set_default_timeout(MILLISECONDS)
+        page.goto("/start")
+        serves_everybody(page)
+        files = [tmp_path / "pay.parquet", tmp_path / "known.csv"]
+        page.get_by_label("Tables").set_input_files(files)
+        page.get_by_role("button", name="Send and look at them").click()
+        expect(page.get_by_text("Put the labels in known.csv.")).to_be_visible()
+        serves_everybody(page)
+        with page.expect_download() as begun:
+            page.get_by_role("link", name="Download the commands").click()
+        assert "peewit ingest mine pay.parquet" in Path(begun.value.path()).read_text()
+        page.get_by_label("Name of the graph").fill("dropped")
+        page.get_by_role("button", name="Do it").click()
+        expect(page.get_by_text("Read the edges in pay.parquet: taken.")).to_be_visible()
+        serves_everybody(page)
+        page.get_by_role("link", name="Look at them").click()
+        expect(page.get_by_role("heading", name="Class sizes")).to_be_visible()
+
+
 def test_what_is_wrong_or_not_there_is_told_with_a_way_on(
     browser: Browser, server: Server, tmp_path: Path
 ) -> None:

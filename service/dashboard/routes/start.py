@@ -226,7 +226,7 @@ async def _taken(
         fault = orjson.loads(bytes(answer.body))["detail"]
         address = f"{address_of(graph, holds, own)}?{urlencode(choice.given, doseq=True)}"
         return {"title": step.title, "fault": fault, "address": address}
-    return {"title": step.title}
+    return {"title": step.title, "fault": "", "address": ""}
 
 
 def _of_step(

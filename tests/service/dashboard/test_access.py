@@ -27,6 +27,7 @@ PAGES = [
     "/graphs/g",
     "/graphs/g/next-step",
     "/graphs/g/edges",
+    "/graphs/g/start",
     "/graphs/g/features",
     "/graphs/g/live",
     "/graphs/g/growth",
@@ -96,6 +97,12 @@ ADMINISTERING = [
     ("POST", "/graphs/g/label-next/auto-solve"),
     ("GET", "/new-graph"),
     ("POST", "/new-graph"),
+    ("GET", "/start"),
+    ("POST", "/start/files"),
+    ("GET", "/start/tables"),
+    ("GET", "/start/script"),
+    ("POST", "/start/run"),
+    ("POST", "/start/remove"),
     ("POST", "/graphs/g/edges/files/x/node-ids"),
 ]
 

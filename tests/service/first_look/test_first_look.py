@@ -321,6 +321,18 @@ def test_blanks_may_separate_columns_with_names(tmp_path: Path) -> None:
     assert asked([path])[1] == "ingest g pairs.txt --relation pairs --directed --src from --dst to"
 
 
+def test_two_columns_of_the_same_numbers_are_ends_whatever_they_are_called(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        pay={"paid_by": numbers(900), "paid_to": numbers(900), "amount": numbers(900, 9_000)},
+        known={"account": [3, 5, 33, 40], "kind": ["left", "left", "right", "right"]},
+    )
+    assert asked(paths)[1:3] == [
+        "ingest g pay.csv --src paid_by --dst paid_to",
+        "labels put g known.parquet --node account --label kind",
+    ]
+
+
 def test_a_table_may_have_a_column_for_each_word(tmp_path: Path) -> None:
     (path,) = written(tmp_path, words={f"w{place}": [0, 1] for place in range(1_100)})
     assert len(look_at(path).columns) == 1_100
