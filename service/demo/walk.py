@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
 from peewit.service.database.engine import Database, open_database
+from peewit.service.demo.compile_ahead import compiling_ahead
 from peewit.service.demo.digits import (
     digit_edges,
     digit_labels,
@@ -130,11 +131,12 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     files = DemoFiles(directory=settings.home)
     take_home(files.directory, _MARKER, "demo")
     require_idle(settings, "demo")
-    _write_inputs(files, tell)
     with closing(open_database(settings.database)) as database:
-        graph = _fresh_graph(database)
-        tell(f"graph     {GRAPH_NAME!r} created, at most {MAX_EDGES:,} edges")
-        snapshot, ingest_seconds = _ingest(database, settings, graph, files, tell)
+        with compiling_ahead(settings):
+            _write_inputs(files, tell)
+            graph = _fresh_graph(database)
+            tell(f"graph     {GRAPH_NAME!r} created, at most {MAX_EDGES:,} edges")
+            snapshot, ingest_seconds = _ingest(database, settings, graph, files, tell)
         _put_labels(database, settings, graph, files, tell)
         job, solve_seconds = _solve(database, settings, graph, tell)
         evaluation = _write_and_compare(database, settings, job, files, tell)

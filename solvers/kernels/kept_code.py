@@ -27,7 +27,11 @@ def compiled(function: Callable[..., Any], options: dict[str, Any], *, keep: boo
     """A function as numba compiles it, with code that is kept if ``keep`` and possible.
 
     It is the function itself under ``NUMBA_DISABLE_JIT``. ``options`` are those of ``numba.njit``.
+    Kernels alone call one whose name begins with an underscore, so it is compiled without the code
+    by which Python would call it.
     """
+    if function.__name__.startswith("_"):
+        options = options | {"no_cpython_wrapper": True}
     kernel: Any = numba.njit(**options)(function)
     is_compiled = hasattr(kernel, "enable_caching")  # false under NUMBA_DISABLE_JIT
     if keep and is_compiled and cache_directory() is not None:
