@@ -37,16 +37,7 @@ class KeyNotFound(LookupError):
 class KeyRecord:
     """A key without its secret.
 
-    Attributes
-    ----------
-    prefix : str
-        Names the key.
-    name : str
-        What people call it.
-    scopes : tuple of Scope
-        What it allows.
-    created_at, revoked_at, last_used_at : datetime
-        By the database's clock, in UTC; the last use to the minute.
+    The times are of the database's clock, in UTC; that of the last use to the minute.
     """
 
     prefix: str
@@ -74,17 +65,7 @@ class KeyStore:
     def create(self, name: str, scopes: Collection[Scope]) -> str:
         """A new key in plain text, which cannot be shown again.
 
-        Parameters
-        ----------
-        name : str
-            What people call it; need not be unique.
-        scopes : collection of Scope
-            What it allows; at least one.
-
-        Raises
-        ------
-        ValueError
-            The name is empty, or a scope is unknown or missing.
+        The name need not be unique. There is at least one scope.
         """
         if not name.strip():
             raise ValueError("name must say what the key is for, got an empty string")
@@ -144,13 +125,7 @@ class KeyStore:
             return connection.execute(select(keys.c.prefix).limit(1)).first() is not None
 
     def open_again(self) -> None:
-        """Forget the revoked keys, so that this machine may call without one.
-
-        Raises
-        ------
-        KeysInUse
-            A key is valid.
-        """
+        """Forget the revoked keys, so that this machine may call without one; none may be valid."""
         with self._database.write() as connection:
             valid = select(keys.c.prefix).where(keys.c.revoked_at.is_(None))
             prefixes = sorted(connection.execute(valid).scalars())
@@ -163,15 +138,7 @@ class KeyStore:
 
         A known prefix with a new secret replaces the old secret: the file is the truth.
 
-        Parameters
-        ----------
-        text : str
-            ``<prefix>.<secret>``, with white space around it or not.
-
-        Raises
-        ------
-        ValueError
-            The text has another form, or the key was revoked.
+        A key that was revoked is refused.
         """
         match = _KEY.fullmatch(text.strip())
         if match is None:

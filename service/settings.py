@@ -46,11 +46,6 @@ class Settings(BaseSettings):
     """The settings of one installation; each field is an environment variable ``PEEWIT_<FIELD>``.
 
     The description of a field stands below it.
-
-    Raises
-    ------
-    pydantic.ValidationError
-        A variable breaks the rule of its field; a ValueError that names both.
     """
 
     model_config = SettingsConfigDict(env_prefix="PEEWIT_", env_ignore_empty=True, frozen=True)

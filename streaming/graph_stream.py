@@ -199,13 +199,8 @@ class Stream:
         where it is none of ``files``. Once ``is_enough()`` is true, called between files, the
         others are left for another call.
 
-        Raises
-        ------
-        Interrupted
-            ``should_stop`` was true. Open the stream anew: ``ingest`` of the same files goes on
-            from the newest checkpoint and ends as the unbroken run would have.
-        FileUnreadable
-            A file could not be staged, as when its store does not answer.
+        After `Interrupted`, open the stream anew: ``ingest`` of the same files goes on from the
+        newest checkpoint and ends as the unbroken run would have.
         """
         if not self._relations.is_usable:
             raise RuntimeError(
@@ -260,14 +255,7 @@ class Stream:
         With ``inserts_only`` a file that deleted or set edges of others loses what it inserted;
         those edges are not brought back.
 
-        Raises
-        ------
-        KeyError
-            No file of that path is absorbed.
-        NotRetractable
-            Deletions are off, or it removed edges of others.
-        RuntimeError
-            A file is half absorbed, or the stream is not usable.
+        `NotRetractable` tells that deletions are off, or that the file removed edges of others.
         """
         (result,) = self.retract_all({path: inserts_only})
         if isinstance(result, NotRetractable):

@@ -65,20 +65,9 @@ def add_command(
 ) -> None:
     """Add the command of an operation.
 
-    Parameters
-    ----------
-    app : typer.Typer
-        Group of the command.
-    operation : Operation
-        What it asks.
-    name : str
-        Of the command.
-    show : callable, optional
-        Prints the answer; a general printer serves where none is given.
-    read : mapping, optional
-        Makes values of what is typed for some parameters.
-    waits : Waits, optional
-        How the command sees to it that the answer settles.
+    ``show`` prints the answer; a general printer serves where none is given. ``read`` makes values
+    of what is typed for some parameters. ``waits`` says how the command sees to it that the answer
+    settles.
     """
     readers = dict(read or {})
     typed = [each for each in operation.parameters if not isinstance(each.mark, Header)]

@@ -30,14 +30,8 @@ _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeou
 class Retries:
     """How often and how soon a call that may be repeated is repeated.
 
-    Parameters
-    ----------
-    n_retries : int
-        Tries after the first; 0 for none.
-    first_pause_seconds : float
-        Longest pause before the first of them; it doubles with each.
-    longest_pause_seconds : float
-        A server that wants a longer one (``Retry-After``) is not tried again.
+    The pause doubles with each try, up to the longest. A server that wants a longer one
+    (``Retry-After``) is not tried again.
     """
 
     n_retries: int = 4
@@ -59,18 +53,8 @@ class Retries:
 class Body:
     """Bytes to send, made anew for each try.
 
-    Parameters
-    ----------
-    media_type : str
-        For `Content-Type`.
-    pieces : callable
-        Begins the bytes; called once per try.
-    n_bytes : int, optional
-        How many they are, where it is known.
-    is_repeatable : bool
-        False when the pieces can be had only once.
-    encoding : str, optional
-        For `Content-Encoding`, where the bytes are packed.
+    ``pieces`` begins the bytes, once per try; where they can be had only once, ``is_repeatable`` is
+    False.
     """
 
     def __init__(
@@ -116,22 +100,10 @@ class Body:
 class Request:
     """A step: send this; what comes back is an `Answer`.
 
-    Attributes
-    ----------
-    method, path : str
-        The path is escaped already.
-    params, headers : mapping
-        None among the values leaves one out.
-    json : object
-        Sent as JSON unless it is None.
-    body : Body or None
-        Sent instead.
-    wait_seconds : float
-        How long the server may take beyond the usual.
-    is_repeatable : bool
-        Whether sending it twice does no more than sending it once.
-    is_streamed : bool
-        Whether the body of a success is left for `NextPiece`.
+    The path is escaped already; None among params or headers leaves one out, and ``body`` is sent
+    in place of ``json``. ``wait_seconds`` is how long the server may take beyond the usual.
+    ``is_repeatable`` says that sending it twice does no more than sending it once, and
+    ``is_streamed`` that the body of a success is left for `NextPiece`.
     """
 
     method: str
@@ -204,17 +176,7 @@ def once(request: Request) -> Call[Answer]:
 def repeated(request: Request, attempt: Callable[[], Call[T]]) -> Call[T]:
     """What an attempt returns that may break off, after as many as are allowed.
 
-    Parameters
-    ----------
-    request : Request
-        What the attempt sends; says whether it may be sent twice.
-    attempt : callable
-        Begins an attempt.
-
-    Raises
-    ------
-    PeewitError
-        The last attempt's; those that would fail again are not repeated.
+    The last attempt's error is raised; attempts that would fail again are not repeated.
     """
     retries: Retries = yield AskRetries()
     n_failed = 0

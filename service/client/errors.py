@@ -161,13 +161,7 @@ class ServerFault(PeewitError):
 
 
 class JobFailed(PeewitError):
-    """A job that was waited for has failed.
-
-    Attributes
-    ----------
-    job : Job
-        As it ended; ``job.error`` says why.
-    """
+    """A job that was waited for has failed; ``job.error`` says why."""
 
     def __init__(self, job: Job) -> None:
         reason = job.error or f"the job ended as {job.status}"

@@ -53,13 +53,7 @@ Labels: TypeAlias = Mapping[Any, Label | Mapping[str, Label]] | ByNode | TableLi
 
 
 def by_node(labels: Labels) -> Mapping[Any, Label | Mapping[str, Label]] | TableLike:
-    """Labels of a Series as a mapping; others as they are.
-
-    Raises
-    ------
-    ValueError
-        A node stands twice in the index.
-    """
+    """Labels of a Series as a mapping, where no node stands twice; others as they are."""
     index: Any = getattr(labels, "index", None)
     if index is None or callable(index) or getattr(labels, "ndim", 1) != 1:
         return labels  # no Series
@@ -81,20 +75,6 @@ def table_body(table: TableLike) -> Body:
     Tables are encoded while they are sent, and files sent as they lie; nothing is copied whole.
     Readers and iterators give their batches once: a call with one of them is repeated only if it
     failed before the first batch was taken.
-
-    Parameters
-    ----------
-    table : TableLike
-        What to send.
-
-    Raises
-    ------
-    ValueError
-        The suffix of a file names no format, or there is not one batch to tell the columns.
-    TypeError
-        It is no table.
-    OSError
-        The file cannot be read.
     """
     if isinstance(table, str | Path):
         return _file_body(Path(table))
@@ -125,13 +105,7 @@ def table_body(table: TableLike) -> Body:
 def labels_body(
     labels: Mapping[Any, Label | Mapping[str, Label]] | TableLike, columns: Sequence[str] = ()
 ) -> Body:
-    """Labels as the body of a request: a mapping as NDJSON, else a table.
-
-    Raises
-    ------
-    ValueError
-        A mapping has one label of a node, and there are several ``columns``.
-    """
+    """Labels as the body of a request: a mapping, of one column, as NDJSON, else a table."""
     if not isinstance(labels, Mapping):
         return table_body(labels)
     single = next((each for each in labels.values() if not isinstance(each, Mapping)), None)
@@ -249,12 +223,7 @@ class ArrowDecoder:
     A batch comes out with the piece that completes it, and no more than one incomplete batch is
     held. pyarrow's own reader asks for bytes, which a caller that must not block cannot provide.
 
-    Attributes
-    ----------
-    schema : pyarrow.Schema or None
-        None until it has arrived.
-    is_ended : bool
-        Whether the stream has said that it is over.
+    The ``schema`` is None until it has arrived.
     """
 
     def __init__(self) -> None:

@@ -119,14 +119,8 @@ def open_database(url: str | URL) -> Database:
     ``url`` is ``sqlite:///<path>`` or ``postgresql://user:password@host/name``. Several processes
     may open the same fresh database at the same moment.
 
-    Raises
-    ------
-    ValueError
-        Another kind of database, SQLite in memory, or SQLite on a network file system.
-    peewit.service.database.migrations.DatabaseVersionError
-        The database is at a schema of before the first release, or at a newer one.
-    DatabaseNotOpened
-        No SQLite file can be made there, or what is there is none or cannot be written.
+    Refused are other kinds of database, SQLite in memory or on a network file system, schemas of
+    before the first release and newer ones.
     """
     address = make_url(url)
     match address.get_backend_name():

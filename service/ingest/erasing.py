@@ -105,15 +105,8 @@ class Eraser:
     def erase(self) -> bool:
         """Take every step that can be taken now; whether something was done.
 
-        Raises
-        ------
-        peewit.streaming.graph_stream.Interrupted
-            ``should_stop`` was true; the next call goes on.
-        LeaseExpired
-            Another process has taken the lease.
-        OSError
-            The disk is full or fails before the nodes are out of the graph; the next call goes on.
-            Later failures are logged, and retried by the next call.
+        The next call goes on where a stop, a full disk or another holder of the lease ended this
+        one. Failures after the nodes are out of the graph are logged.
         """
         done = self.strike()
         waiting = self.home.manifest.erasures.waiting(self.record.id)

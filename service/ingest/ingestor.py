@@ -129,20 +129,8 @@ class Ingestor:
 
         It is not even opened where there is nothing to do.
 
-        Raises
-        ------
-        LeaseHeld
-            Another process ingests this graph.
-        LeaseExpired
-            Another process took the lease under way, as after a long sleep; nothing is lost.
-        peewit.streaming.graph_stream.Interrupted
-            ``should_stop`` was true; the next call goes on.
-        GraphNotFound
-            The graph is not there, or was deleted under way.
-        peewit.streaming.edges.parts.FileUnreadable
-            A store does not answer; the files of the others are in.
-        LiveSourceUnread
-            A live source could not be read; what the others gave is in.
+        Whatever ends a call, nothing is lost, and the next one goes on. A store or a live source
+        that does not answer is told once what the others gave is in.
         """
         record = self.home.catalog.get_by_id(graph_id)
         is_at_rest = not self._manifest.work(graph_id, state=state_of(self.home, record))

@@ -124,28 +124,9 @@ class Labeling:
     ) -> LabelReceipt:
         """Store labels and request the graph's ``auto_solve``, in one transaction.
 
-        Parameters
-        ----------
-        given : mapping
-            Labels by their column, of which all are stored or none.
-        origin : LabelOrigin
-            For rows that do not say it.
-        key : str, optional
-            Name of the giver's key.
-        after_seq : int, optional
-            The last label event of any of these nodes that the giver has seen.
-
-        Raises
-        ------
-        LabeledMeanwhile
-            One of the nodes has a later event than ``after_seq``.
-        LabelsRefused
-            ``unknown`` is ``refuse`` and the graph does not know all nodes.
-        peewit.service.labels.store.BadLabels
-            A node or label is too long or holds a NUL; labels of a column would be partly text and
-            partly numbers, which no model can solve; or a row has an unknown origin.
-        GraphNotFound
-            The graph was deleted.
+        All labels of all columns are stored or none. ``origin`` holds for rows that do not say one.
+        `LabeledMeanwhile` tells that one of the nodes has a later event than ``after_seq``, the
+        last one that the giver has seen.
         """
         givers = {
             name: row_givers(rows, origin=origin, annotator=annotator)

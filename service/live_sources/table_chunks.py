@@ -210,25 +210,8 @@ def read_chunks(
 ) -> Iterator[Chunk]:
     """Chunks of a version from a position within it; the last chunk ends at the version.
 
-    Parameters
-    ----------
-    unread : UnreadColumns
-        Of all rows before the position; of those read from now on, too.
-    at : mapping
-        The position to begin at.
-    within : mapping of str to int
-        The position while the version is not read whole; piece and row are added.
-    done : mapping of str to int
-        The position after the version: the word for it, and its number.
-    most_rows : int
-        Rows at which a chunk ends.
-    should_stop : callable
-        Asked between batches.
-
-    Raises
-    ------
-    peewit.streaming.edges.bad_table.BadUpload
-        A column of nodes has a type that holds no ids.
+    A chunk ends at ``most_rows``. ``within`` is the position while the version is not read whole,
+    to which piece and row are added; ``done`` is the one after it.
     """
     for name in access.columns.nodes:
         if not holds_ids(kind := reader.schema.field(name).type):

@@ -15,19 +15,7 @@ _adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 def answer_of(kind: type[Answer], record: object, /, **others: Any) -> Answer:
     """A checked answer: fields from the attributes of a record, and others by name.
 
-    Parameters
-    ----------
-    kind : type
-        Of the answer; a class of `peewit.service.wire`.
-    record : object
-        Attributes that the answer has no field for stay behind.
-    **others
-        Fields that the record does not have, or has in another form.
-
-    Raises
-    ------
-    pydantic.ValidationError
-        A value has the wrong type.
+    Attributes that the answer has no field for stay behind.
     """
     names = {field.name for field in fields(kind)} - others.keys()  # type: ignore[arg-type]
     values = {name: getattr(record, name) for name in names}

@@ -51,27 +51,9 @@ def evaluate(
     Labels are compared as text, so 3 and "3" are equal. A node that no label reaches counts as
     wrong and ranks last for every class.
 
-    Parameters
-    ----------
-    predictions : pyarrow.Table
-        Columns ``node``, ``label`` (null where no label reaches) and, unless there are too many
-        classes, ``score:<class>`` or ``probability:<class>`` each.
-    truth : UploadedLabels
-        The last label of a node counts.
-    labels : CurrentLabels
-        The labels that the predictions were made from.
-    top_k : int, optional
-        A node counts as found if its class is among so many best ones; by default 3 where there are
-        more classes.
-    threshold : ClassThreshold, optional
-        Is evaluated, too.
-
-    Raises
-    ------
-    ValueError
-        The truth holds real numbers, the predictions classes; no class of the truth is among those
-        of the labels, so that nothing could be right; or ``top_k`` is not below the number of
-        classes.
+    The last label of a node in ``truth`` counts. A node counts as found if its class is among the
+    ``top_k`` best, by default 3 where there are more. Refused are numbers beside classes, and a
+    truth none of whose classes is one of the labels.
     """
     _refuse(truth, float, "true labels must be classes, as the predictions are")
     _require_common_class(truth, labels)

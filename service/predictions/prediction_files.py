@@ -195,26 +195,9 @@ def write_predictions(
     ``stability`` or ``proven``, columns of these names follow ``reachable``, null where no label
     reaches.
 
-    Parameters
-    ----------
-    nodes : (n_nodes,) Arrow array
-        External ids by dense id; null for erased nodes.
-    scores : (n_nodes, n_columns) float64
-        In the order of ``meta.class_names``, two classes or more; or one column of numbers.
-    variance : (n_nodes,) float32, optional
-        Posterior variance of each node.
-    p_values : (n_nodes, n_classes) float32, optional
-    stability : (n_nodes,) float32, optional
-        Share of the replicas of the sparsifier in which a node has the same class.
-    proven : (n_nodes,) bool, optional
-        Whether the label is proven to be that of all edges.
-    labeled : (n_labeled,) int, optional
-        Dense ids of the nodes that carry a label.
-
-    Raises
-    ------
-    ValueError
-        Lengths differ, or two classes have the same text (1 and "1").
+    ``labeled`` are dense ids of nodes; ``nodes`` are external ids, null for erased ones. The other
+    arrays have a row for each node, and ``scores`` a column for each class of ``meta.class_names``,
+    or one column of numbers.
     """
     n_nodes, n_columns = scores.shape
     is_value = meta.score == "value"

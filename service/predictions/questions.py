@@ -130,28 +130,10 @@ class Questions:
     ) -> Reserved:
         """Nodes that others have labeled and that this annotator shall label, too.
 
-        Parameters
-        ----------
-        queue : Queue
-            A random share of the labels given by hand, in a random order that never changes; or the
-            labels that the others contradict, the most doubtful first.
-        n_nodes : int
-            Most nodes.
-        annotator, holder : str
-            Who is asked, and for whom nodes are reserved.
-        share : float, optional
-            Share of the labels, in [0, 1]; ``self.share`` by default.
-        file : PredictionFile, optional
-            The predictions that tell doubtful labels.
-        skipped : frozenset of str
-            Nodes not to ask about.
-        is_reserving : bool
-            False returns nodes without reserving them.
-
-        Raises
-        ------
-        ValueError
-            ``share`` does not lie in [0, 1], or the predictions cannot tell doubtful labels.
+        The queue holds a random share of the labels given by hand, in a random order that never
+        changes; or the labels that the others contradict, the most doubtful first, which ``file``
+        tells. Nodes are reserved for ``holder`` if ``is_reserving``. The share is ``self.share`` by
+        default.
         """
         if queue == "doubtful":
             nodes = self._doubtful(graph, annotator, column, file)

@@ -172,25 +172,9 @@ class Suggester:
     ) -> Suggestions:
         """Nodes without label to label next; fewer where fewer are left.
 
-        Parameters
-        ----------
-        n_nodes : int
-            1 to `MAX_SUGGESTIONS`, or to `MAX_SAMPLE` at random.
-        model, job_id : str, optional
-            Whose predictions to use; the freshest by default.
-        column : str, optional
-            The column of labels that nodes lack; by default that of the job, or the unnamed one.
-
-        Raises
-        ------
-        ValueError
-            ``n_nodes`` is out of range.
-        UnknownJob, PredictionsNotFound
-            There are no such predictions, or none at all and the strategy is ``margin``.
-        NoMargins
-            The strategy is ``margin`` and numbers are predicted.
-        NoEmbedding
-            The strategy needs an embedding and there is none; see `request_embedding`.
+        The predictions are the freshest unless a model or a job is named. The column of labels that
+        nodes lack is that of the job by default, or the unnamed one. What a strategy needs and
+        lacks is an error; see `request_embedding` of an embedding.
         """
         most = MAX_SAMPLE if strategy == "random" else MAX_SUGGESTIONS
         if n_nodes > most:

@@ -88,25 +88,8 @@ def restore(
     else may run on the home meanwhile. After a crash at any line, the same call begins again, or
     finds that all is there. The backup is not changed.
 
-    Parameters
-    ----------
-    ledger : Path, optional
-        Ledger of erasures; by default that of the home, where one is left.
-
-    Raises
-    ------
-    HomeNotEmpty
-        The home or the database holds something.
-    NotABackup
-        ``directory`` holds no backup, or one of a newer format.
-    peewit.service.inbox.leaving.erasure_ledger.BadLedger
-        The ledger is none; nothing is restored.
-    DamagedBackup
-        A file is missing, or is not what was written.
-    peewit.service.database.migrations.DatabaseVersionError
-        The backup is of a schema of before the first release, or of a newer one.
-    OSError
-        The disk is full, or fails; home and database are as before.
+    The ledger is by default that of the home, where one is left. Home and database must be empty; a
+    backup or a ledger that is none, and a schema that is too old or too new, restore nothing.
     """
     manifest = read_manifest(directory)
     require_known(manifest.schema, of=f"the backup {directory}")

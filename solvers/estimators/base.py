@@ -114,11 +114,6 @@ class ModelEstimator(BaseEstimator):
         """``y`` with an entry per node: those it names, or those at ``places`` of its rows.
 
         What it names without a value has no label.
-
-        Raises
-        ------
-        ValueError
-            It names a node that is none, or has not one entry for each place.
         """
         if places is None:
             y = y if isinstance(y, Mapping) else dict(zip(y.index, y, strict=True))
@@ -192,13 +187,7 @@ class ModelEstimator(BaseEstimator):
         return [getattr(estimator, method)(*samples, **chosen) for estimator in learned]
 
     def _places(self, X: Any, nodes: Any) -> AnyArray | None:
-        """Places of fitted nodes; None where new samples are given.
-
-        Raises
-        ------
-        ValueError
-            Both are given or neither, or there is no such node.
-        """
+        """Places of fitted nodes; None where new samples are given, which excludes nodes."""
         check_is_fitted(self)
         if (X is None) == (nodes is None):
             received = "neither" if X is None else "both"
@@ -266,13 +255,7 @@ class ModelEstimator(BaseEstimator):
         raise BadArgument("coverage", f"must be left out where numbers are predicted: {coverage}")
 
     def _refuse(self, further: Mapping[str, Any]) -> None:
-        """Refuse arguments of `fit` that it does not know; of weights tell who heeds them.
-
-        Raises
-        ------
-        TypeError
-            There is one.
-        """
+        """Refuse arguments of `fit` that it does not know; of weights tell who heeds them."""
         if "sample_weight" in further:
             raise TypeError(
                 f"{type(self).__name__} cannot weigh samples, got sample_weight; LinearSVM, TSVM "
@@ -471,10 +454,7 @@ class GraphEstimator(ModelEstimator):
     def _new_scores(self, X: Any) -> tuple[FloatArray, BoolArray]:
         """Scores of new points, and whether a label reaches them.
 
-        Raises
-        ------
-        ValueError
-            The graph was given, so nothing ties new points to its nodes.
+        A graph that was given ties no new point to its nodes, and is refused.
         """
         check_is_fitted(self)
         if self._neighborhood is None:

@@ -68,13 +68,7 @@ class CalibratedScores(Classifier):
     def _calibrate(
         self, model: Model, prepared: Any, targets: ClassTargets, solution: Solution
     ) -> None:
-        """Learn the calibration, where probabilities are asked for.
-
-        Raises
-        ------
-        ValueError
-            No label can be left out, as each class has one.
-        """
+        """Learn the calibration, where probabilities are asked for."""
         self.__dict__.pop("label_distributions_", None)  # of a fit before
         if not self.probabilities:
             super()._calibrate(model, prepared, targets, solution)

@@ -33,13 +33,7 @@ class Neighborhood:
 
     @classmethod
     def of_points(cls, points: Any, n_neighbors: int) -> "Neighborhood":
-        """Neighborhood of ``points``, (n_points, n_features) dense or scipy sparse.
-
-        Raises
-        ------
-        ValueError
-            ``n_neighbors`` is not below the number of points.
-        """
+        """Neighborhood of ``points``, (n_points, n_features) dense or scipy sparse."""
         require_neighbors(n_neighbors, points.shape[0])
         return cls(points=metric_rows(points, "euclidean"), n_neighbors=n_neighbors)
 

@@ -119,13 +119,7 @@ class NodePredictions(NodeTable):
 
 
 def places_of(nodes: Any, names: "pa.Array | None", n_nodes: int) -> AnyArray:
-    """Place of each node, by name where nodes have names and else by number.
-
-    Raises
-    ------
-    ValueError
-        There is no such node, or ``nodes`` is not one-dimensional.
-    """
+    """Place of each node, by name where nodes have names and else by number."""
     wanted = nodes if isinstance(nodes, Sequence) else np.asarray(nodes)
     if isinstance(nodes, str) or (isinstance(wanted, np.ndarray) and wanted.ndim != 1):
         raise ValueError(f"nodes must be a list or a vector of nodes, got {nodes!r}")

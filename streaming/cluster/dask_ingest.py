@@ -120,15 +120,7 @@ class Cluster(DaskExecutor):
 
         Where the resparsification here was ``cancelled``, the caller must drop the result.
 
-        Raises
-        ------
-        BadEdges
-            The first rule that the wave breaks, in the order of the rows.
-        ClusterError
-            The scheduler or all workers are lost, workers died of a task again and again, or they
-            do not see the file.
-        OSError
-            The file cannot be read, which is no fault of its content.
+        `BadEdges` tells the first rule that the wave breaks, in the order of the rows.
         """
         with self.translate_faults():
             root = self._root(state, nodes, _shares(staged, wave, state.n_blocks))

@@ -79,12 +79,7 @@ def read_columns(
     this call alone, and the block may be overwritten. Where the caller ``knows_src``, of a table of
     events, that column is not looked at.
 
-    Raises
-    ------
-    BadEdges
-        A column is missing or twice there, a type does not fit, an id is null, empty, not UTF-8,
-        too long or out of range, a weight is not finite and >= 0 in float32, an operation is none,
-        or a time is.
+    `BadEdges` tells the first row that breaks the contract.
     """
     known = [columns.src, columns.src_kind_column] if knows_src else []
     columns.check([*table.schema.names, *filter(None, known)])

@@ -63,14 +63,7 @@ def stage(
     parts mean nothing without ``part_rows``, the most rows of one. ``is_abandoned`` is asked after
     every mebibyte.
 
-    Raises
-    ------
-    BadEdges
-        It is no regular file, not a whole table, lacks a column, or changed meanwhile.
-    OSError
-        It cannot be read, which is no fault of its content: try again later.
-    Abandoned
-        ``is_abandoned`` said so.
+    `BadEdges` says that the content is at fault, OSError that a later try may succeed.
     """
     if part_rows < 1:
         raise ValueError(f"part_rows must be at least 1, got {part_rows}")

@@ -188,12 +188,7 @@ def read_features(
     ``n_columns`` numbers, the length of the rows before. In a typed graph the nodes are
     ``of_kind``, or the column names the kind of each.
 
-    Raises
-    ------
-    BadFeatures
-        A column is missing or twice there, a type does not fit, a node is null or out of range, a
-        row is null or of another length, an index is negative, too large or twice in its row, or a
-        value is not finite as a 32-bit float.
+    `BadFeatures` tells the first row that breaks the contract.
     """
     names = table.schema.names
     is_sparse = is_sparse_schema(names)

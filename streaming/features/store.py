@@ -136,14 +136,8 @@ class FeatureStore:
         Rows of ``onto`` stay where ``rows`` has none of the same node. ``created_at`` is in seconds
         since the epoch. ``guard`` is called before anything changes; if it raises, nothing changes.
 
-        Raises
-        ------
-        BadFeatures
-            The rows are of another kind or length than those of ``onto``.
-        FeaturesNotFound
-            ``onto`` is not kept.
-        OSError
-            The disk is full, or fails; says which file. What was published before stays.
+        Rows of another kind or length than those of ``onto`` are refused. What was published before
+        stays.
         """
         before = None if onto is None else self.meta(onto)
         order = order_to_join(

@@ -125,15 +125,7 @@ def make_knn(
     used. ``seed`` draws the approximate search and the rows that its recall is measured on.
     ``watch`` is called about once a second.
 
-    Raises
-    ------
-    ValueError
-        Too few rows for k, all rows are equal, with "cosine" a row is zero, or the approximate
-        method is asked for sparse rows or needs a package that is not installed.
-    peewit.solvers.iteration_loop.RunStopped
-        It was told to stop; there is no file, and the lists so far are in ``place.work``.
-    OSError
-        The disk is full, or fails.
+    After `RunStopped` there is no file, and the lists so far are in ``place.work``.
     """
     method = _method(rows, settings)
     _require_rows(rows, nodes, settings, watch)

@@ -92,14 +92,7 @@ class NodeIndex:
         than the checkpoint. ``map`` refuses to pass ``max_nodes``. ``hash_seed``, 64 bits, starts
         the hashes and is drawn where None; dense ids do not depend on it.
 
-        Raises
-        ------
-        CorruptSegment
-            A segment is damaged or missing.
-        NodeCollision
-            Two ids have the same hash.
-        ValueError
-            Fewer than ``n_nodes`` ids are published, or a wrong argument.
+        A segment that is damaged or missing is `CorruptSegment`.
         """
         check_max_nodes(max_nodes)
         seed = secrets.randbits(64) if hash_seed is None else hash_seed

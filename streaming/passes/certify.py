@@ -76,18 +76,8 @@ def certify(
     is needed where two equal runs may go on at once: it resumes its own run, or takes over one that
     was stopped.
 
-    Raises
-    ------
-    SnapshotNotFound
-        No such snapshot is kept.
-    RawEdgesGone
-        Raw edges are missing or changed, with the list of files.
-    PassStopped
-        ``cancelled()`` was true; the next call resumes after the last whole pass.
-    ClusterError
-        The scheduler or its workers fail; the next call resumes likewise.
-    OSError
-        A file cannot be read or written.
+    The next call resumes after the last whole pass, whether a stop or the scheduler ended this one.
+    `RawEdgesGone` lists the files that are missing or changed.
     """
     settings = CertifySettings() if settings is None else settings
     names = [each.name for each in SnapshotStore(paths.snapshots).meta(number).relations]

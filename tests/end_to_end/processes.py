@@ -54,14 +54,7 @@ def is_gone(pid: int) -> bool:
 class Home:
     """A home directory and the commands that run on it.
 
-    Parameters
-    ----------
-    directory : Path
-        PEEWIT_HOME.
-    program : sequence of str
-        What `run` starts; all that is started to be watched or killed is the real one.
-    **environment
-        Beside that of the tests.
+    ``program`` is what `run` starts; all that is started to be watched or killed is the real one.
     """
 
     def __init__(
@@ -146,17 +139,7 @@ def kill_tree(pid: int) -> None:
 
 
 class Server:
-    """A command that serves on a free port of loopback, ready when this is made.
-
-    Parameters
-    ----------
-    home : Home
-        Where its data lie.
-    *command
-        ``serve`` unless it is given.
-    **options
-        Of the process.
-    """
+    """A command that serves on a free port of loopback, ready when this is made."""
 
     def __init__(self, home: Home, *command: object, **options: Any) -> None:
         self.home = home

@@ -27,11 +27,6 @@ def require_known_parameters(request: Request) -> None:
     """Refuse a query with a parameter that does nothing: it may be a known one, misspelled.
 
     Also one that stands twice, of which the last would count.
-
-    Raises
-    ------
-    InvalidArgument
-        There is one.
     """
     if not request.url.query:
         return

@@ -44,10 +44,7 @@ _PROGRESS_SECONDS: Final = 1.0
 def path(*parts: object, verb: str = "") -> str:
     """A path under /v1, with names and ids escaped; a verb stands behind a colon.
 
-    Raises
-    ------
-    ValueError
-        A part is empty, and the path would be another one.
+    An empty part is refused, as the path would be another one.
     """
     names = [quote(str(part), safe="") for part in parts]
     if any(name in {"", ".", ".."} for name in names):
@@ -134,18 +131,8 @@ def until(
 ) -> Call[T]:
     """What a request reads once it is done, or as it stands when time is over.
 
-    Parameters
-    ----------
-    kind : type
-        Of the answers.
-    request : Request
-        Takes ``?wait=``.
-    is_done : callable
-        Tells whether an answer will not change any more.
-    seconds : float or None
-        Longest wait; 0 looks once, None waits for ever.
-    progress : callable, optional
-        Is shown each answer that differs from the one before; asks about once a second.
+    The answer has come when ``is_done``. ``seconds`` of 0 look once, None waits for ever.
+    ``progress`` is shown each answer that differs from the one before; it asks about once a second.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     longest = POLL_SECONDS if progress is None else _PROGRESS_SECONDS
@@ -162,15 +149,7 @@ def until(
 
 
 def after_job(kind: type[T], request: Request, *, seconds: float | None) -> Call[T]:
-    """What a request reads once the job has ended that the server answers in its place.
-
-    Raises
-    ------
-    JobCancelled
-        Somebody has cancelled the job.
-    StillWaiting
-        Time is over; the job goes on.
-    """
+    """What a request reads once the job has ended that the server answers in its place."""
     deadline = None if seconds is None else time.monotonic() + seconds
     while True:
         left = POLL_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)

@@ -66,21 +66,7 @@ def batches_of(request: Request) -> Flow[pa.RecordBatch]:
 def download(request: Request, target: Path | str, table_format: str | None) -> Call[Path]:
     """A table in a file, which appears when it is whole.
 
-    Parameters
-    ----------
-    request : Request
-        What to ask for.
-    target : Path or str
-        Where to write; what is there is replaced.
-    table_format : str or None
-        ``arrow``, ``parquet``, ``csv`` or ``ndjson``; the suffix of the file says it when None.
-
-    Raises
-    ------
-    ValueError
-        There is no such format, or the suffix names none.
-    OSError
-        The file cannot be written.
+    What is there is replaced. The suffix of the file says the format when ``table_format`` is None.
     """
     target = Path(target)
     chosen = Format.of_path(target) if table_format is None else Format(table_format)

@@ -85,21 +85,7 @@ class Estimator:
         )
 
     def estimate(self, graph: GraphRecord, model: str, parameters: Mapping[str, Any]) -> Estimate:
-        """Memory and time of a solve.
-
-        Raises
-        ------
-        ValueError
-            See `peewit.service.tasks.solving.solve_options.validate_solve`; or ``relations`` names
-            one that the newest snapshot lacks.
-        peewit.service.labels.store.LabelColumnNotFound
-            The named column never had a label.
-        NoSnapshot
-            The graph has no snapshot yet.
-        peewit.streaming.snapshots.store.SnapshotNotFound
-        peewit.streaming.features.store.FeaturesNotFound
-            Newer ones came between two looks at the graph, or files are gone.
-        """
+        """Memory and time of a solve."""
         chosen, options = validate_solve(model, parameters)
         self.labels.require_column(graph.id, options.label_column)
         paths = GraphPaths(root=self.graphs_directory / graph.id)

@@ -33,16 +33,7 @@ def refine_on_all_edges(
     With ``looks`` the last pass measures the residual. Progress is the pass and its fraction done;
     cancellation is asked for between chunks of a pass and in every step of a solve.
 
-    Raises
-    ------
-    ValueError
-        Raw edges are missing or changed, with the list of files, or have other components.
-    PassStopped
-        The job was cancelled.
-    ClusterError
-        The task's scheduler or its workers failed.
-    OSError
-        A file cannot be read or written.
+    Raw edges that are missing, changed or have other components are a ValueError, with the files.
     """
     watch = solving.watch
     with all_edges(solving.graph, solving.task, solving.stages, max_passes=max_passes) as passes:

@@ -134,15 +134,8 @@ class SolveKind(ModelKind[SolveTask]):
     def run(self, task: SolveTask, context: TaskContext) -> Done | TaskStopped:
         """`Done` once the file of predictions is on the disk, or `TaskStopped`.
 
-        Raises
-        ------
-        ValueError
-            Unknown parameters, no label in the snapshot, one class, labels of another kind than the
-            target, or a Gram matrix that does not fit the memory.
-        FeaturesNotFound
-            Newer features replaced those of the task, which were removed since.
-        OSError, MemoryError, LookupError, RuntimeError
-            Files could not be read or written.
+        What cannot be solved is a ValueError. `FeaturesNotFound` tells that newer features replaced
+        those of the task, which were removed since.
         """
         has_ended = True
         try:

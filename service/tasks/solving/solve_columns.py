@@ -31,15 +31,6 @@ def submit_columns(
 
     ``columns`` are 1 to `MAX_LABEL_COLUMNS` distinct names, empty for the unnamed column. The key
     of each job is ``idempotency_key``, a colon and the column. Other arguments are as of `JobSpec`.
-
-    Raises
-    ------
-    ValueError
-        The columns break their rule, or a job cannot have these parameters.
-    peewit.service.labels.store.LabelColumnNotFound
-        One of the columns never had a label.
-    peewit.service.tasks.solving.estimate.DoesNotFit
-        A solve cannot fit the memory.
     """
     _check_columns(columns, parameters)
     kind = SolveKind()

@@ -46,13 +46,7 @@ MAX_REPLICAS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveOptions:
-    """Options of a solve job, whatever its model; see the rule of each field.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A value breaks its rule.
-    """
+    """Options of a solve job, whatever its model; see the rule of each field."""
 
     label_column: str = option(
         "",

@@ -28,21 +28,8 @@ _MOVED_ON = ("moved on since the snapshot", "some were retracted since")
 class History:
     """What the stores hold, in its order.
 
-    Attributes
-    ----------
-    graph : GraphRecord
-        As it stands in the end.
-    events : sequence of LabelEvent or None
-        All label events; the first has number 1. None where an erasure has taken one, or counted.
-    absorbed : tuple of AbsorbedFile
-        What the stream took in, in order.
-    paths : GraphPaths
-        Where the graph lies.
-    n_deletes, n_removed_files, n_erased : int
-        Rows of the files that delete; files that were retracted or replaced; nodes that were
-        erased.
-    names : sequence of str or None
-        External ids of the nodes; None of those that were erased.
+    ``events`` are all label events, the first of number 1, and None where an erasure has taken one.
+    ``names`` are None of nodes that were erased.
     """
 
     graph: GraphRecord

@@ -22,13 +22,7 @@ _COMMITTED_SECONDS: Final = 20.0
 
 
 class Forgetter(Pusher):
-    """Brings nodes, has them erased, looks whether anybody sees them, and brings some again.
-
-    Parameters
-    ----------
-    home, inbox : Path
-        The home, which is searched for what should be nowhere; and a followed directory.
-    """
+    """Brings nodes, has them erased, looks whether anybody sees them, and brings some again."""
 
     def __init__(self, *given: Any, home: Path, inbox: Path) -> None:
         super().__init__(*given)

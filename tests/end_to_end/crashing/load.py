@@ -66,19 +66,7 @@ class Answer:
 
 
 class Client(threading.Thread):
-    """Calls ``work`` again and again until told to stop.
-
-    Parameters
-    ----------
-    name : str
-        Unique; part of keys.
-    port : int
-        Of the API on loopback.
-    record : Record
-        Where to write down.
-    seed : int
-        Of what it does.
-    """
+    """Calls ``work`` again and again until told to stop."""
 
     def __init__(self, name: str, port: int, record: Record, seed: int) -> None:
         super().__init__(name=name, daemon=True)

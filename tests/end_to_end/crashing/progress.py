@@ -14,16 +14,8 @@ from tests.end_to_end.crashing.record import Record
 class Standing:
     """How far things are.
 
-    Attributes
-    ----------
-    n_answers : int
-        Requests that the API has answered.
-    n_ended_files : int
-        Files and gathered pushes that ingest is done with.
-    n_solved : int
-        Solves that children have finished.
-    attempts : dict
-        By the id of a worker, the attempts it has begun and brought as far as what to work on.
+    ``attempts`` are, by the id of a worker, those it has begun and brought as far as what to work
+    on.
     """
 
     n_answers: int

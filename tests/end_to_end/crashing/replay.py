@@ -30,17 +30,6 @@ def check_replay(
 
     Where files or nodes have left, nodes that they brought keep their numbers: then it is the edges
     that live which are compared, by the names of their ends.
-
-    Parameters
-    ----------
-    disturbed : Home
-        The home that was under fire; nothing runs on it any more.
-    record : Record
-        Knows which rows were erased.
-    history : History
-        What it holds.
-    directory : Path
-        Receives the second home and the files in order.
     """
     settings = SETTINGS | {"PEEWIT_CHECKPOINT_SECONDS": "30"}  # thousands of files are quick then
     home = Home(directory / "home", **settings)

@@ -76,21 +76,9 @@ _ORPHAN_SECONDS = 300.0
 class Plan:
     """What to run.
 
-    Attributes
-    ----------
-    database : {"sqlite", "postgresql"}
-        PostgreSQL in a cluster of its own, which is killed as well.
-    seed : int
-        Of what clients do and of what is killed when.
-    n_kills : int, optional
-        The run ends after so many,
-    seconds : float, optional
-        or after so long.
-    is_supervised : bool
-        Kill `peewit serve` itself.
-    deletes : bool
-        Delete edges, retract and replace files and erase nodes as well, in a graph whose deletions
-        are exact.
+    It ends after so many kills, or after so long. PostgreSQL runs in a cluster of its own, which is
+    killed as well. ``is_supervised`` kills `peewit serve` itself. ``deletes`` deletes edges,
+    retracts and replaces files and erases nodes as well, in a graph whose deletions are exact.
     """
 
     database: Literal["sqlite", "postgresql"]
@@ -165,17 +153,7 @@ class Report:
 def crash(
     plan: Plan, directory: Path, *, say: Callable[[str], None] = lambda _line: None
 ) -> Report:
-    """Run the plan; the directory holds home and logs afterwards.
-
-    Parameters
-    ----------
-    plan : Plan
-        What to run.
-    directory : Path
-        Empty, or created.
-    say : callable
-        Told a line now and then.
-    """
+    """Run the plan; the directory holds home and logs afterwards."""
     began = time.monotonic()
     report = Report(plan=plan, directory=directory)
     cluster = Cluster() if plan.database == "postgresql" else None

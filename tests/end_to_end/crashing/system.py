@@ -22,14 +22,8 @@ SETTINGS = {
 class System:
     """API, ingest and workers on one home, with or without `peewit serve` above them.
 
-    Parameters
-    ----------
-    directory : Path
-        Receives the home, the logs and the followed directories.
-    cluster : Cluster, optional
-        The database; SQLite, and then one worker, without it.
-    is_supervised : bool
-        Whether `peewit serve` runs the processes; kills then hit it, or what it has started.
+    The database is SQLite, and then there is one worker, where no cluster is given. With
+    ``is_supervised`` kills hit `peewit serve`, or what it has started.
     """
 
     def __init__(

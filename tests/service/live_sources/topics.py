@@ -30,13 +30,7 @@ def _library() -> ctypes.CDLL:
 
 
 class MockCluster:
-    """Brokers of this process; each partition keeps its last 5 MB, or 100 000 messages.
-
-    Attributes
-    ----------
-    servers : str
-        Their addresses, by commas.
-    """
+    """Brokers of this process; each partition keeps its last 5 MB, or 100 000 messages."""
 
     def __init__(self, n_brokers: int = 1) -> None:
         self._library = _library()
