@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.end_to_end.processes import Home, Server, eventually, is_gone
+from tests.end_to_end.processes import Server, eventually, is_gone
 
 
 def write_edges(directory: Path, *, n_nodes: int, n_files: int, n_edges: int) -> None:
@@ -24,19 +24,6 @@ def check(result: dict[str, Any], *, n_most: int) -> None:
     assert 0 < result["epsilon_least"] <= result["epsilon_certified"] < 1
     assert result["outer_min"] <= result["ritz_min"] < 1 < result["ritz_max"] <= result["outer_max"]
     assert 0 < result["n_edges"] <= n_most
-
-
-def test_command_certifies_what_the_command_ingested(home: Home, tmp_path: Path) -> None:
-    write_edges(tmp_path / "in", n_nodes=300, n_files=2, n_edges=30_000)
-    home.run(
-        "graph", "create", "g", "--epsilon", 0.5, "--node-ids", "dense", "--expected-nodes", 300
-    )
-    home.run("ingest", "g", tmp_path / "in")
-    job = home.json("certify", "g")
-    check(job["result"], n_most=60_000)
-    shown = home.json("graph", "show", "g")
-    assert shown["certificate"]["epsilon_certified"] == job["result"]["epsilon_certified"]
-    assert shown["edges_kept"] < 60_000
 
 
 def test_certify_of_a_killed_worker_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:

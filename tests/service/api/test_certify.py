@@ -68,18 +68,3 @@ def test_snapshot_that_is_not_kept_fails_at_once(graph: Api) -> None:
     job = certified(graph, snapshot=5)
     assert (job["status"], job["attempt"]) == ("failed", 1)
     assert job["error"] == "snapshot must be one that graph g keeps, got 5; it keeps 1"
-
-
-@pytest.mark.usefixtures("processes")
-def test_edges_that_were_not_kept_fail_with_their_names(api: Api) -> None:
-    api.create_graph("g", keep_raw=False)
-    api.push(csv_edges(), CSV)
-    api.ingest()
-    job = certified(api)
-    assert job["status"] == "failed"
-    assert "it is missing; pushed edges stay only with keep_raw" in job["error"]
-
-
-def test_graph_without_a_snapshot_has_nothing_to_certify(api: Api) -> None:
-    api.create_graph("g")
-    assert certified(api)["error"] == "graph g has no snapshot yet; ingest edges first"

@@ -121,13 +121,3 @@ def test_what_is_not_there_is_told(graph: Api) -> None:
     )
     graph.run_job(waiting)
     graph.problem("GET", PATH, 406, headers={"Accept": "image/png"})
-
-
-def test_a_graph_without_edges_or_features_refuses_at_once(api: Api) -> None:
-    api.create_graph("g")
-    body = {"kind": "filter"}
-    assert "no snapshot yet" in api.problem("POST", "/graphs/g/jobs", 409, json=body)["detail"]
-    api.push(b"src,dst\na,b\n", CSV)
-    api.ingest()
-    assert "no features yet" in api.problem("POST", "/graphs/g/jobs", 409, json=body)["detail"]
-    assert api.call("GET", "/jobs", 200).json()["jobs"] == []

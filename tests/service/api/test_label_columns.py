@@ -133,24 +133,6 @@ def test_columns_that_nobody_labeled_are_not_found(graph: Api) -> None:
     assert "no predictions of label column 'hue' yet" in problem["detail"]
 
 
-@pytest.mark.parametrize(
-    ("body", "rule"),
-    [
-        ({"label_columns": []}, "label_columns"),
-        ({"label_columns": ["hue", "hue"]}, "must name each column once"),
-        ({"label_columns": ["hue"], "parameters": {"label_column": "hue"}}, "must be left out"),
-        ({"label_columns": ["hue"], "parameters": {"graph_penalty": -1}}, "graph_penalty"),
-        ({"label_columns": ["\ud800"]}, "must be printable text"),
-    ],
-)
-def test_requests_for_columns_that_break_a_rule_are_refused(
-    refusing: Api, body: dict[str, Any], rule: str
-) -> None:
-    body = {"model": "hfs", **body}
-    problem = refusing.problem("POST", "/graphs/g/jobs:solve", 422, json=body)
-    assert rule in problem["detail"]
-
-
 @pytest.mark.usefixtures("processes")
 def test_columns_are_solved_on_one_snapshot_and_read_by_name(graph: Api) -> None:
     put(graph)

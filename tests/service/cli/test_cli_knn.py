@@ -30,19 +30,6 @@ def test_edges_are_made_and_ingested(peewit: Peewit, graph: str) -> None:
     assert "its deletions are off; make another graph" in again.err
 
 
-def test_edges_are_made_again_where_edges_can_be_deleted(
-    peewit: Peewit, graph: str, tmp_path: Path
-) -> None:
-    peewit("graph", "create", "again", "--expected-nodes", 60, "--deletions", "exact")
-    peewit("features", "again", tmp_path / "features.parquet")
-    peewit("graph", "knn", "again", "--k", 5)
-    failed = peewit("graph", "knn", "again", "--k", 60)
-    assert failed.exit_code == 1
-    done = peewit("graph", "knn", "again", "--k", 3, "--json").json
-    assert [file["status"] for file in done["files"]] == ["committed"]
-    assert done["progress"]["edges_kept"] == done["job"]["result"]["n_edges"]
-
-
 def test_outcome_is_told(peewit: Peewit, graph: str, tmp_path: Path) -> None:
     pq.write_table(
         pq.read_table(tmp_path / "features.parquet").slice(0, 50), tmp_path / "fewer.parquet"

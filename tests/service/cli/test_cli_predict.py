@@ -62,44 +62,6 @@ def test_points_are_predicted_by_the_freshest_solve_on_features(
     assert pa.parquet.read_table(output)["label"].to_pylist() == ["even", "odd"] * 30
 
 
-def test_columns_of_points_are_matched_by_their_names(labeled: Peewit, tmp_path: Path) -> None:
-    def write(name: str, first: str, order: list[int]) -> Path:
-        rows = [
-            ",".join([first and str(number), *map(repr, row[order].tolist())]).lstrip(",")
-            for number, row in enumerate(POINTS)
-        ]
-        header = ",".join(filter(None, [first, *("abc"[place] for place in order)]))
-        path = tmp_path / name
-        path.write_text("\n".join([header, *rows]))
-        return path
-
-    assert labeled("features", "g", write("f.csv", "node", [0, 1, 2])).exit_code == 0
-    assert labeled("solve", "g", "--model", "svm").exit_code == 0
-    as_they_were = labeled("predict", "g", write("same.csv", "", [0, 1, 2])).out
-    assert labeled("predict", "g", write("points.csv", "", [2, 0, 1])).out == as_they_were
-    lists = tmp_path / "points.ndjson"  # without names, so by place
-    lists.write_text("".join(f'{{"features": {row[[2, 0, 1]].tolist()}}}\n' for row in POINTS))
-    assert labeled("predict", "g", lists).out != as_they_were
-    refused = labeled("predict", "g", write("short.csv", "", [2, 0]))
-    assert refused.exit_code == 1
-    assert "lacks 'b'" in refused.err
-
-
-def test_points_with_edges_are_read_from_ndjson(labeled: Peewit, tmp_path: Path) -> None:
-    assert (
-        labeled("solve", "g", "--model", "filtered-ridge", "--set", "teleport=0.1").exit_code == 0
-    )
-    path, row = tmp_path / "points.ndjson", "[0, 0, 0]"
-    edges = '[{"node": 8, "weight": 2}, {"node": 10}]'
-    path.write_text(f'{{"features": {row}}}\n{{"features": {row}, "edges": {edges}}}\n')
-    alone, joined = labeled("predict", "g", path).out.splitlines()[1:]
-    assert alone != joined
-    path.write_text(f'{{"features": {row}, "edges": [{{"node": 60}}]}}\n')
-    refused = labeled("predict", "g", path)
-    assert refused.exit_code == 1
-    assert "'edges' must lead to nodes of graph g, got 60 in row 0" in refused.err
-
-
 def test_what_cannot_be_predicted_says_why(labeled: Peewit, tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text("a,b\n1,2\n")
