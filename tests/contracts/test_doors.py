@@ -2,10 +2,14 @@
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from datetime import datetime
+from enum import EnumType
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
+import httpx
 import orjson
 import pyarrow as pa
 import pytest
@@ -50,8 +54,8 @@ SAMPLES: Final[Mapping[str, Any]] = {
     "set_id": "0" * 32,
     "edges": pa.table({"src": ["n1"], "dst": ["n2"]}),
     "rows": pa.table({"node": ["n1"], "features": [[1.0]]}),
-    "labels": {"n1": "left"},
-    "truth": {"n1": "left"},
+    "labels": pa.table({"node": ["n1"], "label": ["left"]}),
+    "truth": pa.table({"node": ["n1"], "label": ["left"]}),
 }
 """A value of each parameter that has no default."""
 
@@ -69,7 +73,7 @@ BODIES: Final[Mapping[str, Any]] = {
 }
 """Of operations that take a body whole; the client has a call by hand for these."""
 
-CALLED_OTHERWISE: Final = {*BODIES, "delete_edges"}
+CALLED_OTHERWISE: Final = {*BODIES, "delete_edges", "predict_points"}
 """Those whose client's call takes other arguments."""
 
 IN_PYTHON: Final[Mapping[str, Any]] = {"opinions": {"n1": "left"}}
@@ -176,6 +180,63 @@ def test_the_client_takes_every_option(operation: Operation[Any]) -> None:
     taken = {*inspect.signature(getattr(Client, operation.client)).parameters, *operation.hidden}
     left = {each.name for each in operation.of(Query)} - taken
     assert left <= {"safe_csv"}, operation.name  # which no table in memory needs
+
+
+def chosen(kind: Any) -> Any:
+    """A value of a type that is hardly a default."""
+    kinds = [each for each in get_args(kind) or (kind,) if each is not NoneType]
+    if get_origin(kind) is Literal:
+        return get_args(kind)[-1]
+    if get_origin(kind) is Annotated or len(kinds) == 1 != len(get_args(kind) or (0,)):
+        return chosen(kinds[0])
+    if isinstance(kind, EnumType):
+        return list(kind)[-1]
+    if get_origin(kind) in (Sequence, list, tuple):
+        return ["n3"]
+    if get_origin(kind) in (Mapping, dict):
+        return {"src": "from"}
+    of_kind = {bool: True, int: 7, float: 0.25, str: "word", datetime: "2026-03-01T00:00:00Z"}
+    return next((value for each, value in of_kind.items() if each in kinds), None)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        each
+        for each in OPERATIONS.values()
+        if each.name not in CALLED_OTHERWISE and hasattr(Client, each.client)
+    ],
+    ids=lambda each: each.name,
+)
+def test_every_argument_of_the_client_arrives(operation: Operation[Any]) -> None:
+    taken = inspect.signature(getattr(Client, operation.client)).parameters
+    left = [each for each in operation.of(Query, Body) if each.name in taken]
+    values = values_of(operation)
+    values |= {each.name: chosen(each.kind) for each in left if each.name not in values}
+    path, query, body = sent(operation, "g", values)
+    requests: list[httpx.Request] = []
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(404)
+
+    graph = ["g"] if operation.has_graph else []
+    given = {name: IN_PYTHON.get(name, value) for name, value in values.items()}
+    client = Client("http://h", transport=httpx.MockTransport(refuse))
+    with client, pytest.raises(NotFound):
+        list_of(getattr(client, operation.client)(*graph, **given))
+    (request,) = requests
+    assert (request.method, request.url.path) == (operation.method, f"/v1{path}")
+    arrived = {name: request.url.params.get_list(name) for name in query}
+    assert arrived == {name: texts(value) for name, value in query.items()}
+    if operation.of(Body):
+        assert json.loads(request.content) == body
+
+
+def texts(value: Any) -> list[str]:
+    """What a query says of a value."""
+    each = value if isinstance(value, list) else [value]
+    return [str(one).lower() if isinstance(one, bool) else str(one) for one in each]
 
 
 @of_graphs

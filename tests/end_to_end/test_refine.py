@@ -1,4 +1,4 @@
-"""`peewit solve --set refine=true` and the job over HTTP, as people run them: real processes."""
+"""A refined solve over HTTP, as people run it: real processes."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from peewit.service.client import InvalidArgument
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
-from tests.end_to_end.processes import Home, Server, eventually
+from tests.end_to_end.processes import Server, eventually
 from tests.reference.harmonic import stable_hfs_scores
 
 N_NODES = 300
@@ -34,25 +34,6 @@ def write_edges(directory: Path) -> Graph:
 def expected_scores(graph: Graph) -> np.ndarray:
     labels = Labels.from_pairs([1, 2, 3, 4], ["a", "b", "a", "c"])
     return stable_hfs_scores(graph, labels, PENALTY)
-
-
-def test_command_refines_what_the_command_ingested(home: Home, tmp_path: Path) -> None:
-    graph = write_edges(tmp_path / "in")
-    home.run("graph", "create", "g", "--node-ids", "dense", "--max-edges", 1_500)
-    home.run("ingest", "g", tmp_path / "in")
-    labels = tmp_path / "labels.csv"
-    labels.write_text("node,label\n1,a\n2,b\n3,a\n4,c\n")
-    home.run("labels", "put", "g", labels)
-    settings = [f"--set={name}={str(value).lower()}" for name, value in REFINE.items()]
-    job = home.json("solve", "g", "--model", "stable-hfs", *settings)
-    stats = job["result"]["stats"]
-    assert (job["result"]["status"], stats["refined"]) == ("converged", 1)
-    assert stats["residual"] <= 1e-10
-    home.run("predictions", "g", "-o", tmp_path / "out.parquet")
-    table = pq.read_table(tmp_path / "out.parquet")
-    scores = np.column_stack([table[f"score:{name}"].to_numpy() for name in "abc"])
-    expected = expected_scores(graph)
-    np.testing.assert_allclose(scores, expected, atol=1e-6 * np.abs(expected).max())
 
 
 def test_job_over_http_refines_and_says_so(server: Server, tmp_path: Path) -> None:

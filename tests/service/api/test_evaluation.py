@@ -7,7 +7,6 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from peewit.service.client import Client
 from peewit.service.settings import Settings
 from peewit.service.wire.evaluations import PredictionEvaluation, Threshold
 from tests.service.api.conftest import CSV, Api, bring_communities, serving
@@ -115,15 +114,3 @@ def test_an_argument_that_breaks_its_rule_is_named(
 ) -> None:
     options: dict[str, Any] = {"json": TRUTH} if method == "POST" else {}
     assert judged.problem(method, path, 422, **options)["argument"] == argument
-
-
-def test_the_client_judges_and_decides(judged: Api) -> None:
-    with Client(str(judged.client.base_url)) as client:
-        found = client.evaluate("g", SIDE, positive="left", cost_fn=5.0).of_classes
-        assert found is not None
-        assert found.threshold is not None
-        assert (
-            found.threshold.threshold == client.threshold("g", "left", cost_fn=5.0).chosen.threshold
-        )
-        table = client.predictions("g", positive="left", threshold=2.0).table
-        assert set(table["label"].to_pylist()) == {"right"}

@@ -78,13 +78,3 @@ def test_a_push_without_kinds_is_refused(ready: Api) -> None:
         "POST", "/graphs/g/edges", 202, content="src,dst\naccount:1,device:2\n", headers=AS_CSV
     )
     assert named.json()["n_rows"] == 1
-
-
-def test_kinds_are_refused_where_nodes_have_none(ready: Api) -> None:
-    ready.create_graph("plain")
-    ready.call("POST", "/graphs/plain/edges", 202, content="src,dst\na,b\n", headers=AS_CSV)
-    body = {"content": "who,what\n1,2\n", "headers": AS_CSV}
-    problem = ready.problem("POST", f"/graphs/plain/edges?{ENDS}", 422, **body)
-    assert "whose nodes are string ids without kinds" in json.dumps(problem)
-    problem = ready.problem("PATCH", "/graphs/plain", 422, json={"answers": ["account"]})
-    assert "needs node_ids='typed'" in json.dumps(problem)

@@ -41,19 +41,6 @@ def test_edges_leave_the_relation_that_is_named(api: Api, client: Client) -> Non
     assert {each.name: each.n_edges for each in listed} == {"login": 1, "card": 0}
 
 
-def test_columns_say_the_kinds_of_the_nodes_of_each_row(api: Api, client: Client) -> None:
-    client.create_graph("g")
-    rows = pa.table({"src": [1, 2], "of": ["a", "b"], "dst": ["x", "y"], "relation": ["r", "s"]})
-    kinds = {"src_kind_column": "of", "relation_column": "relation"}
-    assert client.push_edges("g", rows, dst="device:dst", **kinds).n_rows == 2
-    api.ingest()
-    assert sorted(client.snapshot_edges("g", 1)["src"].to_pylist()) == ["a:1", "b:2"]
-    bad = rows.set_column(1, "of", pa.array(["a", None]))
-    with pytest.raises(InvalidArgument, match="column 'of' must name a kind of nodes") as refused:
-        client.push_edges("g", bad, dst="device:dst", **kinds)
-    assert refused.value.refusal.row == 1
-
-
 def test_edges_of_a_snapshot_say_their_relation(api: Api, client: Client) -> None:
     client.create_graph("g")
     rows = pa.table({"src": ["a", "b", "b"], "dst": ["b", "a", "c"], "kind": ["x", "y", "y"]})

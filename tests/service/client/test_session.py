@@ -34,7 +34,6 @@ from peewit.service.settings import Settings
 from peewit.service.worker.worker import Worker
 from tests.service.api.conftest import Api, as_arrow, serving
 from tests.service.client.conftest import edge_table
-from tests.service.repairable import SETTINGS, many_edges
 
 
 class Series:
@@ -153,36 +152,6 @@ def test_push_that_waits_too_short_is_pending(client: Client, api: Api) -> None:
     assert client.push("g", push.id, wait=None).status == "committed"
 
 
-def test_sources_are_added_and_removed(client: Client, tmp_path: Path) -> None:
-    client.create_graph("g")
-    source = client.add_source("g", str(tmp_path / "edges.parquet"), follow=True)
-    assert client.sources("g") == [source]
-    named = client.add_source("g", str(tmp_path / "edges.parquet"), columns={"src": "from"})
-    assert client.add_source("g", str(tmp_path / "edges.parquet")).columns == named.columns
-    assert client.retry_source("g", source.id) == 0
-    client.remove_source("g", source.id)
-    assert client.sources("g") == []
-    with pytest.raises(NotFound):
-        client.remove_source("g", source.id)
-    with pytest.raises(NotFound):
-        client.file("g", 1)
-
-
-def test_features_are_put_and_added(client: Client, api: Api) -> None:
-    client.create_graph("g")
-    rows = pa.table({"node": ["a", "b"], "features": [[1.0, 2.0], [3.0, 4.0]]})
-    first = client.put_features("g", rows)
-    assert (first.mode, first.status, first.n_columns) == ("replace", "pending", 2)
-    api.ingest()
-    assert client.feature_set("g", first.id, wait=None).features_version == 1
-    second = client.add_features("g", pa.table({"node": ["c"], "features": [[5.0, 6.0]]}))
-    api.ingest()
-    assert client.feature_set("g", second.id).status == "committed"
-    assert (client.features("g").n_rows, client.features("g").features_version) == (3, 2)
-    with pytest.raises(InvalidArgument, match="must hold 2 numbers"):
-        client.add_features("g", pa.table({"node": ["d"], "features": [[1.0]]}))
-
-
 def test_labels_are_put_read_and_taken_back(client: Client, tmp_path: Path) -> None:
     client.create_graph("g")
     client.push_edges("g", edge_table())
@@ -242,15 +211,6 @@ def test_labels_of_pandas_are_of_the_nodes_of_their_index(client: Client) -> Non
     client.create_graph("g")
     client.put_labels("g", pandas.Series({"n1": 1, "n2": 2}), unknown="keep")
     assert client.labels("g").to_pydict()["label"] == [1, 2]
-
-
-def test_edges_are_read_as_the_options_say(client: Client) -> None:
-    client.create_graph("g", window={"length": "3650d"})
-    table = pa.table({"src": ["a", "NA"], "dst": ["b", "c"], "time": ["01.02.2026"] * 2})
-    said = {"time": "time", "time_format": "%d.%m.%Y", "missing_ids": "keep"}
-    assert client.push_edges("g", table, **said).n_bad_rows == 0
-    with pytest.raises(InvalidArgument, match="missing_ids"):
-        client.push_edges("g", table, time="time", time_format="%d.%m.%Y")
 
 
 @pytest.mark.usefixtures("processes")
@@ -522,48 +482,3 @@ def test_edges_leave_by_pairs_and_by_rows(client: Client, api: Api) -> None:
     client.create_graph("plain")
     with pytest.raises(InvalidArgument, match="deletions are off"):
         client.delete_edges("plain", [("a", "b")])
-
-
-def test_repairs_are_asked_for_and_told(client: Client, api: Api) -> None:
-    client.create_graph("g", **SETTINGS)
-    for part in range(2):
-        client.push_edges("g", many_edges(part))
-        api.ingest()
-    asked = client.repair("g", rebuild=True)
-    assert (asked.wanted, asked.snapshot, asked.repair) == ("all", 2, None)
-    assert client.repair("g", wait=0.01) == client.repair_state("g") == asked
-    ingest = threading.Timer(0.2, api.ingest)
-    ingest.start()
-    made = client.repair("g", rebuild=True, wait=None)
-    ingest.join()
-    assert made.repair is not None
-    assert (made.wanted, made.repair.kind, made.repair.snapshot) == (None, "all", 3)
-    assert client.repair_state("g", wait=None) == made
-    ingest = threading.Timer(0.2, api.ingest)
-    ingest.start()
-    nothing = client.repair("g", wait=None)
-    ingest.join()
-    assert (nothing.wanted, nothing.repair) == (None, None)  # not the one of before
-
-
-def test_files_leave_and_come_again(client: Client, api: Api, tmp_path: Path) -> None:
-    client.create_graph("g", deletions="exact")
-    table = tmp_path / "edges.csv"
-    table.write_text("src,dst\na,b\nb,c\n")
-    assert not client.add_source("g", str(table)).replaces
-    api.ingest()
-    (file,) = client.files("g")
-    assert client.retract_file("g", file.id).status == "retracting"
-    assert client.retract_file("g", file.id, wait=0.01).status == "retracting"
-    api.ingest()
-    assert client.retract_file("g", file.id, wait=None).status == "retracted"
-    assert list(client.files("g", status="retracted")) == [client.file("g", file.id)]
-    assert client.retry_file("g", file.id).status == "pending"
-    table.write_text("src,dst,op\na,b,insert\nb,c,delete\n")
-    assert client.add_source("g", str(table), replaces=True).replaces
-    api.ingest()
-    with pytest.raises(Conflict, match="its inserts only"):
-        client.retract_file("g", file.id)
-    assert client.retract_file("g", file.id, inserts_only=True).status == "retracting"
-    with pytest.raises(NotFound):
-        client.retract_file("g", 99)
