@@ -119,7 +119,8 @@ class ModelEstimator(BaseEstimator):
             y = y if isinstance(y, Mapping) else dict(zip(y.index, y, strict=True))
             places = places_of(list(y), names, n_nodes)
             values = without_nulls(np.array([plain(value) for value in y.values()], object))
-            values = np.where(np.equal(values, None), self._no_label(), values)
+            is_none = np.array([value is None for value in values], bool)
+            values = np.where(is_none, self._no_label(), values)
         else:
             values = np.asarray(y, object)
         if values.shape[:1] != places.shape:
