@@ -124,12 +124,8 @@ class Composed:
         self._shared_ports = {port: free_port() for port in ("5432", "8000", "8786", "8787")}
 
     def substitutions(self, own_ports: Mapping[str, int]) -> dict[str, str]:
-        """All that differs from the file: what stands there, and what stands here instead."""
-        ports = {name: str(port) for name, port in (self._shared_ports | own_ports).items()}
-        hosts = {"postgres:": "127.0.0.1:", "scheduler:": "127.0.0.1:", "0.0.0.0": "127.0.0.1"}
-        if self.image is not None:
-            return ports | hosts
-        return (ports | hosts) | {
+        """What differs from the file, beside programs: what stands there, and here instead."""
+        return self._network(own_ports) | {
             "/var/lib/peewit": str(self.directory / "home"),
             "/var/cache/peewit": str(self.directory / "cache"),
             "/edges": str(self.directory / "edges"),
@@ -137,8 +133,13 @@ class Composed:
             "/opt/peewit": str(REPOSITORY / "docker"),
             "/run/secrets": str(self.directory / "secrets"),
             "/tmp": str(self.directory / "temporary"),
-            "peewit": "",  # the program: see `_command`
         }
+
+    def _network(self, own_ports: Mapping[str, int]) -> dict[str, str]:
+        """Ports and hosts, all that differs inside an image."""
+        ports = {name: str(port) for name, port in (self._shared_ports | own_ports).items()}
+        hosts = {"postgres:": "127.0.0.1:", "scheduler:": "127.0.0.1:", "0.0.0.0": "127.0.0.1"}
+        return ports | hosts
 
     def say(self, **environment: str) -> None:
         """Change what docker/.env says, for services that are started from now on."""
@@ -187,13 +188,14 @@ class Composed:
         own_ports: Mapping[str, int],
     ) -> dict[str, Any]:
         """What starts a command as the user of the image: arguments of ``subprocess.Popen``."""
-        environment = {key: self._here(value, own_ports) for key, value in variables.items()}
         if self.image is not None:
-            inside = [self._here(word, own_ports) for word in words]
+            table = self._network(own_ports)
+            inside = [_replaced(word, table) for word in words]
             return {
                 "args": self.image.command(inside, self._volumes, directory),
-                "env": environment,
+                "env": {key: _replaced(value, table) for key, value in variables.items()},
             }
+        environment = {key: self._here(value, own_ports) for key, value in variables.items()}
         return {
             "args": self._command(words, own_ports),
             "env": environment | {"PATH": os.environ["PATH"], "PYTHONPATH": self._import_path},
@@ -274,10 +276,7 @@ class Composed:
         return found
 
     def _here(self, text: str, own_ports: Mapping[str, int]) -> str:
-        table = self.substitutions(own_ports)
-        del table["peewit"]
-        names = "|".join(map(re.escape, sorted(table, key=len, reverse=True)))
-        return re.sub(rf"(?<![\w/]){names}(?!\d)", lambda found: table[found[0]], text)
+        return _replaced(text, self.substitutions(own_ports))
 
     @property
     def _volumes(self) -> dict[str, Path]:
@@ -327,6 +326,11 @@ class Composed:
                 else:
                     kill_tree(each.process.pid)
             each.process.wait(timeout=60)
+
+
+def _replaced(text: str, table: Mapping[str, str]) -> str:
+    names = "|".join(map(re.escape, sorted(table, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w/]){names}(?!\d)", lambda found: table[found[0]], text)
 
 
 def _runner() -> tuple[str, str, dict[str, Any]]:
