@@ -149,6 +149,10 @@ class Composed:
         """The port that stands for one of those that all services share."""
         return self._shared_ports[name]
 
+    def inside(self, path: Path) -> str:
+        """A path below `edges` as the services see it."""
+        return str(path) if self.image is None else f"/{path.relative_to(self.directory)}"
+
     def start(self, *names: str) -> None:
         """Start a replica of each service and wait until their healthchecks pass."""
         started = []

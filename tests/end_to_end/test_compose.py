@@ -93,7 +93,7 @@ def test_edges_come_in_and_predictions_go_out(composed: Composed) -> None:
     )
     edges = composed.directory / "edges"
     pq.write_table(pa.table({"src": u + 40, "dst": v + 40}), edges / "second.parquet")
-    call(composed, "POST", "/v1/graphs/g/sources", {"url": str(edges), "follow": True})
+    call(composed, "POST", "/v1/graphs/g/sources", {"url": composed.inside(edges), "follow": True})
     eventually(lambda: graph(composed, "g")["edges_seen"] == 2 * u.size, **PATIENT)
     rows = [{"node": 1, "label": "left"}, {"node": 41, "label": "right"}]
     call(composed, "PUT", "/v1/graphs/g/labels", {"labels": rows})
@@ -170,7 +170,7 @@ def test_a_killed_worker_is_replaced_by_the_other_one(composed: Composed) -> Non
     path = composed.directory / "edges" / "path.parquet"
     call(composed, "POST", "/v1/graphs", {"name": "path", "node_ids": "int64", "seed": 5})
     pq.write_table(pa.table({"src": ends, "dst": ends + 1, "weight": weight}), path)
-    call(composed, "POST", "/v1/graphs/path/sources", {"url": str(path)})
+    call(composed, "POST", "/v1/graphs/path/sources", {"url": composed.inside(path)})
     eventually(lambda: graph(composed, "path")["edges_seen"] == N_PATH - 1, **PATIENT)
     rows = [{"node": int(node), "label": int(node) // 50_000} for node in range(0, N_PATH, 5_000)]
     call(composed, "PUT", "/v1/graphs/path/labels", {"labels": rows})
@@ -217,7 +217,7 @@ def test_a_dask_cluster_reads_the_files_where_its_profile_is_on(composed: Compos
     path = composed.directory / "edges" / "fourth.parquet"
     pq.write_table(pa.table({"src": [1, 2, 3], "dst": [2, 3, 4]}), path)
     call(composed, "POST", "/v1/graphs", {"name": "by-dask", "node_ids": "int64"})
-    call(composed, "POST", "/v1/graphs/by-dask/sources", {"url": str(path)})
+    call(composed, "POST", "/v1/graphs/by-dask/sources", {"url": composed.inside(path)})
     eventually(lambda: graph(composed, "by-dask")["edges_seen"] == 3, **PATIENT)
     metrics = f"http://127.0.0.1:{composed.port('8787')}/metrics"
     with urlopen(metrics, timeout=60) as answer:
