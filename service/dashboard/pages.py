@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from peewit.service.api import errors
 from peewit.service.api.refused_keys import KeyMissing
 from peewit.service.dashboard.access import ForeignForm, Viewer
+from peewit.service.dashboard.help_words import WORDS, page_of
 from peewit.service.dashboard.next_step import next_step
 from peewit.service.inbox.source_columns import relations_said
 from peewit.service.jobs.ingest_steps import length_text
@@ -223,6 +224,8 @@ def _environment() -> Environment:
     environment.globals |= {
         "static": _static,
         "now": lambda: datetime.now(UTC),
+        "words": WORDS,
+        "page_of": page_of,
         "next_step": lambda request, graph: next_step(graph, request.app.state.home),
     }
     return environment

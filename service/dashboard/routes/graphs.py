@@ -11,6 +11,7 @@ from peewit.service.api.json_response import json_response
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.help_words import PAGES
 from peewit.service.dashboard.next_step import next_step
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
@@ -42,6 +43,12 @@ def show_graphs(request: Request, home: HomeHere, seen: Seen = "") -> Response:
         return piece(request, "graphs_table.html", seen=seen, rows=rows)
     request.app.state.rounds.prepare()
     return page(request, "graphs.html", seen="", rows=rows)
+
+
+@router.get("/help", dependencies=[viewing("read")])
+def show_help(request: Request) -> Response:
+    """What words mean, and what pages are for."""
+    return page(request, "help.html", pages=PAGES)
 
 
 @router.get("/graphs/{graph}", dependencies=[viewing("read")])

@@ -60,7 +60,11 @@ class Field:
 _WINDOW = "window."
 _EVERY = "snapshot_every."
 
+_BUDGET: Final = Field.of("max_edges", "Most edges to keep")
+
 FOLDED: Final = (
+    Field.of("expected_nodes", "Nodes to be ready for"),
+    _BUDGET,
     Field.of("epsilon", "Spectral error, epsilon"),
     Field.of("max_nodes", "Most nodes"),
     Field.of("seed", "Seed"),
@@ -76,12 +80,8 @@ FOLDED: Final = (
 )
 """The settings that seldom matter."""
 
-_MAIN: Final = (
-    Field.of("expected_nodes", "Nodes to be ready for"),
-    Field.of("max_edges", "Most edges to keep"),
-)
 _TEXTS: Final = {"name": "Name", "node_ids": "Ids of nodes"} | {
-    each.name: each.text for each in (*_MAIN, *FOLDED)
+    each.name: each.text for each in FOLDED
 }
 """Names of the settings on the page."""
 
@@ -123,15 +123,14 @@ def _form(
     if fault is not None and named is not None:
         fault = f"{_TEXTS[named]} ({named}){fault.removeprefix(named)}"
     code = HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY
-    expected, most = _MAIN
+    own_budget = replace(_BUDGET, default=edge_budget(home.settings.graph_memory_bytes))
     return page(
         request,
         "new_graph.html",
         code=code,
         values=values,
         fault=fault,
-        folded=FOLDED,
-        main=(expected, replace(most, default=edge_budget(home.settings.graph_memory_bytes))),
+        folded=[own_budget if each is _BUDGET else each for each in FOLDED],
         is_sent=bool(values),
         is_open=any(
             values.get(each.name) for each in FOLDED if each.kind not in {"choice", "check"}
@@ -144,7 +143,7 @@ def _given(form: Mapping[str, str]) -> dict[str, Any]:
     fields: dict[str, Any] = {"name": form.get("name", "").strip()}
     if node_ids := form.get("node_ids"):
         fields["node_ids"] = node_ids
-    for each in (*_MAIN, *FOLDED):
+    for each in FOLDED:
         text = form.get(each.name, "").strip()
         if each.kind == "check":
             fields[each.name] = bool(text)

@@ -30,6 +30,17 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   }
 });
 
+// What somebody has opened stays open when a piece of the page comes anew.
+const opened = new Set();
+
+document.addEventListener("toggle", ({ target }) => {
+  if (target.id) opened[target.open ? "add" : "delete"](target.id);
+}, true);
+
+document.addEventListener("htmx:afterSwap", ({ target }) => {
+  for (const each of all("details[id]", target)) each.open ||= opened.has(each.id);
+});
+
 // ---------------------------------------------------------------------------------- times
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
