@@ -150,8 +150,16 @@ def _sentences(role: Role, roles: Roles) -> Iterator[str]:
     if role.features:
         about = _thing(roles, role, role.node or "")
         yield f"features of {about}: {_some(role.features)}"
-    if role.left_out:
-        yield f"not used: {_some(role.left_out)}{_why_not(role, roles)}"
+    times = [name for name in role.left_out if role.joins and _are_times(role, name)]
+    if times:
+        yield f"times: {_some(times)} (not needed unless edges are to expire)"
+    unused = [name for name in role.left_out if name not in times]
+    if unused:
+        yield f"not used: {_some(unused)}{_why_not(role, roles)}"
+
+
+def _are_times(role: Role, column: str) -> bool:
+    return role.table.columns[column].holds == "times"
 
 
 def _why_not(role: Role, roles: Roles) -> str:

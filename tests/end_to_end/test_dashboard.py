@@ -35,6 +35,7 @@ PAGES = (
     "/",
     "/jobs",
     "/models",
+    "/help",
     "/sign-in",
     "/graphs/digits",
     "/graphs/digits/features",
@@ -157,6 +158,7 @@ def test_every_page_shows_real_data_and_serves_everybody(
         page.goto("/graphs/digits")
         expect(page.locator(".tile", has_text="Nodes").locator(".value")).to_have_text("1,797")
         expect(page.locator(".facts", has_text="Edges deleted")).to_contain_text("Largest damage")
+        page.get_by_text("Growth", exact=True).click()
         expect(page.locator("[data-growth] canvas")).to_be_visible()
         page.goto("/graphs/digits/predictions")
         expect(page.locator("[data-bins] canvas")).to_be_visible()
