@@ -28,6 +28,7 @@ PAGES = [
     "/graphs/g/next-step",
     "/graphs/g/edges",
     "/graphs/g/start",
+    "/help",
     "/graphs/g/features",
     "/graphs/g/live",
     "/graphs/g/growth",
