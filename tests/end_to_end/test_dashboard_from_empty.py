@@ -145,7 +145,7 @@ def test_files_that_are_dropped_become_predictions(
         page.get_by_role("button", name="Do it").click()
         expect(page.get_by_text("Read the edges in pay.parquet: taken.")).to_be_visible()
         serves_everybody(page)
-        page.get_by_role("link", name="Look at them").click()
+        page.get_by_role("link", name="Look at them").click(timeout=3 * MILLISECONDS)
         expect(page.get_by_role("heading", name="Class sizes")).to_be_visible()
 
 
