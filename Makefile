@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # setuptools warns at every editable install that folders shadow packages; here they are the packages
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	-c constraints.txt
-SPHINX := $(BIN)/python -m sphinx --quiet --builder html --doctree-dir build/doctrees
+SPHINX := $(BIN)/python -m sphinx --quiet --jobs auto --builder html --doctree-dir build/doctrees
 WHEEL := dist/peewit-$(VERSION)-py3-none-any.whl
 BILL := dist/peewit-$(VERSION).cdx.json
 BUILD := $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(EXTRAS),--build-arg EXTRAS=$(EXTRAS)) \

@@ -62,10 +62,16 @@ class ArrowTable(ABC):
         return self.to_arrow().to_pandas()
 
     def _repr_html_(self) -> str:
-        """HTML for a notebook: facts and the first rows."""
+        """HTML for a notebook: facts, bars and the first rows."""
         table = self.to_arrow()
         columns = table.slice(0, SHOWN_ROWS).to_pydict()
-        return shown(type(self).__name__, self._facts(), columns, table.num_rows)
+        bars_of, bars = self._bars()
+        facts, n_rows = self._facts(), table.num_rows
+        return shown(type(self).__name__, facts, columns, n_rows, bars=bars, bars_of=bars_of)
+
+    @abstractmethod
+    def _bars(self) -> tuple[str, dict[str, int]]:
+        """What bars in a notebook count, and the counts by name."""
 
     def _facts(self) -> dict[str, Any]:
         """Facts above the rows in a notebook."""
@@ -76,6 +82,17 @@ class NodeTable(ArrowTable):
     """Base of predictions: a table with a row for each node, which a column ``node`` names."""
 
     __slots__ = ()
+
+    def _bars(self) -> tuple[str, dict[str, int]]:
+        """Nodes of each label, the commonest first; none of labels that are numbers."""
+        labels = self.to_arrow()["label"]
+        if import_module("pyarrow").types.is_floating(labels.type):
+            return "", {}
+        counts = {each["values"]: each["counts"] for each in labels.value_counts().to_pylist()}
+        ranked = sorted(counts.items(), key=lambda each: -each[1])
+        return "nodes by label", {
+            "no label" if label is None else str(label): count for label, count in ranked
+        }
 
     def to_anndata(self, data: Any, key_added: str = "peewit") -> Any:
         """An AnnData with the predictions in it, by the names of its observations.
@@ -151,6 +168,16 @@ class EdgeTable(ArrowTable):
     def _node_names(self) -> Any:
         """pyarrow.Array with the name of each node; None where nodes are their own numbers."""
         return None
+
+    def _bars(self) -> tuple[str, dict[str, int]]:
+        """Nodes by the number of their neighbors, from one power of two to the next."""
+        counts = np.bincount(np.frexp(self._n_neighbors())[1]).tolist()  # of 0, 1, 2 to 3, ...
+        names = ["0", "1", *(f"{1 << bit}–{(2 << bit) - 1}" for bit in range(1, len(counts)))]
+        return "nodes by number of neighbors", dict(zip(names, counts, strict=False))
+
+    def _n_neighbors(self) -> Any:
+        """(n_nodes,) number of neighbors of each node."""
+        return np.diff(self._matrix().indptr)
 
     def to_arrow(self) -> Any:
         """Each edge once: columns ``src`` and ``dst``, names of nodes, and ``weight``."""

@@ -8,12 +8,12 @@ found = client.solve("papers", progress=bar)
 import sys
 from html import escape
 from importlib import import_module
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import Progress
 
-_STYLE: Final = "width:16em;max-width:60%;vertical-align:middle"
+from peewit.solvers.notebook_html import progress
 
 
 class ProgressBar:
@@ -77,12 +77,7 @@ class _NotebookBar:
 
     def show(self, phase: str, done: float | None) -> None:
         interactive = import_module("IPython.display")  # there where a notebook runs
-        value = "" if done is None else f' value="{done:.3f}"'
-        label = escape(phase)
-        page = interactive.HTML(
-            f'<div><progress max="1"{value} aria-label="{label or "progress"}" style="{_STYLE}">'
-            f"</progress> {label}</div>"
-        )
+        page = interactive.HTML(f"<div>{progress(done, phase or 'progress')} {escape(phase)}</div>")
         if self._handle is None:
             self._handle = interactive.display(page, display_id=True)
         else:

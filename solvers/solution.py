@@ -8,6 +8,7 @@ import numpy as np
 
 from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, RealArray
 from peewit.solvers.decision import DecisionRule, decided
+from peewit.solvers.notebook_html import shown
 from peewit.solvers.status import Status
 
 _SWEEPS: Final = 3
@@ -121,6 +122,23 @@ class Solution:
     def classes(self, rows: slice | Int64Array = slice(None)) -> Int64Array:
         """(n_rows,) classes that the scores of some nodes decide for; of all by default."""
         return decided(self.scores[rows], self.decision)
+
+    def _repr_html_(self) -> str:
+        """HTML for a notebook: how the solve ended, its figures, and nodes by class."""
+        n_reached = int(np.count_nonzero(self.reachable))
+        facts = {
+            "nodes": len(self.scores),
+            "reached by labels": n_reached,
+            "status": self.status.value,
+        }
+        figures = {name: each for name, each in self.stats.items() if isinstance(each, int | float)}
+        columns = {"figure": list(figures), "value": list(figures.values())}
+        sizes = np.bincount(self.classes()[self.reachable], minlength=self.scores.shape[1])
+        is_number = len(sizes) == 1
+        bars = {} if is_number else {f"class {code}": n for code, n in enumerate(sizes.tolist())}
+        bars_of = "nodes by class, of those that labels reach"
+        name = type(self).__name__
+        return shown(name, facts, columns, len(figures), bars=bars, bars_of=bars_of)
 
 
 Advice: TypeAlias = Literal[

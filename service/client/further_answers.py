@@ -147,6 +147,9 @@ class Sparsifier(EdgeTable):
     def _matrix(self) -> Any:
         return self.adjacency
 
+    def _n_neighbors(self) -> Any:
+        return np.bincount(self._numbered.indices.to_numpy())
+
     def _node_names(self) -> pa.Array:
         return self.external_ids
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from peewit.service.wire.records import Ongoing, described, record
 from peewit.service.wire.solve_lines import solve_lines, warning_text
-from peewit.solvers.notebook_html import shown
+from peewit.solvers.notebook_html import progress, shown
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
@@ -65,7 +65,7 @@ class Job(Ongoing):
         return {"label_column": self.parameters.get("label_column") or "", "door": "python"}
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
+        """What a notebook shows of it: facts, and a bar of how far it is."""
         facts = {
             "status": self.status,
             "model": self.model,
@@ -76,7 +76,9 @@ class Job(Ongoing):
             "warning": warning_text(self.result or {}, **self._where),
             "error": self.error,
         }
-        return shown(f"Job {self.id}", {name: each for name, each in facts.items() if each})
+        page = shown(f"Job {self.id}", {name: each for name, each in facts.items() if each})
+        done = 1.0 if self.is_final else self.progress
+        return page + progress(done, self.phase or self.status)
 
 
 @record

@@ -55,7 +55,7 @@ EXTRAS: Final = {
 """What each extra is for: our module that imports it at once, else its own."""
 
 RESOLVED: Final = ("bench", "dev")
-"""Of a checkout, gigabytes of them; `dev` holds `test`."""
+"""Of a checkout, gigabytes of them; `dev` holds `docs` and `test`."""
 
 NO_DISTRIBUTION: Final = "Could not find a version that satisfies the requirement"
 UNREACHABLE: Final = "Retrying (Retry("

@@ -220,7 +220,9 @@ def test_notebooks_show_facts_and_some_rows_escaped(
     table_of_edges: interchange.EdgeTable, kind: str
 ) -> None:
     html = read(table_of_edges._repr_html_())
-    assert html.tags == {"div", "b", "table", "thead", "tbody", "tr", "th", "td"}
+    assert html.tags == {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "progress"}
+    heard = html.text.index("nodes by number of neighbors")
+    assert html.text[heard + 1 : heard + 7] == ["0", "0", "1", "2", "2–3", "3"]  # a path of five
     assert ("<b>" in html.text) == (kind in {"sparsified", "client"})
 
 
@@ -235,6 +237,16 @@ def test_notebooks_show_the_first_rows_of_many_and_no_color_of_their_own() -> No
     assert "<i>" in html.text
     assert "color:inherit" in page
     assert not {"#", "white", "black"} & set(page.replace(";", " ").split())
+
+
+def test_notebooks_show_the_commonest_labels_and_the_others_in_one_bar() -> None:
+    labels = [f"c{n}" for n in range(20) for _ in range(n + 1)] + [None] * 300
+    html = read(predicted(pa.table({"node": range(len(labels)), "label": labels}))._repr_html_())
+    heard = html.text.index("nodes by label")
+    assert html.text[heard + 1 : heard + 5] == ["no label", "300", "c19", "20"]
+    assert html.text[heard + 19 : heard + 21] == ["12 more", str(sum(range(1, 13)))]
+    numbers = predicted(pa.table({"node": [1], "label": [0.5]}))._repr_html_()
+    assert "progress" not in read(numbers).tags
 
 
 @pytest.mark.usefixtures("processes")
