@@ -132,7 +132,7 @@ class Solution:
             "status": self.status.value,
         }
         figures = {name: each for name, each in self.stats.items() if isinstance(each, int | float)}
-        columns = {"figure": list(figures), "value": list(figures.values())}
+        columns: dict[str, list[Any]] = {"figure": [*figures], "value": [*figures.values()]}
         sizes = np.bincount(self.classes()[self.reachable], minlength=self.scores.shape[1])
         is_number = len(sizes) == 1
         bars = {} if is_number else {f"class {code}": n for code, n in enumerate(sizes.tolist())}

@@ -30,6 +30,7 @@ from peewit.solvers.estimators.targets import Targets, target_columns, without_n
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter, rule_of
 from peewit.solvers.interchange import is_anndata
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.late_modules import LateModule
 from peewit.solvers.models.contract.model import Model, of_column
 from peewit.solvers.relations.relation_graphs import RelationGraphs
@@ -149,21 +150,25 @@ class ModelEstimator(BaseEstimator):
         """``y`` with None where a label may be missing."""
         return y
 
-    def _solve(self, model: Model, prepared: Any, y: AnyArray) -> Self:
+    def _solve(
+        self, model: Model, prepared: Any, y: AnyArray, progress: Progress | None = None
+    ) -> Self:
         """The estimator with what solves for ``y`` tell; of columns each has one of its own."""
         self.__dict__.pop("estimators_", None)  # of a fit before
         if y.ndim == 1:
             targets = self._targets_in(y)
-            self._keep_answers(model, prepared, targets, model.solve(prepared, targets.labels))
+            solution = model.solve(prepared, targets.labels, progress=progress)
+            self._keep_answers(model, prepared, targets, solution, progress)
             return self
         columns: list[Targets] = []
         for place, column in enumerate(y.T):
             with of_column(place):
                 columns.append(self._targets_in(column))
-        solutions = model.solve_many(prepared, [targets.labels for targets in columns])
+        labels = [targets.labels for targets in columns]
+        solutions = model.solve_many(prepared, labels, progress=progress)
         learned = [copy(self) for _ in columns]
         for estimator, targets, solution in zip(learned, columns, solutions, strict=True):
-            estimator._keep_answers(model, prepared, targets, solution)
+            estimator._keep_answers(model, prepared, targets, solution, progress)
         for name in _STACKED + _LISTED:
             if hasattr(learned[0], name):
                 values = [getattr(estimator, name) for estimator in learned]
@@ -173,11 +178,16 @@ class ModelEstimator(BaseEstimator):
         return self
 
     def _keep_answers(
-        self, model: Model, prepared: Any, targets: Targets, solution: Solution
+        self,
+        model: Model,
+        prepared: Any,
+        targets: Targets,
+        solution: Solution,
+        progress: Progress | None,
     ) -> None:
         """Keep what a solve for one column tells, and what calibration makes of it."""
         self._learn(prepared, targets, solution)
-        self._calibrate(model, prepared, targets, solution)
+        self._calibrate(model, prepared, targets, solution, progress)
         self._labeled_nodes = targets.labels.nodes
 
     def _by_column(self, method: str, *samples: Any, **chosen: Any) -> list[Any] | None:
@@ -265,9 +275,16 @@ class ModelEstimator(BaseEstimator):
         if further:
             raise TypeError(f"fit() got an unexpected keyword argument {next(iter(further))!r}")
 
-    def _calibrate(self, model: Model, prepared: Any, targets: Any, solution: Solution) -> None:
-        """Make probabilities of scores, for estimators that can."""
-        del model, prepared, targets, solution
+    def _calibrate(
+        self,
+        model: Model,
+        prepared: Any,
+        targets: Any,
+        solution: Solution,
+        progress: Progress | None,
+    ) -> None:
+        """Learn from labels left out, for estimators that can."""
+        del model, prepared, targets, solution, progress
 
     def _decide(self, scores: FloatArray, reached: Any) -> FloatArray:
         """By what classes are chosen: the largest of a row."""

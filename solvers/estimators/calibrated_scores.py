@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from peewit.solvers.arrays import AnyArray, FloatArray
 from peewit.solvers.estimators.classifier import Classifier
 from peewit.solvers.estimators.targets import ClassTargets
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import Model
@@ -66,15 +67,20 @@ class CalibratedScores(Classifier):
         return self._probabilities(scores, reached)
 
     def _calibrate(
-        self, model: Model, prepared: Any, targets: ClassTargets, solution: Solution
+        self,
+        model: Model,
+        prepared: Any,
+        targets: ClassTargets,
+        solution: Solution,
+        progress: Progress | None,
     ) -> None:
         """Learn the calibration, where probabilities are asked for."""
         self.__dict__.pop("label_distributions_", None)  # of a fit before
         if not self.probabilities:
-            super()._calibrate(model, prepared, targets, solution)
+            super()._calibrate(model, prepared, targets, solution, progress)
             return
         labels = targets.labels
-        left_out = self._leave_out(model, prepared, labels, solution)
+        left_out = self._leave_out(model, prepared, labels, solution, progress)
         if left_out.scores is None:
             raise AssertionError("class scores are judged as they are given")
         known = left_out.fold >= 0

@@ -22,6 +22,7 @@ from peewit.solvers.estimators.targets import (
     without_mask,
     without_nulls,
 )
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.left_out.label_sample import DOUBT
@@ -99,15 +100,25 @@ class Classifier(ClassifierMixin, ModelEstimator):
         )
 
     def _calibrate(
-        self, model: Model, prepared: Any, targets: ClassTargets, solution: Solution
+        self,
+        model: Model,
+        prepared: Any,
+        targets: ClassTargets,
+        solution: Solution,
+        progress: Progress | None,
     ) -> None:
         """Keep what sets are read from, where they are asked for."""
         self.__dict__.pop("_p_values", None)  # of a fit before
         if self.sets:
-            self._leave_out(model, prepared, targets.labels, solution)
+            self._leave_out(model, prepared, targets.labels, solution, progress)
 
     def _leave_out(
-        self, model: Model, prepared: Any, labels: Labels, solution: Solution
+        self,
+        model: Model,
+        prepared: Any,
+        labels: Labels,
+        solution: Solution,
+        progress: Progress | None,
     ) -> CrossValidation:
         """Labels left out in turn; keeps what sets are read from, where they are asked for.
 
@@ -138,6 +149,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
             n_folds=min(N_FOLDS, labels.n_usable),
             start=solution,
             on_fold=None if values is None else values.add,
+            progress=progress,
         )
         if values is not None:
             self._p_values: Float32Array = values.values(solution.reachable)

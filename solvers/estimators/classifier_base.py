@@ -12,6 +12,7 @@ from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.classifier import Classifier
 from peewit.solvers.estimators.frames import node_features
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.solution import Solution
 
@@ -27,7 +28,7 @@ class GraphClassifier(Classifier, GraphEstimator):
         Class of every node; the marker ``unlabeled`` at nodes that no label reaches.
     """
 
-    def fit(self, X: Any, y: Any, **further: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, progress: Progress | None = None, **further: Any) -> Self:
         """Classes of all nodes from those of some.
 
         Parameters
@@ -43,6 +44,8 @@ class GraphClassifier(Classifier, GraphEstimator):
             names, else by number; other nodes have none. Columns are predicted one by one and share
             the preparation of the graph; of several labels at a time, columns of 0 and 1 say which
             a node has.
+        progress : callable or None
+            Is told how far each solve is, as a `ProgressReport`; `peewit.ProgressBar` shows it.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -58,7 +61,7 @@ class GraphClassifier(Classifier, GraphEstimator):
             The solve ended before the residual asked for was reached.
         """
         self._refuse(further)
-        return self._solve(*self._problem(X, y))
+        return self._solve(*self._problem(X, y), progress)
 
     def _problem(self, X: Any, y: Any, features: Any = None) -> tuple[Model, Any, AnyArray]:
         """The model, what it prepared, and ``y``; features for a model that takes them."""
@@ -119,12 +122,20 @@ class GraphClassifier(Classifier, GraphEstimator):
 class FeaturedClassifier(GraphClassifier):
     """A classifier of graphs that takes features of the nodes, too."""
 
-    def fit(self, X: Any, y: Any, features: Any = None, **further: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        features: Any = None,
+        *,
+        progress: Progress | None = None,
+        **further: Any,
+    ) -> Self:
         """Classes of all nodes from those of some.
 
         Parameters
         ----------
-        X, y, **further
+        X, y, progress, **further
             As every classifier of graphs takes them.
         features : (n_nodes, n_features) array, scipy sparse matrix or data frame, or None
             What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
@@ -145,7 +156,7 @@ class FeaturedClassifier(GraphClassifier):
             What was computed as asked is hardly what was wanted; says what to do about it.
         """
         self._refuse(further)
-        return self._solve(*self._problem(X, y, features))
+        return self._solve(*self._problem(X, y, features), progress)
 
 
 class ProbabilityClassifier(GraphClassifier):

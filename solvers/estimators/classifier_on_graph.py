@@ -17,7 +17,7 @@ from peewit.solvers.estimators.frames import node_features
 from peewit.solvers.estimators.targets import ClassTargets
 from peewit.solvers.features import Rows, checked_rows
 from peewit.solvers.graph import Graph
-from peewit.solvers.iteration_loop import Watch
+from peewit.solvers.iteration_loop import Progress, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.personalized_pagerank import PersonalizedPageRank
 from peewit.solvers.models.contract.model import KEPT_BYTES, Model, ScoreKind, check_labels
@@ -144,7 +144,15 @@ class ClassifierOnGraph(ProbabilityClassifier):
         },
     )
 
-    def fit(self, X: Any, y: Any, features: Any = None, **further: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        features: Any = None,
+        *,
+        progress: Progress | None = None,
+        **further: Any,
+    ) -> Self:
         """Classes of all nodes from those of some.
 
         Parameters
@@ -155,6 +163,8 @@ class ClassifierOnGraph(ProbabilityClassifier):
             What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
             Rows of a frame are those of the nodes that its index or its column ``node`` names; for
             nodes without a row there are zeros, and a column that says which nodes have one.
+        progress : callable or None
+            Is told how far each solve is, as a `ProgressReport`; `peewit.ProgressBar` shows it.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -166,7 +176,7 @@ class ClassifierOnGraph(ProbabilityClassifier):
             entry that is not finite.
         """
         self._refuse(further)
-        return self._solve(*self._problem(X, y, features))
+        return self._solve(*self._problem(X, y, features), progress)
 
     def _learn(self, prepared: Any, targets: ClassTargets, solution: Solution) -> None:
         super()._learn(prepared, targets, solution)

@@ -17,6 +17,7 @@ from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.hyperparameters import Rule, hyperparameter
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.neighbors.neighbor_graph import neighbor_graph
 from peewit.solvers.solution import Solution
@@ -49,7 +50,15 @@ class InductiveClassifier(Classifier):
         ),
     )
 
-    def fit(self, X: Any, y: Any, graph: Any = None, **further: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        graph: Any = None,
+        *,
+        progress: Progress | None = None,
+        **further: Any,
+    ) -> Self:
         """Functions that predict any sample, from features of all and labels of some.
 
         Parameters
@@ -67,6 +76,8 @@ class InductiveClassifier(Classifier):
             The graph, what `peewit.sparsify` returns, a table of edges (``src``, ``dst``,
             ``weight``), or an adjacency matrix: symmetric, entries >= 0, diagonal ignored. None
             for that of the nearest neighbors. Models without a graph penalty ignore its edges.
+        progress : callable or None
+            Is told how far each solve is, as a `ProgressReport`; `peewit.ProgressBar` shows it.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -84,9 +95,9 @@ class InductiveClassifier(Classifier):
             What was computed as asked is hardly what was wanted; says what to do about it.
         """
         self._refuse(further)
-        return self._fit(X, y, graph)
+        return self._fit(X, y, graph, progress)
 
-    def _fit(self, X: Any, y: Any, graph: Any) -> Self:
+    def _fit(self, X: Any, y: Any, graph: Any, progress: Progress | None) -> Self:
         is_table = is_edge_table(graph)
         if is_table:
             graph = graphs_of_tables({"edges": graph})["edges"]
@@ -111,7 +122,7 @@ class InductiveClassifier(Classifier):
         model = self._model(**self._hyperparameters())
         samples = self._graph(features, graph, n_nodes)
         prepared = model.prepare(samples, features, kept_bytes=max_bytes)
-        return self._solve(model, prepared, y)
+        return self._solve(model, prepared, y, progress)
 
     def _of_nodes(self, X: Any, y: Any, places: AnyArray) -> tuple[FeatureRows, AnyArray]:
         """Features of the nodes at ``places``, and ``y`` with an entry for each node."""

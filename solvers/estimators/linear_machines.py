@@ -11,6 +11,7 @@ from peewit.solvers.estimators.inductive_base import InductiveClassifier, Penali
 from peewit.solvers.estimators.targets import ClassTargets
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.laplacian.iterated_laplacian import LaplacianName
 from peewit.solvers.models.linear import linear_svm, transductive_svms
 from peewit.solvers.solution import Solution
@@ -55,13 +56,20 @@ class LinearClassifier(PenalizedClassifier):
     scores: Literal["decision", "probability"] = "decision"
 
     def fit(
-        self, X: Any, y: Any, graph: Any = None, sample_weight: Any = None, **further: Any
+        self,
+        X: Any,
+        y: Any,
+        graph: Any = None,
+        sample_weight: Any = None,
+        *,
+        progress: Progress | None = None,
+        **further: Any,
     ) -> Self:
         """Functions that predict any sample, from features of all and labels of some.
 
         Parameters
         ----------
-        X, y, graph
+        X, y, graph, progress
             As every classifier of features takes them.
         sample_weight : (n_samples,) array-like or None
             What a missed label costs, >= 0, beside ``class_costs``. A label of weight 0 does not
@@ -82,7 +90,7 @@ class LinearClassifier(PenalizedClassifier):
         self._refuse(further)
         self._sample_weight = sample_weight
         try:
-            return self._fit(X, y, graph)
+            return self._fit(X, y, graph, progress)
         finally:
             del self._sample_weight
 

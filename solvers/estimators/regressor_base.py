@@ -10,6 +10,7 @@ from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.node_predictions import NodePredictions
 from peewit.solvers.estimators.targets import NumberTargets, are_known, without_nulls
+from peewit.solvers.iteration_loop import Progress
 from peewit.solvers.models.contract.model import RegressionModel
 from peewit.solvers.solution import Solution
 
@@ -25,7 +26,7 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
 
     _model: ClassVar[type[RegressionModel]]
 
-    def fit(self, X: Any, y: Any, **further: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, progress: Progress | None = None, **further: Any) -> Self:
         """Numbers of all nodes from those of some.
 
         Parameters
@@ -39,6 +40,8 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
             Number of each node; nan where it is not known. Here -1 is a number like others. Or
             numbers by node, as a mapping or a Series whose index has nodes. Columns share the
             preparation of the graph.
+        progress : callable or None
+            Is told how far each solve is, as a `ProgressReport`; `peewit.ProgressBar` shows it.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 
@@ -60,7 +63,7 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         model: Any = self._model_of(graph)  # takes what there is, a graph or relations
         if not known.all():
             values = np.where(known.reshape(values.shape), values, np.nan)
-        return self._solve(model, model.prepare(graph), values)
+        return self._solve(model, model.prepare(graph), values, progress)
 
     def predict(self, X: Any = None, *, nodes: Any = None) -> FloatArray:
         """Numbers of new samples, or of nodes of the fit; nan where no label reaches.

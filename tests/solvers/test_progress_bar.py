@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from peewit import ProgressBar, sparsify
+from peewit import HFSRegressor, LapSVM, LinearSVM, ProgressBar, StableHFS, sparsify
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.streaming.calls import sparsify_call
 from peewit.streaming.edges.parts import PART_ROWS
@@ -72,3 +72,19 @@ def test_sparsify_tells_which_file_it_reads(tmp_path: Any) -> None:
         ("edges of file 2 of 2", 0, 500),
         ("edges of file 2 of 2", 500, 500),
     ]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [StableHFS(probabilities=True), HFSRegressor(), LapSVM(sets=True), LinearSVM()],
+    ids=lambda model: type(model).__name__,
+)
+def test_estimators_tell_how_far_a_fit_is(model: Any) -> None:
+    told: list[ProgressReport] = []
+    points = np.random.default_rng(0).normal(size=(60, 3)) + 3 * (np.arange(60) % 2)[:, None]
+    y = np.where(np.arange(60) < 20, np.arange(60) % 2, -1)
+    if isinstance(model, HFSRegressor | StableHFS):
+        model.set_params(affinity="knn")
+    model.fit(points, y, progress=told.append)
+    assert told
+    assert max(each.fraction for each in told) > 0.0
