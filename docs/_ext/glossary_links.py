@@ -23,10 +23,10 @@ EVERYDAY: Final = frozenset(
 """Terms that are words of every day as well, which a text may mean."""
 
 NOT_IN: Final = (
-    *(addnodes.desc, addnodes.pending_xref, nodes.FixedTextElement, nodes.literal, nodes.math),
-    *(nodes.math_block, nodes.raw, nodes.reference, nodes.table, nodes.title),
+    *(addnodes.desc, addnodes.pending_xref, nodes.FixedTextElement, nodes.emphasis, nodes.literal),
+    *(nodes.math, nodes.math_block, nodes.raw, nodes.reference, nodes.table, nodes.title),
 )
-"""Where a word is no link: it is one already, stands for itself, or heads what follows."""
+"""Where a word is no link: it is one already, stands for itself, names a page, or is a head."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
