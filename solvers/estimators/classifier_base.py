@@ -10,6 +10,7 @@ from peewit.solvers.decision import decided
 from peewit.solvers.estimators.base import GraphEstimator
 from peewit.solvers.estimators.calibrated_scores import CalibratedScores
 from peewit.solvers.estimators.classifier import Classifier
+from peewit.solvers.estimators.documentation import with_arguments_of
 from peewit.solvers.estimators.frames import node_features
 from peewit.solvers.estimators.targets import ClassTargets, decisions_of_columns
 from peewit.solvers.iteration_loop import Progress
@@ -34,16 +35,17 @@ class GraphClassifier(Classifier, GraphEstimator):
         Parameters
         ----------
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
-            With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
-            >= 0, diagonal ignored; or a table of edges with columns ``src`` and ``dst``, and
-            ``weight`` where edges have some; or a mapping of names to these, the relations of the
-            nodes, which are joined by name where they have names. With affinity 'knn' features.
+            With affinity 'precomputed' what `peewit.sparsify` returns, or the adjacency matrix:
+            symmetric, entries >= 0, diagonal ignored; or a table of edges with columns ``src`` and
+            ``dst``, and ``weight`` where edges have some; or a mapping of names to these, the
+            relations of the nodes, which are joined by name where they have names. With affinity
+            'knn' features.
         y : (n_nodes,) or (n_nodes, n_columns) array-like, or mapping
             Class of each node: strings or whole numbers; ``unlabeled`` where it is not known. Or
             classes by node, as a mapping or a Series whose index has nodes: by name where ``X`` has
-            names, else by number; other nodes have none. Columns are predicted one by one and share
-            the preparation of the graph; of several labels at a time, columns of 0 and 1 say which
-            a node has.
+            names, else by number; other nodes have none, nor those with a missing value. Columns
+            are predicted one by one and share the preparation of the graph; of several labels at a
+            time, columns of 0 and 1 say which a node has.
         progress : callable or None
             Is told how far each solve is, as a `ProgressReport`; `peewit.ProgressBar` shows it.
         **further
@@ -122,6 +124,7 @@ class GraphClassifier(Classifier, GraphEstimator):
 class FeaturedClassifier(GraphClassifier):
     """A classifier of graphs that takes features of the nodes, too."""
 
+    @with_arguments_of(GraphClassifier.fit, "X", "y", "progress")
     def fit(
         self,
         X: Any,
@@ -135,12 +138,12 @@ class FeaturedClassifier(GraphClassifier):
 
         Parameters
         ----------
-        X, y, progress, **further
-            As every classifier of graphs takes them.
         features : (n_nodes, n_features) array, scipy sparse matrix or data frame, or None
             What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
             Rows of a frame are those of the nodes that its index or its column ``node`` names,
             where ``X`` has names; other nodes have no features.
+        **further
+            Refused; ``sample_weight`` with the names of the estimators that heed it.
 
         Raises
         ------

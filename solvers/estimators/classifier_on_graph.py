@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, Float32Array
 from peewit.solvers.estimators.classifier_base import ProbabilityClassifier
+from peewit.solvers.estimators.documentation import with_arguments_of
 from peewit.solvers.estimators.feature_filter import filter_features
 from peewit.solvers.estimators.frames import node_features
 from peewit.solvers.estimators.targets import ClassTargets
@@ -144,6 +145,7 @@ class ClassifierOnGraph(ProbabilityClassifier):
         },
     )
 
+    @with_arguments_of(ProbabilityClassifier.fit, "X", "y", "progress")
     def fit(
         self,
         X: Any,
@@ -153,18 +155,14 @@ class ClassifierOnGraph(ProbabilityClassifier):
         progress: Progress | None = None,
         **further: Any,
     ) -> Self:
-        """Classes of all nodes from those of some.
+        """Classes of all nodes from those of some; each of several relations makes columns.
 
         Parameters
         ----------
-        X, y
-            As every classifier of graphs takes them; of several relations each makes columns.
         features : (n_nodes, n_features) array, data frame, or None
             What else is known of the nodes; with affinity 'knn', ``X`` itself may be given again.
             Rows of a frame are those of the nodes that its index or its column ``node`` names; for
             nodes without a row there are zeros, and a column that says which nodes have one.
-        progress : callable or None
-            Is told how far each solve is, as a `ProgressReport`; `peewit.ProgressBar` shows it.
         **further
             Refused; ``sample_weight`` with the names of the estimators that heed it.
 

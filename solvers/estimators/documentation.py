@@ -1,14 +1,20 @@
-"""The Parameters section of an estimator's docstring, from its fields and its model's."""
+"""The Parameters sections of docstrings: of estimators from their fields, of `fit` from others."""
 
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from textwrap import TextWrapper
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from peewit.solvers.hyperparameters import rule_of
 from peewit.solvers.models.contract.model import Model
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_HEAD: Final = "Parameters\n----------\n"
+_PARAMETERS: Final = re.compile(rf"{_HEAD}(.*?)(?=\n\n|\Z)", re.DOTALL)
 
 
 def with_parameters(estimator: Any, model: type[Model]) -> str:
@@ -27,6 +33,21 @@ def with_parameters(estimator: Any, model: type[Model]) -> str:
         lines.append(f"{parameter.name} : {_values(parameter.type)}, default {parameter.default!r}")
         lines += indented.wrap(doc)
     return "\n".join(lines)
+
+
+def with_arguments_of(method: Any, *names: str) -> Callable[[Method], Method]:
+    """Decorates a method: its Parameters begin with what another says of these."""
+    section = _PARAMETERS.search(inspect.cleandoc(method.__doc__))
+    entries = re.split(r"\n(?=\S)", section[1] if section else "")
+    said = {entry.partition(" :")[0]: entry for entry in entries}
+    lines = "\n".join(said[name] for name in names)
+
+    def documented(own: Method) -> Method:
+        text = inspect.cleandoc(own.__doc__ or "")
+        own.__doc__ = text.replace(_HEAD, f"{_HEAD}{lines}\n", 1)
+        return own
+
+    return documented
 
 
 def _values(hint: Any) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from peewit.solvers.arrays import AnyArray, FloatArray
+from peewit.solvers.estimators.documentation import with_arguments_of
 from peewit.solvers.estimators.inductive_base import InductiveClassifier, PenalizedClassifier
 from peewit.solvers.estimators.targets import ClassTargets
 from peewit.solvers.features import FeatureRows
@@ -55,6 +56,7 @@ class LinearClassifier(PenalizedClassifier):
     power: int = 1
     scores: Literal["decision", "probability"] = "decision"
 
+    @with_arguments_of(InductiveClassifier.fit, "X", "y", "graph", "progress")
     def fit(
         self,
         X: Any,
@@ -69,8 +71,6 @@ class LinearClassifier(PenalizedClassifier):
 
         Parameters
         ----------
-        X, y, graph, progress
-            As every classifier of features takes them.
         sample_weight : (n_samples,) array-like or None
             What a missed label costs, >= 0, beside ``class_costs``. A label of weight 0 does not
             count: its sample is one without label. Weights of others are not read.

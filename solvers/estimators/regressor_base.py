@@ -32,10 +32,11 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         Parameters
         ----------
         X : Graph, (n_nodes, n_nodes) or (n_nodes, n_features) array or scipy sparse matrix
-            With affinity 'precomputed' the graph, or its adjacency matrix: symmetric, entries
-            >= 0, diagonal ignored; or a table of edges with columns ``src`` and ``dst``, and
-            ``weight`` where edges have some; or a mapping of names to these, the relations of the
-            nodes, which are joined by name where they have names. With affinity 'knn' features.
+            With affinity 'precomputed' what `peewit.sparsify` returns, or the adjacency matrix:
+            symmetric, entries >= 0, diagonal ignored; or a table of edges with columns ``src`` and
+            ``dst``, and ``weight`` where edges have some; or a mapping of names to these, the
+            relations of the nodes, which are joined by name where they have names. With affinity
+            'knn' features.
         y : (n_nodes,) or (n_nodes, n_columns) array-like, or mapping
             Number of each node; nan where it is not known. Here -1 is a number like others. Or
             numbers by node, as a mapping or a Series whose index has nodes. Columns share the

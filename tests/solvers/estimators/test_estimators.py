@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
+import peewit
 from peewit.solvers import estimators
 from peewit.solvers.estimators import (
     HFS,
@@ -586,3 +587,11 @@ def test_what_sparsify_returns_is_a_graph() -> None:
     X = np.arange(8.0).reshape(4, 2)
     of_graph = LapSVM().fit(X, y, graph=sparse.graph).predict(X)
     assert LapSVM().fit(X, y, graph=sparse).predict(X).tolist() == of_graph.tolist()
+
+
+@pytest.mark.parametrize("name", [*estimators.__all__, "ClassifierOnGraph"])
+def test_fit_says_of_each_argument_what_it_is(name: str) -> None:
+    fit = getattr(peewit, name).fit
+    told = re.findall(r"^ *(\*{0,2}\w+)(?: : \S|$)", inspect.getdoc(fit) or "", re.MULTILINE)
+    assert set(inspect.signature(fit).parameters) - {"self"} <= {one.strip("*") for one in told}
+    assert "unlabeled" in fit.__doc__ or "nan where it is not known" in fit.__doc__
