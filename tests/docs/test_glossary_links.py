@@ -2,22 +2,21 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-pytest.importorskip("sphinx")
-
-from docutils import nodes
-from docutils.utils import new_document
+pytest.importorskip("sphinx")  # of the extra docs, as docutils
+nodes, utils = pytest.importorskip("docutils.nodes"), pytest.importorskip("docutils.utils")
 
 from docs._ext.glossary_links import EVERYDAY, GLOSSARY, GlossaryLinks, terms
 
 PAGE = Path(__file__).parents[2] / "docs" / f"{GLOSSARY}.md"
 
 
-def links(*parts: nodes.Element, page: str = "how-to/x") -> list[tuple[str, str]]:
+def links(*parts: Any, page: str = "how-to/x") -> list[tuple[str, str]]:
     """Terms that the parts of a page are linked to, and the words that are."""
-    document = new_document("x")
+    document = utils.new_document("x")
     document += list(parts)
     document.settings.env = SimpleNamespace(
         docname=page, doc2path=lambda name: PAGE.parents[1] / f"{name}.md", note_dependency=str
