@@ -131,7 +131,7 @@ $(BIN)/pip:
 	{ "$$python" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
 	@$(INSTALL) --upgrade pip || echo "going on with the pip that came with Python"
 
-# a tenth of the modules ever run: Python compiles these when it first loads them
+# a demo loads a quarter of the modules: Python compiles each when it first loads it
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing Peewit into $(VENV), about a minute the first time"
 	@$(INSTALL) --no-compile -e .
