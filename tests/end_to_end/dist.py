@@ -164,7 +164,7 @@ def try_tables(room: Room) -> str:
     home = room.place / "peewit-data" / "try"
     text = room.run("peewit", "predictions", "mine", "--unlabeled", PEEWIT_HOME=str(home))
     rows = list(csv.DictReader(io.StringIO(text)))
-    right = sum(truth[row["id"]] == row["label"] for row in rows)
+    right = sum(truth[row["node"]] == row["label"] for row in rows)
     return f"{right:,} of {len(rows):,} predictions are right"
 
 
