@@ -228,10 +228,10 @@ def _draw() -> None:
         points = layout(graph, seed=0)
     drawn = in_order(points, snapshot=1, n_edges=_N_NODES, n_components=1, made_at=0.0)
     color, doubt = np.zeros(_N_NODES, np.int16), np.zeros(_N_NODES, np.uint8)
-    count, winner = np.zeros(4, np.uint32), np.zeros(4, np.int16)
-    share, cell_doubt, tally = np.zeros(4, np.uint8), np.zeros(4, np.uint8), np.zeros(3, np.int64)
+    part, tally, count = np.ones(3), np.zeros(3, np.int64), np.zeros(4, np.uint32)
+    colors, share = np.zeros(4, np.int16), np.zeros(4, np.uint8)
     first = drawn.cells(0, 0, 0, 1)
-    count_cells(first, color, doubt, 0, tally, count, winner, share, cell_doubt)
+    count_cells(first, color, doubt, 0, part, tally, count, colors, share, colors, share)
     for code in (drawn.code, *frozen_all(drawn.code.copy())):
         places_of(code, np.zeros(_N_NODES, np.uint32), np.zeros(_N_NODES, np.uint32))
     most_doubtful(color, doubt, 0, np.zeros(1, np.int64))

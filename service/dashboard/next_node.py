@@ -16,6 +16,7 @@ from peewit.service.predictions.suggestions import (
     LOCATING,
     STRATEGIES,
     EmbeddingFailed,
+    NoEmbedding,
     Strategy,
     origin_of,
 )
@@ -59,15 +60,14 @@ def next_node(
     """A node reserved for the caller to label; nobody else is shown it meanwhile.
 
     A node that they were shown and have not answered comes again. Sometimes it is a random one, see
-    `Rounds.strategy_now`, or one that somebody else labeled, see `Questions.is_due`. The embedding
-    is requested where there is none.
+    `Rounds.strategy_now`, or one that somebody else labeled, see `Questions.is_due`.
 
     Raises
     ------
     NoNode
-        ``no-snapshot``, ``no-predictions`` and ``numbers`` (by margin), ``locating`` and ``failed``
-        (otherwise), ``all-labeled``, ``all-skipped``, ``all-held``, ``elsewhere``; ``no-name``,
-        ``no-second`` and ``not-doubted`` of second opinions.
+        ``no-snapshot``, ``no-predictions`` and ``numbers`` (by margin), ``unlocated``, ``locating``
+        and ``failed`` (otherwise), ``all-labeled``, ``all-skipped``, ``all-held``, ``elsewhere``;
+        ``no-name``, ``no-second`` and ``not-doubted`` of second opinions.
     """
     if graph.progress.snapshot is None:
         raise NoNode("no-snapshot", files=home.manifest.counts(graph.id))
@@ -91,7 +91,7 @@ def next_node(
         if not has_margins:
             raise NoNode("no-predictions" if has_margins is None else "numbers")
     elif strategy in LOCATING:
-        _require_embedding(graph, home, owner=caller.name, has_margins=bool(has_margins))
+        _require_embedding(graph, home, has_margins=bool(has_margins))
     held = home.reservations.of_others(graph.id, caller.holder, column=column)
     while (node := rounds.next_node(graph, strategy, skipped | held, column)) is not None:
         is_mine = _reserve(graph, home, node, strategy, caller, column)
@@ -232,11 +232,11 @@ def _has_margins(graph: GraphRecord, home: ServedHome, column: str) -> bool | No
     return None if file is None else file.meta.score != "value"
 
 
-def _require_embedding(
-    graph: GraphRecord, home: ServedHome, *, owner: str | None, has_margins: bool
-) -> None:
+def _require_embedding(graph: GraphRecord, home: ServedHome, *, has_margins: bool) -> None:
     try:
-        job = home.suggester.request_embedding(graph, owner=owner)
+        job = home.suggester.request_embedding(graph, starts=False)
+    except NoEmbedding:
+        raise NoNode("unlocated", has_margins=has_margins) from None
     except EmbeddingFailed:
         failed = home.jobs.newest(graph.id, "embed")
         raise NoNode("failed", job=failed, has_margins=has_margins) from None

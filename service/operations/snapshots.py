@@ -17,7 +17,7 @@ from peewit.service.predictions.map_tiles import CELLS_PER_SIDE
 from peewit.service.tables.formats import encode
 from peewit.service.wire.maps import Map, MapClass
 from peewit.streaming.edges.table_formats import Format
-from peewit.streaming.passes.node_map import TILE_POINTS
+from peewit.streaming.passes.node_map import LAST_ZOOM, TILE_POINTS
 from peewit.streaming.snapshots.store import SnapshotNotFound
 
 
@@ -70,6 +70,7 @@ def get_map(
     return answer_of(
         Map,
         colored.map.meta,
+        max_zoom=min(colored.map.meta.max_zoom, LAST_ZOOM),  # of maps from before finer cells
         newest_snapshot=graph.progress.snapshot,
         made_at=datetime.fromtimestamp(colored.map.meta.made_at, UTC),
         tile_points=TILE_POINTS,
@@ -83,5 +84,6 @@ def get_map(
         label_column=(label_column if meta is None else meta.label_column) or None,
         labels_seq=colored.labels_seq,
         n_labeled=int(colored.labeled.size),
+        n_contradicted=int(colored.is_contradicted.sum()),
         tag=colored.tag,
     )

@@ -19,10 +19,13 @@ import pyarrow as pa
 from peewit.service.catalog import GraphRecord
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.labels.store import LabelColumnNotFound, LabelStore
+from peewit.service.predictions.doubtful_labels import doubts_of
+from peewit.service.predictions.left_out import NotCrossValidated, read_left_out
 from peewit.service.predictions.map_colors import (
     MAX_CLASSES,
     Colors,
     Int16Array,
+    UInt8Array,
     colors_of,
     range_of,
 )
@@ -30,7 +33,7 @@ from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.reader import PredictionReader
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tables.uploads import node_array
-from peewit.solvers.arrays import Float32Array, Int64Array
+from peewit.solvers.arrays import BoolArray, Float32Array, Int64Array
 from peewit.streaming.edges.node_kinds import TEXT
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.passes.node_map import MapStore, NodeMap
@@ -56,6 +59,7 @@ class ColoredMap:
     class_names: tuple[str, ...]  # of ``colors``, then of labels never predicted
     labeled: Int64Array  # (n_labeled,) places of labeled nodes, increasing
     label_color: Int16Array  # (n_labeled,)
+    is_contradicted: BoolArray  # (n_labeled,) whether the other labels predict another class
     labels_seq: int  # last label event that counts
     tag: str  # differs whenever a tile may differ
     names: Sequence[pa.Array]  # external ids by dense id, in chunks
@@ -75,16 +79,20 @@ class ColoredMap:
             scores[is_in] = _values_at(columns, node[is_in])
         return scores
 
-    def shown_colors(self, places: Int64Array) -> tuple[Int16Array, npt.NDArray[np.bool_]]:
-        """Colors of some nodes, for labeled ones of their labels; and which are labeled."""
+    def shown_colors(self, places: Int64Array) -> tuple[Int16Array, UInt8Array]:
+        """Colors of some nodes, for labeled ones of their labels; and 1 for these.
+
+        It is 2 for labels that the others contradict.
+        """
         color = self.colors.color[places]
         row = np.searchsorted(self.labeled, places)
         row[row == self.labeled.size] = 0
-        is_labeled = np.zeros(places.size, bool)
+        labeled = np.zeros(places.size, np.uint8)
         if self.labeled.size:
             is_labeled = self.labeled[row] == places
             color = np.where(is_labeled, self.label_color[row], color)
-        return color, is_labeled
+            labeled[is_labeled] = 1 + self.is_contradicted[row[is_labeled]]
+        return color, labeled
 
 
 class Maps:
@@ -138,10 +146,10 @@ class Maps:
         erased = self._nodes.erased(graph, node_map.meta.n_nodes)
         key = graph.id, version, None if file is None else file.key, erased.tobytes()
         colors = self._get("colors", key, lambda: colors_of(node_map, file, erased))
-        names, labeled, label_color = self._get(
+        names, labeled, label_color, is_contradicted = self._get(
             "labels",
             (*key, named, graph.labels_seq),
-            lambda: self._place_labels(graph, node_map, named, colors),
+            lambda: self._place_labels(graph, node_map, named, colors, file),
         )
         ids = self._get(
             "names",
@@ -156,6 +164,7 @@ class Maps:
             class_names=names,
             labeled=labeled,
             label_color=label_color,
+            is_contradicted=is_contradicted,
             labels_seq=graph.labels_seq,
             tag=tag,
             names=ids,
@@ -177,14 +186,19 @@ class Maps:
             return None
 
     def _place_labels(
-        self, graph: GraphRecord, node_map: NodeMap, column: str, colors: Colors
-    ) -> tuple[tuple[str, ...], Int64Array, Int16Array]:
-        """Classes, places of labeled nodes, and the colors of their labels."""
+        self,
+        graph: GraphRecord,
+        node_map: NodeMap,
+        column: str,
+        colors: Colors,
+        file: PredictionFile | None,
+    ) -> tuple[tuple[str, ...], Int64Array, Int16Array, BoolArray]:
+        """Classes, places of labeled nodes, their labels' colors, and who is contradicted."""
         names = colors.class_names
         try:
             labels = self._labels.current(graph.id, column=column)
         except LabelColumnNotFound:
-            return names, np.zeros(0, np.int64), np.zeros(0, np.int16)
+            return names, np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, bool)
         nodes = labels.nodes.to_pylist()
         kind = graph.settings.node_ids
         ids = node_array(nodes if kind in TEXT else [int(node) for node in nodes], kind)
@@ -197,9 +211,11 @@ class Maps:
             place_of = {name: place for place, name in enumerate(names)}
             color = np.array([place_of.get(text, -1) for text in texts], np.int16)
         is_in = (dense >= 0) & (dense < node_map.meta.n_nodes)
-        places = _places(node_map, dense[is_in].astype(np.int64))
+        known, color = dense[is_in].astype(np.int64), color[is_in]
+        places = _places(node_map, known)
         order = np.argsort(places)
-        return names, places[order], color[is_in][order]
+        is_contradicted = _are_contradicted(file, known, color)
+        return names, places[order], color[order], is_contradicted[order]
 
     def _get(self, what: str, key: Hashable, make: Callable[[], Any]) -> Any:
         """The cached value, else a new one; concurrent callers wait for the one that makes it."""
@@ -216,6 +232,21 @@ class Maps:
             while len(cache) > _MAX_KEPT:
                 cache.popitem(last=False)
         return value
+
+
+def _are_contradicted(
+    file: PredictionFile | None, dense: Int64Array, color: Int16Array
+) -> BoolArray:
+    """Whether the other labels contradicted these when they were left out, if ever they were."""
+    if file is None or file.meta.score == "value":
+        return np.zeros(dense.size, bool)
+    try:
+        left_out = read_left_out(file)
+    except NotCrossValidated:
+        return np.zeros(dense.size, bool)
+    wrong = doubts_of(file, left_out).contradicted
+    of_labels = left_out.nodes[wrong] * MAX_CLASSES + left_out.classes[wrong]
+    return np.isin(dense * MAX_CLASSES + color, of_labels)  # unless another class was put since
 
 
 def _places(node_map: NodeMap, dense: Int64Array) -> Int64Array:

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from peewit.service.predictions.left_out import read_left_out
+from peewit.service.predictions.left_out import LeftOutScores, read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.wire.predictions import DoubtfulLabel, DoubtfulLabelList
 from peewit.solvers.arguments import BadArgument
@@ -12,6 +12,12 @@ from peewit.solvers.assessment.label_doubts import LabelDoubts
 from peewit.solvers.decision import decided
 
 MAX_DOUBTFUL: Final = 10_000
+
+
+def doubts_of(file: PredictionFile, left_out: LeftOutScores) -> LabelDoubts:
+    """Doubts of the labels that were left out for a prediction file of classes."""
+    kind = "probability" if file.meta.score == "probability" else "class score"
+    return LabelDoubts.of(left_out.scores, left_out.classes, kind, file.meta.rule)
 
 
 def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
@@ -26,7 +32,7 @@ def doubtful_labels(file: PredictionFile, *, k: int) -> DoubtfulLabelList:
         raise BadArgument("model", "must predict classes for labels to be doubted, not numbers")
     left_out = read_left_out(file)
     scores, classes = left_out.scores, left_out.classes
-    doubts = LabelDoubts.of(scores, classes, file.meta.score, file.meta.rule)
+    doubts = doubts_of(file, left_out)
     is_shown = file.take(left_out.nodes[doubts.order])["node"].is_valid().to_numpy()
     rows = doubts.order[is_shown][:k]
     predicted = decided(scores[rows], file.meta.rule)

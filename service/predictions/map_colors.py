@@ -61,6 +61,12 @@ class Colors:
     doubt: UInt8Array
     edges: FloatArray | None = None
 
+    @property
+    def parts(self) -> FloatArray:
+        """(n_classes + 2,): part of each color in the map, after those of -2 and -1."""
+        sizes = np.array([0, self.color.size - sum(self.class_sizes), *self.class_sizes], float)
+        return sizes / max(self.color.size, 1)
+
 
 def colors_of(node_map: NodeMap, file: PredictionFile | None, erased: Int64Array) -> Colors:
     """Colors of the nodes of a map by a prediction file; erased dense ids are hidden."""

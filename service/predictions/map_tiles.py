@@ -1,10 +1,11 @@
 """Map tiles: positions of nodes joined with predictions and labels.
 
 A tile with few nodes lists them. A tile with many has cells with the number of nodes, the most
-frequent class and the doubt, and lists only nodes that are labeled or most in doubt.
+frequent class and the one that stands out, and lists only nodes that are worth a look: labeled ones
+and those most in doubt.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,11 +18,14 @@ from peewit.solvers.arrays import Int64Array
 from peewit.streaming.kernels.map_cells import BITS, count_cells, most_doubtful, places_of
 from peewit.streaming.passes.node_map import CELL_BITS, LAST_ZOOM, TILE_POINTS
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 MEDIA_TYPE: Final = "application/octet-stream"
 CELLS_PER_SIDE: Final = 1 << CELL_BITS
 LABELED_SHOWN: Final = 512
-"""Most labeled nodes that a tile with cells lists; of more, an even sample along the curve."""
+"""Most labeled nodes that a tile with cells lists; of more, an even sample along the curve.
+
+As many more may be listed whose labels the others contradict.
+"""
 
 DOUBTFUL_SHOWN: Final = 20
 _COORDINATE_BITS: Final = 16
@@ -51,12 +55,15 @@ class TilePlace:
 def tile_bytes(colored: ColoredMap, place: TilePlace) -> bytes:
     """One tile, in little-endian arrays without gaps.
 
-    Eight uint32 come first: the number of this format (1), the nodes of the tile, the cells per
+    Eight uint32 come first: the number of this format (2), the nodes of the tile, the cells per
     side (0 where all nodes are listed), the nodes that are listed, the bytes of their names, and
     three zeros. Then, with n nodes listed and c cells: ``count`` uint32 (c), ``score`` float32 (n),
     ``name_end`` uint32 (n), ``x`` and ``y`` uint16 (n) in the tile, ``color`` int16 (n), ``winner``
-    int16 (c), ``share`` and ``cell_doubt`` uint8 (c), ``doubt`` and ``is_labeled`` uint8 (n), and
-    the names in UTF-8. Colors are places in the list of classes, -1 for none.
+    and ``standout`` int16 (c), ``share`` and ``standout_share`` uint8 (c), ``doubt`` and
+    ``labeled`` uint8 (n), and the names in UTF-8. Colors are places in the list of classes, -1 for
+    none. The winner is the most frequent color of a cell, the standout the one that exceeds its
+    part of the map most; shares are parts of 255. ``labeled`` is 1 for a label, 2 for one that the
+    other labels contradict.
     """
     points = colored.map.tile(place.zoom, place.column, place.line)
     least = int(np.ceil(255 * place.min_doubt))
@@ -76,17 +83,24 @@ class Cells:
     count: npt.NDArray[np.uint32]
     winner: npt.NDArray[np.int16]
     share: npt.NDArray[np.uint8]
-    doubt: npt.NDArray[np.uint8]
+    standout: npt.NDArray[np.int16]
+    standout_share: npt.NDArray[np.uint8]
 
     @classmethod
     def none(cls, n_nodes: int) -> "Cells":
         """Cells of a tile that lists all its nodes."""
+        return cls.empty(0, n_nodes)
+
+    @classmethod
+    def empty(cls, n_cells: int, n_nodes: int = 0) -> "Cells":
+        """Cells without nodes."""
         return cls(
             n_nodes=n_nodes,
-            count=np.zeros(0, np.uint32),
-            winner=np.zeros(0, np.int16),
-            share=np.zeros(0, np.uint8),
-            doubt=np.zeros(0, np.uint8),
+            count=np.zeros(n_cells, np.uint32),
+            winner=np.full(n_cells, -1, np.int16),
+            share=np.zeros(n_cells, np.uint8),
+            standout=np.full(n_cells, -1, np.int16),
+            standout_share=np.zeros(n_cells, np.uint8),
         )
 
 
@@ -94,21 +108,21 @@ def _cells(colored: ColoredMap, points: slice, place: TilePlace, least: int) -> 
     """Cells of a tile; none where its nodes are so few that they are listed."""
     if points.stop - points.start <= TILE_POINTS:
         return Cells.none(0)
-    n_cells = CELLS_PER_SIDE**2
-    count, winner = np.zeros(n_cells, np.uint32), np.full(n_cells, -1, np.int16)
-    share, doubt = np.zeros(n_cells, np.uint8), np.zeros(n_cells, np.uint8)
+    cells = Cells.empty(CELLS_PER_SIDE**2)
     n_nodes = count_cells(
         colored.map.cells(place.zoom, place.column, place.line) - points.start,
         colored.colors.color[points],
         colored.colors.doubt[points],
         least,
-        np.zeros(len(colored.class_names) + 2, np.int64),
-        count,
-        winner,
-        share,
-        doubt,
+        colored.colors.parts,
+        np.zeros(colored.colors.parts.size, np.int64),
+        cells.count,
+        cells.winner,
+        cells.share,
+        cells.standout,
+        cells.standout_share,
     )
-    return Cells(n_nodes=n_nodes, count=count, winner=winner, share=share, doubt=doubt)
+    return replace(cells, n_nodes=n_nodes)
 
 
 def _places_beside(colored: ColoredMap, points: slice, least: int) -> Int64Array:
@@ -116,11 +130,17 @@ def _places_beside(colored: ColoredMap, points: slice, least: int) -> Int64Array
     color, doubt = colored.colors.color[points], colored.colors.doubt[points]
     first, stop = np.searchsorted(colored.labeled, (points.start, points.stop))
     labeled = colored.labeled[first:stop] - points.start
-    labeled = labeled[(color[labeled] > HIDDEN) & (doubt[labeled] >= least)]
-    step = -(-labeled.size // LABELED_SHOWN) or 1
+    is_in = (color[labeled] > HIDDEN) & (doubt[labeled] >= least)
+    contradicted = labeled[is_in & colored.is_contradicted[first:stop]]
+    labeled = labeled[is_in]
     doubtful = np.zeros(DOUBTFUL_SHOWN, np.int64)
     n_doubtful = most_doubtful(color, doubt, max(least, 1), doubtful)
-    return np.union1d(labeled[::step], doubtful[:n_doubtful])
+    beside = _sampled(labeled), _sampled(contradicted), doubtful[:n_doubtful]
+    return np.unique(np.concatenate(beside))
+
+
+def _sampled(labeled: Int64Array) -> Int64Array:
+    return labeled[:: -(-labeled.size // LABELED_SHOWN) or 1]
 
 
 def _encode(
@@ -135,7 +155,7 @@ def _encode(
     ends = np.cumsum([len(name) for name in names], dtype=np.uint32)
     header = [FORMAT, cells.n_nodes, CELLS_PER_SIDE if cells.count.size else 0, listed.size]
     header += [int(ends[-1]) if ends.size else 0, 0, 0, 0]
-    color, is_labeled = colored.shown_colors(listed)
+    color, labeled = colored.shown_colors(listed)
     arrays = [
         np.array(header, "<u4"),
         cells.count.astype("<u4"),
@@ -145,10 +165,11 @@ def _encode(
         _within(line, place.zoom).astype("<u2"),
         color.astype("<i2"),
         cells.winner.astype("<i2"),
+        cells.standout.astype("<i2"),
         cells.share,
-        cells.doubt,
+        cells.standout_share,
         colored.colors.doubt[listed],
-        is_labeled.astype(np.uint8),
+        labeled,
     ]
     return b"".join([array.tobytes() for array in arrays] + names)
 

@@ -136,21 +136,27 @@ class Suggester:
         self._unsure: OrderedDict[Hashable, Int64Array] = OrderedDict()
         self._lock = Lock()
 
-    def request_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job | None:
+    def request_embedding(
+        self, graph: GraphRecord, *, owner: str | None = None, starts: bool = True
+    ) -> Job | None:
         """The job to wait for before `suggest` can answer; None if there is nothing to wait for.
 
-        An embedding of a much smaller graph is requested again and used meanwhile. Raises
-        `NoEmbedding` while there is no snapshot, and `EmbeddingFailed` where the last job on this
-        snapshot failed, which is not repeated automatically.
+        An embedding of a much smaller graph is requested again and used meanwhile. Unless it
+        ``starts`` jobs, it only looks for one. Raises `NoEmbedding` while there is no snapshot, or
+        no job, and `EmbeddingFailed` where the last job on this snapshot failed, which is not
+        repeated automatically.
         """
         store = self._store(graph)
         present = store.open()
         snapshot = graph.progress.snapshot
         if snapshot is None:
             raise NoEmbedding(f"graph {graph.settings.name} has no snapshot yet; bring edges first")
-        if present is not None and not self._has_outgrown(graph, snapshot, present):
+        if present is not None and not (starts and self._has_outgrown(graph, snapshot, present)):
             return None
-        job = self._embedding_job(graph, snapshot, owner)
+        job = self._present_job(graph, snapshot)
+        if job is None and not starts:
+            raise NoEmbedding(f"the nodes of graph {graph.settings.name} are not located yet")
+        job = job or self.submit_embedding(graph, owner=owner)
         if present is not None:
             return None
         if job.status is JobStatus.FAILED:
@@ -159,6 +165,13 @@ class Suggester:
                 "that is mended, or ask for strategy=margin"
             )
         return job
+
+    def is_outdated(self, graph: GraphRecord) -> bool:
+        """Whether there is an embedding, of a much smaller graph, and no job that makes another."""
+        present, snapshot = self._store(graph).open(), graph.progress.snapshot
+        if present is None or snapshot is None or not self._has_outgrown(graph, snapshot, present):
+            return False
+        return self._present_job(graph, snapshot) is None
 
     def suggest(
         self,
@@ -237,14 +250,14 @@ class Suggester:
         """Number of labeled nodes of the graph."""
         return int(self._labeled_nodes(graph, column).nodes.size)
 
-    def _embedding_job(self, graph: GraphRecord, snapshot: int, owner: str | None) -> Job:
-        """The job that embeds a snapshot: one that waits, runs or has failed, else a new one."""
+    def _present_job(self, graph: GraphRecord, snapshot: int) -> Job | None:
+        """A job that embeds a snapshot and waits or runs, or has failed."""
         last = self._jobs.newest(graph.id, "embed")
         if last is not None:
             has_failed = last.status is JobStatus.FAILED and last.snapshot == snapshot
             if has_failed or not last.status.is_final:
                 return last
-        return self.submit_embedding(graph, owner=owner)
+        return None
 
     def _store(self, graph: GraphRecord) -> EmbeddingStore:
         return EmbeddingStore(GraphPaths(root=self._graphs_directory / graph.id))

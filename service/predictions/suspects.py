@@ -11,7 +11,6 @@ from peewit.service.predictions.false_alarms import (
     is_unlabeled,
 )
 from peewit.service.predictions.filtered_rows import require_labeled
-from peewit.service.predictions.kept_labels import KeptLabels
 from peewit.service.predictions.left_out import read_left_out
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.sorted_rows import sorted_numbers
@@ -30,19 +29,6 @@ class PrecisionAbove:
     low: float  # Wilson's interval (J16), of ``share`` of all nodes where one is given, and (J4b)
     high: float
     alarms: FalseAlarms
-
-
-def rarest_class(file: PredictionFile) -> str:
-    """The class of the fewest labels that the predictions were made from, as text.
-
-    The first class where the labels were not kept beside the predictions.
-    """
-    names = file.meta.class_names
-    try:
-        counts = np.bincount(KeptLabels.read(file.path).classes, minlength=len(names))
-    except FileNotFoundError:
-        counts = np.zeros(len(names), np.int64)
-    return str(names[int(np.where(counts > 0, counts, counts.max() + 1).argmin())])
 
 
 def suspects(file: PredictionFile, positive: str, n_rows: int) -> Int64Array:

@@ -36,4 +36,5 @@ class Map:
     label_column: str | None = described("Null for the one without a name.")
     labels_seq: int
     n_labeled: int = described("Nodes of the map with a label.")
+    n_contradicted: int = described("Those whose label the others contradict, if it was left out.")
     tag: str = described("Another one where tiles may be others.")

@@ -121,7 +121,8 @@ class EncodedColumn:
         if self.kind in ("number", "time"):
             squashed = float(np.clip(encoded[0], -_ALMOST_FARTHEST, _ALMOST_FARTHEST))
             off = squashed / np.sqrt(1.0 - np.square(squashed / _FARTHEST))
-            values[0] = float(f"{self.center + off * self.scale:.4g}")
+            digits = 7 if self.kind == "time" else 4  # of days since 1970: a quarter of an hour
+            values[0] = float(f"{self.center + off * self.scale:.{digits}g}")
         return values
 
     def _of_numbers(self, numbers: FloatArray) -> FloatArray:

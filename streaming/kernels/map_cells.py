@@ -66,11 +66,13 @@ def count_cells(
     color: Any,
     doubt: Any,
     least_doubt: int,
+    part: Any,
     tally: Any,
     count: Any,
     winner: Any,
     share: Any,
-    mean_doubt: Any,
+    standout: Any,
+    standout_share: Any,
 ) -> int:
     """Fill the cells of a tile with what its nodes are; returns the number of nodes counted.
 
@@ -82,13 +84,19 @@ def count_cells(
         Predicted class of each node of the tile, -1 without one; -2 of hidden nodes.
     doubt : (n,) uint8
         Nodes with less than ``least_doubt`` are left out.
+    part : (n_colors + 2,) float64
+        Part of each color in the whole map; the first is for hidden nodes, the next for those
+        without a class.
     tally : (n_colors + 2,) int64
-        Zeros, and left so; the first is for hidden nodes, the next for those without a class.
+        Zeros, and left so.
     count : (n_cells,) uint32, row by row
     winner : (n_cells,) int16
         The most frequent color; -1 wins where it is as frequent.
-    share, mean_doubt : (n_cells,) uint8
-        The winner's part of the nodes, and their doubt, as parts of 255.
+    standout : (n_cells,) int16
+        The color that exceeds its part of the map most: by (n - e) / sqrt(e) of n nodes where e
+        were expected.
+    share, standout_share : (n_cells,) uint8
+        Of the nodes of the cell, as parts of 255.
     """
     n_counted, side = 0, 1
     while side * side < count.size:
@@ -97,27 +105,33 @@ def count_cells(
         first, last = first_node[cell], first_node[cell + 1]
         if first == last:
             continue
-        sum_of_doubts = 0
         for node in range(first, last):
-            own, its_doubt = int(color[node]), int(doubt[node])
-            is_in = own > -2 and its_doubt >= least_doubt
-            tally[own + 2 if is_in else 0] += 1
-            sum_of_doubts += its_doubt if is_in else 0
+            own = int(color[node])
+            tally[own + 2 if own > -2 and doubt[node] >= least_doubt else 0] += 1
         n_here = last - first - tally[0]
-        best = 1
-        for number in range(2, tally.size):
-            if tally[number] > tally[best]:
+        tally[0] = 0
+        best = excess = 1
+        most_excess = -np.inf
+        for node in range(first, last):  # colors that are here, however many there are elsewhere
+            number = int(color[node]) + 2
+            n_own = tally[number]
+            if n_own == 0:
+                continue
+            if n_own > tally[best] or (n_own == tally[best] and number < best):
                 best = number
+            expected = part[number] * n_here
+            its_excess = (n_own - expected) / np.sqrt(expected)
+            if its_excess > most_excess:
+                most_excess, excess = its_excess, number
         if n_here > 0:
             word = np.uint64(cell)
             place = np.int64(gather(word >> _ONE)) * side + np.int64(gather(word))
             count[place] = n_here
-            winner[place] = best - 2
-            share[place] = (255 * tally[best]) // n_here
-            mean_doubt[place] = sum_of_doubts // n_here
+            winner[place], share[place] = best - 2, (255 * tally[best]) // n_here
+            standout[place], standout_share[place] = excess - 2, (255 * tally[excess]) // n_here
             n_counted += n_here
-        for number in range(tally.size):
-            tally[number] = 0
+        for node in range(first, last):
+            tally[int(color[node]) + 2] = 0
     return n_counted
 
 

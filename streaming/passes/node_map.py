@@ -25,7 +25,7 @@ from peewit.streaming.snapshots.store import Snapshot
 TILE_POINTS: Final = 4096
 """A tile with more nodes than this is drawn by cells."""
 
-CELL_BITS: Final = 6
+CELL_BITS: Final = 7
 """A tile has 2 ** CELL_BITS cells a side."""
 
 LAST_ZOOM: Final = BITS - CELL_BITS

@@ -15,7 +15,8 @@ class Tile:
     count: np.ndarray
     winner: np.ndarray
     share: np.ndarray
-    cell_doubt: np.ndarray
+    standout: np.ndarray
+    standout_share: np.ndarray
     names: list[str]
     x: np.ndarray
     y: np.ndarray
@@ -23,12 +24,13 @@ class Tile:
     score: np.ndarray
     doubt: np.ndarray
     is_labeled: np.ndarray
+    is_contradicted: np.ndarray
 
 
 def decoded(content: bytes) -> Tile:
     """A tile from its bytes, of which none may be left."""
     version, n_nodes, side, n, n_name_bytes, *zeros = np.frombuffer(content, "<u4", 8).tolist()
-    assert (version, zeros) == (1, [0, 0, 0])
+    assert (version, zeros) == (2, [0, 0, 0])
     at = 32
 
     def take(kind: str, length: int) -> np.ndarray:
@@ -39,8 +41,9 @@ def decoded(content: bytes) -> Tile:
 
     count, score, ends = take("<u4", side**2), take("<f4", n), take("<u4", n)
     x, y, color = take("<u2", n), take("<u2", n), take("<i2", n)
-    winner, share, cell_doubt = take("<i2", side**2), take("u1", side**2), take("u1", side**2)
-    doubt, is_labeled = take("u1", n), take("u1", n)
+    winner, standout = take("<i2", side**2), take("<i2", side**2)
+    share, standout_share = take("u1", side**2), take("u1", side**2)
+    doubt, labeled = take("u1", n), take("u1", n)
     assert len(content) == at + n_name_bytes
     starts = [0, *ends.tolist()]
     return Tile(
@@ -49,12 +52,14 @@ def decoded(content: bytes) -> Tile:
         count=count,
         winner=winner,
         share=share,
-        cell_doubt=cell_doubt,
+        standout=standout,
+        standout_share=standout_share,
         names=[content[at + first : at + last].decode() for first, last in pairwise(starts)],
         x=x,
         y=y,
         color=color,
         score=score,
         doubt=doubt,
-        is_labeled=is_labeled.astype(bool),
+        is_labeled=labeled > 0,
+        is_contradicted=labeled == 2,
     )

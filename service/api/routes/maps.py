@@ -1,8 +1,9 @@
 """Tiles of maps: what is predicted where."""
 
+from gzip import compress
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Response
+from fastapi import Path, Query, Request, Response
 
 from peewit.service.api.auth import requires
 from peewit.service.api.errors import problems
@@ -49,6 +50,7 @@ def get_map_tile(
     y: Annotated[int, Path(ge=0, lt=1 << LAST_ZOOM, description="Line, from above.")],
     graph: GraphHere,
     home: HomeHere,
+    request: Request,
     job_id: Annotated[str | None, Query(alias="job", description="Those of this job.")] = None,
     label_column: Annotated[
         str | None, Query(min_length=1, description=doc_of(Which, "label_column"))
@@ -64,5 +66,8 @@ def get_map_tile(
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    return Response(tile_bytes(colored, place), media_type=MEDIA_TYPE, headers=headers)
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
+    content = tile_bytes(colored, place)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        content, headers["Content-Encoding"] = compress(content, 1), "gzip"
+    return Response(content, media_type=MEDIA_TYPE, headers=headers)

@@ -13,6 +13,7 @@ from peewit.service.api.auth import Caller, CallerHere
 from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.class_colors import class_colors
 from peewit.service.dashboard.next_node import (
     CHOICES,
     Choice,
@@ -35,6 +36,7 @@ from peewit.service.labels.label_entry import LabeledMeanwhile
 from peewit.service.labels.store import LabelEvent
 from peewit.service.predictions.prediction_files import PredictionFile
 from peewit.service.predictions.questions import QUEUES
+from peewit.service.predictions.suggestions import LOCATING
 from peewit.service.problems import InvalidArgument
 from peewit.service.tables.uploads import LabelValue, NodeId, UploadedLabels, node_id
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
@@ -159,10 +161,10 @@ def take_answer(
 
 
 @router.post("/graphs/{graph}/label-next/embedding", dependencies=[viewing("label")])
-async def retry_embedding(
+async def locate_nodes(
     request: Request, graph: GraphHere, home: HomeHere, caller: CallerHere
 ) -> Response:
-    """Have the nodes located again, after a job that has failed."""
+    """Have the nodes located."""
     form = await form_of(request)
     submit = partial(home.suggester.submit_embedding, owner=caller.name)
     await run_in_threadpool(submit, graph)
@@ -281,7 +283,11 @@ def _card(
             )
         except NoNode as none:
             return piece(request, "no_node.html", seen=seen, **values, **none.values)
-    values |= {"origin": question.origin, "is_second": question.is_second}
+    values |= {
+        "origin": question.origin,
+        "is_second": question.is_second,
+        "is_outdated": strategy in LOCATING and home.suggester.is_outdated(graph),
+    }
     shown = node_values(request, graph, home, question.node, PredictionQuery(), column=column)
     file: PredictionFile | None = shown["file"]
     classes: set[LabelValue] = set(() if file is None else file.meta.class_names)
@@ -291,6 +297,7 @@ def _card(
         if each.label is not None
     }
     keys = assign_keys(sorted(classes, key=str)[:_CLASSES_SHOWN])
+    shown["colors"] = class_colors(file, (each for each, _ in keys))
     return page(request, "label_card.html", classes=keys, **{**values, **shown})
 
 
@@ -320,7 +327,7 @@ def _effect(request: Request, graph: GraphRecord, home: ServedHome, column: str)
     earlier = next(
         (job for job in with_predictions[1:] if newest and job.model == newest.model), None
     )
-    change = summary = None
+    file = change = summary = None
     if newest is not None:
         file = home.predictions.open(newest)
         summary = summaries.summary(file)
@@ -342,6 +349,7 @@ def _effect(request: Request, graph: GraphRecord, home: ServedHome, column: str)
         "earlier": earlier,
         "change": change,
         "summary": summary,
+        "colors": class_colors(file),
         "failed": last if is_failed else None,
         "model": model,
         "n_labels": n_labels,

@@ -14,6 +14,7 @@ from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import IfNoneMatch, not_modified
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.class_colors import class_colors
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import Seen
 from peewit.service.jobs.job import JobStatus
@@ -49,13 +50,17 @@ def get_about(
     unchanged = not_modified(tag, if_none_match)
     if unchanged is not None:
         return unchanged
-    answer = json_response(asdict(about))
+    file = None if about.job is None else home.predictions.open(home.jobs.get(about.job))
+    labels = [each.label for each in about.classes]
+    colors = class_colors(file, labels)
+    answer = json_response(asdict(about) | {"palette": [colors[each] for each in labels]})
     answer.headers.update({"ETag": tag, "Cache-Control": "private, no-cache"})
     return answer
 
 
 @router.get("/graphs/{graph}/map/tiles/{z}/{x}/{y}", dependencies=[viewing("read")])
 def get_tile(
+    request: Request,
     graph: GraphHere,
     home: HomeHere,
     z: int,
@@ -72,6 +77,7 @@ def get_tile(
         y,
         graph,
         home,
+        request,
         label_column=_column(graph, home, column),
         min_doubt=_DOUBTFUL if doubtful else 0.0,
         if_none_match=if_none_match,

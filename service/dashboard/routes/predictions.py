@@ -17,11 +17,14 @@ from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import ChosenFormat, table_response
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.class_colors import class_colors
 from peewit.service.dashboard.neighborhoods import Neighborhood, neighborhood
+from peewit.service.dashboard.node_features import node_features
 from peewit.service.dashboard.node_media import Item, Items
 from peewit.service.dashboard.pages import back_to, page, page_router, piece
 from peewit.service.dashboard.prediction_summary import Summaries
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Seen, node_of
+from peewit.service.dashboard.routes.node_card import chosen_columns
 from peewit.service.dashboard.routes.prediction_query import (
     Asked,
     Chance,
@@ -116,6 +119,7 @@ def show_predictions(
         following=following,
         kept=home.predictions.store.kept(graph.id),
         classes=file.meta.class_names[:_CLASSES_LISTED],
+        colors=class_colors(file),
         formats=list(Format),
     )
 
@@ -137,6 +141,7 @@ def show_summary(
         job=job,
         job_id=job_id,
         summary=summaries.summary(file),
+        colors=class_colors(file),
         truth=((job.result or {}).get("stats") or {}).get("calibration"),
         is_calibrated=file.meta.calibration is not None or CATALOGUE[file.meta.model].is_calibrated,
         judged=(job.result or {}).get("judged"),
@@ -287,6 +292,7 @@ def node_values(
         "graph": graph,
         "node": str(its_id),
         "item": _item(request, graph, str(its_id)),
+        "features": node_features(home.paths(graph), graph, dense, chosen_columns(request)),
         "file": file,
         "job_id": query.job,
         "sets": sets,
@@ -300,13 +306,6 @@ def node_values(
         "drawing": None if around is None else SmallGraph.of(around),
         "colors": class_colors(file),
     }
-
-
-def class_colors(file: PredictionFile | None) -> dict[str, int]:
-    """Number of the color of each class, by its name as text."""
-    if file is None:
-        return {}
-    return {str(name): place % 10 for place, name in enumerate(file.meta.class_names)}
 
 
 def rows_of(

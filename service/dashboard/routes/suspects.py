@@ -16,22 +16,18 @@ from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.api.tables import ChosenFormat, table_response
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
+from peewit.service.dashboard.class_colors import class_colors, rarest_class
 from peewit.service.dashboard.pages import back_to, form_of, is_piece, page, page_router, piece
 from peewit.service.dashboard.routes.common import PAGE_ROWS, Column
 from peewit.service.dashboard.routes.label_next import assign_keys, take_answer
 from peewit.service.dashboard.routes.prediction_query import EMPTY, JobId, predicting_job
-from peewit.service.dashboard.routes.predictions import class_colors, rows_of
+from peewit.service.dashboard.routes.predictions import rows_of
 from peewit.service.predictions.false_alarms import CONFIDENCE
 from peewit.service.predictions.left_out import NotCrossValidated
 from peewit.service.predictions.prediction_files import MAX_SCORE_COLUMNS, PredictionFile
 from peewit.service.predictions.reasons import ReasonsNotKept, node_reasons
 from peewit.service.predictions.store import PredictionsNotFound
-from peewit.service.predictions.suspects import (
-    count_suspects,
-    precision_above,
-    rarest_class,
-    suspects,
-)
+from peewit.service.predictions.suspects import count_suspects, precision_above, suspects
 from peewit.service.predictions.thresholds import class_threshold, left_out_evaluation
 from peewit.service.tables.uploads import LabelValue, NodeId, node_id
 from peewit.service.wire.predictions import LabelReason

@@ -107,9 +107,9 @@ async function drawGrowth() {
       axes: axes([{}, { values, size: 60 }]),
       series: [
         {},
-        { label: "edges seen", stroke: color("--class-0"), width: 2 },
-        { label: "edges kept", stroke: color("--class-1"), width: 2 },
-        { label: "in the buffer", stroke: color("--class-7"), width: 1, dash: [4, 4] },
+        { label: "edges seen", stroke: color("--class-1"), width: 2 },
+        { label: "edges kept", stroke: color("--class-3"), width: 2 },
+        { label: "in the buffer", stroke: color("--soft"), width: 1, dash: [4, 4] },
       ],
     }, [at, seen, kept, buffer]);
   }
@@ -155,9 +155,9 @@ function drawCurves(root = document) {
       axes: axes([{ values }, { values, size: 60 }]),
       series: [
         {},
-        { stroke: color("--class-0"), width: 2, points: { show: false } },
-        { stroke: color("--class-1"), width: 2, dash: [7, 5], points: { show: false } },
-        { stroke: color("--class-7"), width: 1, points: { show: false } },
+        { stroke: color("--class-1"), width: 2, points: { show: false } },
+        { stroke: color("--class-3"), width: 2, dash: [7, 5], points: { show: false } },
+        { stroke: color("--soft"), width: 1, points: { show: false } },
       ],
     }, [answered, error, greatest, answered.map(() => allowed)]);
   }

@@ -1,4 +1,4 @@
-// The map of a graph: tiles of points or of cells on a canvas, moved by mouse, touch and keys, and told
+// The map of a graph: tiles of points or of density on a canvas, moved by mouse, touch and keys, and told
 // as a table and in words for who does not see it. Nothing moves by itself.
 "use strict";
 
@@ -6,7 +6,11 @@
   const TILE = 512; // pixels a tile is drawn at, or up to half as much again
   const NEAR = 12; // pixels
   const KEPT = 400; // tiles
-  const PALETTE = 10;
+  const PALETTE = 10; // colors, as of class_colors.py
+  const GRAIN = 4; // pixels a side that a cell is painted with
+  const PICTURES = 32; // of tiles, kept
+  // the pixels of a cell from its middle outwards, to be filled with the class that stands out
+  const OUTWARDS = [5, 10, 6, 9, 1, 14, 4, 11, 2, 13, 7, 8, 0, 15, 3, 12];
   const NAMED = 12; // classes in the legend, and with their name on the map
   const ROWS = 20;
   const POLL = 1000;
@@ -30,7 +34,7 @@
   // docs: GET /v1/graphs/{graph}/map/tiles/{z}/{x}/{y}
   function decode(buffer) {
     const [format, nNodes, side, n, nameBytes] = new Uint32Array(buffer, 0, 8);
-    if (format !== 1) throw new Error(`unknown tile format ${format}`);
+    if (format !== 2) throw new Error(`unknown tile format ${format}`);
     let at = 32;
     const take = (Type, length) => {
       const array = new Type(buffer, at, length);
@@ -47,8 +51,9 @@
       y: take(Uint16Array, n),
       color: take(Int16Array, n),
       winner: take(Int16Array, cells),
+      standout: take(Int16Array, cells),
       share: take(Uint8Array, cells),
-      cellDoubt: take(Uint8Array, cells),
+      standoutShare: take(Uint8Array, cells),
       doubt: take(Uint8Array, n),
       labeled: take(Uint8Array, n),
     };
@@ -66,6 +71,7 @@
       this.context = this.canvas.getContext("2d");
       this.tip = section.querySelector(".map-tip");
       this.tiles = new Map();
+      this.pictures = new Map();
       this.pointers = new Map();
       this.isDoubtful = false;
       this.view = { x: 0.5, y: 0.5, scale: 1 };
@@ -102,6 +108,7 @@
       if (this.about?.tag !== about.tag) {
         for (const tile of this.tiles.values()) tile.isOld = true;
         this.spots = undefined;
+        this.pictures.clear();
       }
       this.about = about;
       this.tellLegend();
@@ -213,6 +220,7 @@
 
     // ------------------------------------------------------------------------------ drawing
     readColors() {
+      this.pictures.clear();
       this.colors = Array.from({ length: PALETTE }, (_, place) => css(`--class-${place}`));
       this.named = Object.fromEntries(["none", "ink", "paper", "accent", "focus"].map((name) => [name, css(name === "none" ? "--class-none" : `--${name}`)]));
     }
@@ -225,7 +233,7 @@
     paint(color) { // of numbers one color, of more or less strength
       if (color < 0) return [this.named.none, 0.8];
       if (this.about.predicts === "numbers") return [this.named.accent, 0.2 + 0.8 * color / Math.max(this.about.classes.length - 1, 1)];
-      return [this.colors[color % PALETTE], 1];
+      return [this.colors[this.about.palette[color]], 1];
     }
 
     draw() {
@@ -269,14 +277,14 @@
     drawTile(data, z, x, y) {
       const [left, top] = this.toScreen(x / 2 ** z, y / 2 ** z);
       const side = this.view.scale / 2 ** z;
-      if (data.side) this.drawCells(data, left, top, side / data.side);
+      if (data.side) this.drawDensity(data, z, left, top, side);
       const pixels = side / 65536;
       const size = clamp(0.9 * Math.sqrt(this.view.scale / this.least) * Math.sqrt(20000 / Math.max(this.about.n_nodes, 2000)), 1.1, 4);
-      const paths = new Map(), rings = [];
+      const paths = new Map(), marked = [];
       for (let row = 0; row < data.n; row++) {
         const px = left + data.x[row] * pixels, py = top + data.y[row] * pixels;
         if (px < -8 || py < -8 || px > this.width + 8 || py > this.height + 8) continue;
-        if (data.labeled[row]) { rings.push([px, py, data.color[row]]); continue; }
+        if (data.labeled[row] || data.side) { marked.push([data.labeled[row], px, py, data.color[row]]); continue; }
         if (!paths.has(data.color[row])) paths.set(data.color[row], new Path2D());
         const path = paths.get(data.color[row]), radius = size * (0.8 + 1.2 * data.doubt[row] / 255);
         path.moveTo(px + radius, py);
@@ -286,31 +294,75 @@
         [this.context.fillStyle, this.context.globalAlpha] = this.paint(color);
         this.context.fill(path);
       }
-      this.context.lineWidth = 1.5;
-      this.context.strokeStyle = this.named.ink;
-      for (const [px, py, color] of rings) {
-        [this.context.fillStyle, this.context.globalAlpha] = this.paint(color);
-        this.context.beginPath();
-        this.context.arc(px, py, 1.5 + size, 0, 7);
-        this.context.fill();
-        this.context.globalAlpha = 1;
-        this.context.stroke();
-      }
+      marked.sort((a, b) => (a[0] || 1.5) - (b[0] || 1.5)); // labels, doubtful nodes, contradicted labels on top
+      for (const mark of marked) this.drawMark(1.5 + size, ...mark);
       this.context.globalAlpha = 1;
     }
 
-    drawCells(data, left, top, cell) {
-      const strength = 1 / Math.log1p(data.most);
-      for (let place = 0; place < data.count.length; place++) {
-        if (!data.count[place]) continue;
-        const px = left + (place % data.side) * cell, py = top + Math.floor(place / data.side) * cell;
-        if (px + cell < 0 || py + cell < 0 || px > this.width || py > this.height) continue;
-        const [color, alpha] = this.paint(data.winner[place]);
-        this.context.fillStyle = color;
-        this.context.globalAlpha = alpha * (0.15 + 0.85 * Math.log1p(data.count[place]) * strength);
-        this.context.fillRect(px, py, cell + 0.5, cell + 0.5);
+    // a ring for a label, one with a cross for a label that the others contradict, a diamond for doubt
+    drawMark(radius, labeled, x, y, color) {
+      const { context } = this, reach = labeled === 1 ? radius : radius + 1;
+      context.beginPath();
+      if (labeled) context.arc(x, y, reach, 0, 7);
+      else for (const [dx, dy] of [[0, -reach], [reach, 0], [0, reach], [-reach, 0]]) context.lineTo(x + dx, y + dy);
+      context.closePath();
+      [context.fillStyle, context.globalAlpha] = this.paint(color);
+      context.fill();
+      context.globalAlpha = 1;
+      if (labeled === 2) for (const turn of [-1, 1]) {
+        context.moveTo(x - 1.3 * reach, y - turn * 1.3 * reach);
+        context.lineTo(x + 1.3 * reach, y + turn * 1.3 * reach);
       }
-      this.context.globalAlpha = 1;
+      for (const [style, width] of [[this.named.paper, 3], [this.named.ink, labeled === 1 ? 1 : 1.5]]) {
+        [context.strokeStyle, context.lineWidth] = [style, width];
+        if (labeled !== 1 || style === this.named.ink) context.stroke();
+      }
+    }
+
+    // the stronger, the more nodes, on a scale that all tiles of a zoom share
+    drawDensity(data, z, left, top, side) {
+      let picture = this.pictures.get(data);
+      if (!picture) {
+        const most = this.tiles.get(this.key(0, 0, 0))?.data?.most ?? data.most;
+        picture = this.densityOf(data, Math.max(most / 3 ** z, 3)); // nodes lie in clusters: not 4 ** z
+        this.pictures.set(data, picture);
+        if (this.pictures.size > PICTURES) this.pictures.delete(this.pictures.keys().next().value);
+      }
+      this.context.drawImage(picture, left, top, side, side);
+    }
+
+    densityOf(data, most) {
+      const wide = GRAIN * data.side, image = new ImageData(wide, wide);
+      const pixels = new Uint32Array(image.data.buffer);
+      const { classes, n_nodes: nNodes } = this.about;
+      const isRare = (color) => color >= 0 && classes[color].n_nodes * classes.length * 5 < nNodes; // shown also where few
+      const paints = new Map(); // as ImageData has them, little-endian
+      const pixel = (color, strength) => {
+        if (!paints.has(color)) {
+          const [hex, alpha] = this.paint(color);
+          const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+          paints.set(color, [255 * alpha, blue << 16 | green << 8 | red]);
+        }
+        const [alpha, rgb] = paints.get(color);
+        return (Math.round(alpha * strength) << 24 | rgb) >>> 0;
+      };
+      for (let place = 0; place < data.count.length; place++) {
+        const count = data.count[place];
+        if (!count) continue;
+        const winner = data.winner[place], standout = data.standout[place];
+        const strength = Math.min(0.25 + 0.75 * Math.log1p(count) / Math.log1p(most), 1);
+        const usual = pixel(winner, isRare(winner) ? Math.max(strength, 0.7) : strength);
+        const n = standout === winner ? 0 : Math.max(isRare(standout) ? 9 : 4, Math.round(OUTWARDS.length * data.standoutShare[place] / 255));
+        const dot = n ? pixel(standout, 1) : usual;
+        const first = Math.floor(place / data.side) * GRAIN * wide + (place % data.side) * GRAIN;
+        for (let nth = 0; nth < OUTWARDS.length; nth++) {
+          pixels[first + (OUTWARDS[nth] >> 2) * wide + (OUTWARDS[nth] & 3)] = nth < n ? dot : usual;
+        }
+      }
+      const picture = document.createElement("canvas");
+      picture.width = picture.height = wide;
+      picture.getContext("2d").putImageData(image, 0, 0);
+      return picture;
     }
 
     // names of classes where most of their nodes are, so that colour alone says nothing
@@ -367,23 +419,26 @@
     }
 
     tellLegend() {
-      const key = (classes, style = {}) => {
+      const key = (classes, style = {}) => { // a circle, or a path
         const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
         svg.setAttribute("class", `swatch ${classes}`);
         svg.setAttribute("viewBox", "0 0 16 16");
         svg.setAttribute("aria-hidden", "true");
-        const spot = document.createElementNS("http://www.w3.org/2000/svg", "circle");
-        for (const [name, value] of Object.entries({ cx: 8, cy: 8, r: 6, ...style })) spot.setAttribute(name, value);
+        const isPath = typeof style === "string";
+        const spot = document.createElementNS("http://www.w3.org/2000/svg", isPath ? "path" : "circle");
+        for (const [name, value] of Object.entries(isPath ? { d: style } : { cx: 8, cy: 8, r: 6, ...style })) spot.setAttribute(name, value);
         svg.append(spot);
         return svg;
       };
-      const { classes, predicts, n_labeled, n_nodes, labels_seq } = this.about;
+      const { classes, predicts, n_labeled, n_contradicted, n_nodes } = this.about;
       const rows = this.largest().map(({ label, n_nodes: size, color }) =>
-        [predicts === "numbers" ? key("ramp", { "fill-opacity": this.paint(color)[1] }) : key(`class-${color % PALETTE}`), predicts === "nothing" ? label : `${label}: ${number.format(size)}`]);
+        [predicts === "numbers" ? key("ramp", { "fill-opacity": this.paint(color)[1] }) : key(`class-${this.about.palette[color]}`), predicts === "nothing" ? label : `${label}: ${number.format(size)}`]);
       if (rows.length < classes.length) rows.push([`and ${number.format(classes.length - rows.length)} more`]);
       const known = classes.reduce((sum, each) => sum + each.n_nodes, 0);
       if (known < n_nodes) rows.push([key("class-none"), `${predicts === "nothing" ? "not predicted" : "no label reaches"}: ${number.format(n_nodes - known)}`]);
       if (n_labeled) rows.push([key("ringed"), `labeled: ${number.format(n_labeled)}`]);
+      if (n_contradicted) rows.push([key("crossed", "M2 2 14 14 M2 14 14 2 M8 4.5A3.5 3.5 0 1 0 8 11.5A3.5 3.5 0 1 0 8 4.5"), `label that the others contradict: ${number.format(n_contradicted)}`]);
+      if (predicts === "classes") rows.push([key("pointed", "M8 2 14 8 8 14 2 8Z"), "most doubtful, where not all nodes are shown"]);
       this.section.querySelector(".map-legend").replaceChildren(...rows.map((row) => element("li", row)));
     }
 
@@ -451,7 +506,7 @@
         element("td", this.label(data.color[row])),
         element("td", Number.isNaN(data.score[row]) ? "–" : data.score[row].toFixed(3), { class: "number" }),
         element("td", (doubt / 255).toFixed(2), { class: "number" }),
-        element("td", data.labeled[row] ? "yes" : ""),
+        element("td", ["", "yes", "contradicted"][data.labeled[row]]),
       ]));
       this.fill("[data-doubts]", rows, 5, "none is in doubt");
     }
@@ -468,9 +523,10 @@
 
     describe(data, row) {
       const what = data.labeled[row] ? "labeled" : "predicted";
+      const doubt = data.labeled[row] === 2 ? ", which the other labels contradict" : "";
       const score = Number.isNaN(data.score[row]) ? "" : `, score ${data.score[row].toFixed(3)}`;
       const told = data.color[row] < 0 ? (data.labeled[row] ? "labeled" : "nothing predicted") : `${what} ${this.label(data.color[row])}`;
-      return `${data.name(row)}: ${told}${score}`;
+      return `${data.name(row)}: ${told}${doubt}${score}`;
     }
 
     nearest(x, y, within = NEAR) {
@@ -489,7 +545,10 @@
       const data = this.tiles.get(this.key(z, column, line))?.data;
       if (!data?.side) return undefined;
       const place = Math.floor((mapY * tiles - line) * data.side) * data.side + Math.floor((mapX * tiles - column) * data.side);
-      return data.count[place] ? `${number.format(data.count[place])} nodes, most ${this.label(data.winner[place])} (${percent(data.share[place] / 255)})` : undefined;
+      if (!data.count[place]) return undefined;
+      const part = (color, share) => `${this.label(color)} (${percent(share / 255)})`;
+      const more = data.standout[place] === data.winner[place] ? "" : `, more than elsewhere ${part(data.standout[place], data.standoutShare[place])}`;
+      return `${number.format(data.count[place])} nodes, most ${part(data.winner[place], data.share[place])}${more}`;
     }
 
     hover(x, y) {

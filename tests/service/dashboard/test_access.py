@@ -54,6 +54,7 @@ PAGES = [
     "/graphs/g/item?id=a",
     "/jobs/none",
 ]
+READING = [("POST", "/graphs/g/card-columns")]
 LABELING = [
     ("GET", "/graphs/g/label-next"),
     ("GET", "/graphs/g/label-next/card"),
@@ -149,7 +150,7 @@ def test_who_has_no_session_is_sent_to_sign_in_and_back(keyed: Api) -> None:
         assert answer.headers["location"].startswith("/sign-in?next=%2F")
         piece = keyed.client.get(path, headers=PIECE)
         assert (piece.status_code, piece.headers["hx-redirect"]) == (401, "/sign-in")
-    for method, path in LABELING + INGESTING + ADMINISTERING:
+    for method, path in READING + LABELING + INGESTING + ADMINISTERING:
         origin = str(keyed.client.base_url).rstrip("/")
         answer = keyed.client.request(method, path, headers={"Origin": origin})
         assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
@@ -174,7 +175,7 @@ def test_no_page_is_left_out_of_these_tests() -> None:
         *(("GET", path.partition("?")[0]) for path in PAGES),
         *(
             (method, path.partition("?")[0])
-            for method, path in LABELING + INGESTING + ADMINISTERING
+            for method, path in READING + LABELING + INGESTING + ADMINISTERING
         ),
     ]
     for method, pattern in routes:

@@ -82,14 +82,37 @@ def test_margins_need_predictions_and_are_not_offered_without(pages: Api) -> Non
     assert "nothing is predicted yet" in card
     assert "strategy=coverage" in card
     card = look(pages, CARD)
-    assert "Locating the nodes" in card
+    assert "The nodes are not located yet" in card
     assert "strategy=margin" not in card
+
+
+def test_a_look_starts_no_job_and_a_button_does(pages: Api) -> None:
+    bring_edges(pages)
+    look(pages, "/graphs/g/label-next")
+    assert "Locate the nodes" in look(pages, CARD)
+    assert waiting(pages, "embed") == []
+    send(pages, "/graphs/g/label-next/embedding")
+    assert len(waiting(pages, "embed")) == 1
+    assert "Locating the nodes" in look(pages, CARD)
+
+
+def test_a_graph_that_has_grown_is_located_again_by_a_button(pages: Api) -> None:
+    bring_edges(pages)
+    locate(pages)
+    assert "Locate the nodes again" not in look(pages, CARD)
+    pages.push(b"src,dst\na,e\ne,f\nf,g\n", CSV)
+    pages.ingest()
+    assert "Locate the nodes again" in look(pages, CARD)
+    assert waiting(pages, "embed") == []
+    send(pages, "/graphs/g/label-next/embedding")
+    assert "Locate the nodes again" not in look(pages, CARD)  # it is under way
 
 
 def test_who_waits_for_a_job_is_told_when_nobody_can_run_it(pages: Api) -> None:
     bring_edges(pages)
     pages.put_labels({"a": "x", "b": "y"})
     send(pages, "/graphs/g/jobs", model="hfs")
+    send(pages, "/graphs/g/label-next/embedding")
     assert "No worker is running" in look(pages, CARD)
     assert "No worker is running" in effect(pages)
     WorkerRegistry(pages.home.database).register("w", ("fast", "heavy"))
@@ -99,7 +122,7 @@ def test_who_waits_for_a_job_is_told_when_nobody_can_run_it(pages: Api) -> None:
 
 def test_nodes_that_could_not_be_located_are_located_again_on_demand(pages: Api) -> None:
     bring_edges(pages)
-    look(pages, CARD)
+    send(pages, "/graphs/g/label-next/embedding")
     job = pages.home.jobs.claim("w", ["heavy"])
     assert job is not None
     pages.home.jobs.capture(job.id, job.attempt, snapshot=1, labels_seq=0, features_version=0)

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from peewit.service.dashboard.api_with_dashboard import create_app
+from peewit.service.dashboard.class_colors import rarest_class
 from peewit.service.predictions.left_out import read_left_out
-from peewit.service.predictions.suspects import precision_above, rarest_class, suspects
+from peewit.service.predictions.suspects import precision_above, suspects
 from peewit.service.settings import Settings
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.agreement import wilson_interval

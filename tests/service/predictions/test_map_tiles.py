@@ -65,6 +65,7 @@ def colored(directory: Path, n_nodes: int) -> tuple[ColoredMap, np.ndarray]:
         class_names=colors.class_names,
         labeled=labeled,
         label_color=np.zeros(labeled.size, np.int16),
+        is_contradicted=labeled % 100 == 0,
         labels_seq=1,
         tag="t",
         names=[batch.column("node") for batch in file.batches()],
@@ -108,6 +109,7 @@ def test_a_tile_of_many_nodes_has_the_cells_of_a_dense_count(
     color[shown.map.node], doubt[shown.map.node] = shown.colors.color, shown.colors.doubt
     is_in = (color > HIDDEN) & (doubt >= np.ceil(255 * min_doubt))
     assert tile.n_nodes == is_in.sum() > TILE_POINTS
+    overall = np.bincount(color[color > HIDDEN] % 4, minlength=4) / color.size
     cell = np.floor(points.astype(np.float64) * CELLS_PER_SIDE).astype(int)
     cell = cell[:, 1] * CELLS_PER_SIDE + cell[:, 0]
     for place in range(CELLS_PER_SIDE**2):
@@ -117,12 +119,19 @@ def test_a_tile_of_many_nodes_has_the_cells_of_a_dense_count(
             sizes = np.bincount(color[here] % 4, minlength=4)  # -1 is the last
             assert sizes[tile.winner[place] % 4] == sizes.max()
             assert tile.share[place] == 255 * sizes.max() // here.size
-            assert tile.cell_doubt[place] == doubt[here].sum() // here.size
+            expected = here.size * overall
+            excess = (sizes - expected) / np.sqrt(expected)
+            assert excess[tile.standout[place] % 4] == pytest.approx(excess.max())
+            of_standout = sizes[tile.standout[place] % 4]
+            assert tile.standout_share[place] == 255 * of_standout // here.size
     listed = np.array([int(name[1:]) for name in tile.names])
     assert is_in[listed].all()
     most = np.sort(doubt[is_in & (color >= 0)])[::-1][:20]
     assert np.array_equal(np.sort(doubt[listed[~tile.is_labeled]])[::-1][:1], most[:1])
-    assert 20 <= listed.size <= 512 + 20
+    assert 20 <= listed.size <= 2 * 512 + 20
+    asked = shown.labeled[shown.is_contradicted]
+    asked = shown.map.node[asked][is_in[shown.map.node[asked]]]
+    assert set(asked) == set(listed[tile.is_contradicted]), "each is worth a look"
 
 
 def test_nodes_that_were_erased_are_in_no_tile(tmp_path: Path) -> None:
@@ -139,7 +148,7 @@ def test_nodes_that_were_erased_are_in_no_tile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"zoom": 19}, r"z must lie in \[0, 18\], got 19"),
+        ({"zoom": 18}, r"z must lie in \[0, 17\], got 18"),
         ({"zoom": 1, "column": 2}, r"x must lie in \[0, 2\) at zoom 1, got 2"),
         ({"line": -1}, r"y must lie in \[0, 1\) at zoom 0, got -1"),
         ({"min_doubt": 1.5}, r"min_doubt must lie in \[0, 1\], got 1.5"),
