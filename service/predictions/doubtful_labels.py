@@ -10,13 +10,14 @@ from peewit.service.wire.predictions import DoubtfulLabel, DoubtfulLabelList
 from peewit.solvers.arguments import BadArgument
 from peewit.solvers.assessment.label_doubts import LabelDoubts
 from peewit.solvers.decision import decided
+from peewit.solvers.models.contract.model import ScoreKind
 
 MAX_DOUBTFUL: Final = 10_000
 
 
 def doubts_of(file: PredictionFile, left_out: LeftOutScores) -> LabelDoubts:
     """Doubts of the labels that were left out for a prediction file of classes."""
-    kind = "probability" if file.meta.score == "probability" else "class score"
+    kind: ScoreKind = "probability" if file.meta.score == "probability" else "class score"
     return LabelDoubts.of(left_out.scores, left_out.classes, kind, file.meta.rule)
 
 
