@@ -16,9 +16,37 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", follow);
 follow();
+const mend = () => {
+  const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
+  each(".opblock-tag:not([role])", (one) => { one.role = "heading"; one.ariaLevel = "2"; });
+  each(".opblock-summary-control a[href]", (one) => one.removeAttribute("href"));
+  each("pre.microlight:not([tabindex])", (one) => { one.tabIndex = 0; });
+};
+new MutationObserver(mend).observe(document, { childList: true, subtree: true });
 </script>
+<style>
+html:not(.dark-mode) .swagger-ui {
+  & .info .title small { background: #5f6672; }
+  & .info .title small.version-stamp { background: #4a6602; }
+  & a.link, & .info .link .url, & .info a { color: #2462a8; }
+  & .btn.authorize { color: #1a6b46; border-color: #1a6b46; }
+  & .opblock-get .opblock-summary-method { background: #1f6fb2; }
+  & .opblock-post .opblock-summary-method { background: #1a6b46; }
+  & .opblock-put .opblock-summary-method { background: #8f5400; }
+  & .opblock-patch .opblock-summary-method { background: #12695d; }
+  & .opblock-delete .opblock-summary-method { background: #c31f1f; }
+}
+</style>
 </head>"""
-"""Swagger UI has dark colors under a class; its own button for it is not in the bundle."""
+"""Swagger UI as everybody can use it: dark where the system is, headings in order, no link within a
+button, keys for what scrolls, and colors that can be read.
+"""
+
+_REPLACED: Final = (
+    ("</head>", _FOLLOWS_SYSTEM),
+    ("<html>", '<html lang="en">'),
+    ('<div id="swagger-ui">\n    </div>', '<main id="swagger-ui"></main>'),
+)
 
 
 def add_docs_page(app: FastAPI) -> None:
@@ -36,4 +64,7 @@ async def _show_docs(request: Request) -> HTMLResponse:
         swagger_css_url=f"{_FILES}/swagger-ui.css",
         swagger_favicon_url=f"{_FILES}/favicon.png",
     )
-    return HTMLResponse(bytes(made.body).decode().replace("</head>", _FOLLOWS_SYSTEM, 1))
+    text = bytes(made.body).decode()
+    for before, after in _REPLACED:
+        text = text.replace(before, after, 1)
+    return HTMLResponse(text)

@@ -24,6 +24,11 @@ def tile(api: Api, query: str = "") -> Tile:
     return decoded(api.call("GET", TILE + query, 200).content)
 
 
+def marked_in(drawn: Tile) -> set[str]:
+    """Nodes whose label is contradicted."""
+    return {drawn.names[row] for row in drawn.is_contradicted.nonzero()[0]}
+
+
 def test_a_map_is_made_once_and_shows_what_is_predicted_now(api: Api) -> None:
     bring_communities(api)
     problem = api.problem("GET", "/graphs/g/map", 404)
@@ -69,6 +74,24 @@ def test_a_map_is_made_once_and_shows_what_is_predicted_now(api: Api) -> None:
     about = api.call("GET", "/graphs/g/map", 200).json()
     assert about["classes"][-1] == {"label": "new", "n_nodes": 0}
     assert tile(api).color[row] == len(labels)
+
+
+def test_labels_that_the_others_contradict_are_marked(api: Api) -> None:
+    bring_communities(api)
+    api.put_labels({f"n{node}": "left" if node < 30 else "right" for node in range(0, 60, 3)})
+    api.put_labels({"n6": "right"})  # a mistake
+    run(api, kind="map")
+    run(api, kind="solve", model="hfs", parameters={"cross_validate": 4})
+    found = api.call("GET", "/graphs/g/labels/doubtful", 200).json()["labels"]
+    contradicted = {each["node"] for each in found if each["label"] != each["predicted"]}
+    drawn = tile(api)
+    marked = marked_in(drawn)
+    assert marked == contradicted
+    assert "n6" in marked
+    about = api.call("GET", "/graphs/g/map", 200).json()
+    assert about["n_contradicted"] == len(marked)
+    api.put_labels({"n6": "left"})  # mended: nothing is known of this label
+    assert "n6" not in marked_in(tile(api))
 
 
 def test_a_label_that_is_a_number_has_the_color_of_its_range(api: Api) -> None:

@@ -46,6 +46,7 @@ def test_a_map_is_drawn_once_and_told_to_be_old(pages: Api) -> None:
     about = pages.client.get("/graphs/g/map")
     same = {"If-None-Match": about.headers["etag"]}
     assert about.json()["n_labeled"] == 2
+    assert about.json()["palette"] == [1, 2]  # nobody looks for one of them: no red
     assert pages.client.get("/graphs/g/map", headers=same).status_code == 304
     tile = pages.client.get("/graphs/g/map/tiles/0/0/0").content
     assert tile == pages.call("GET", "/graphs/g/map/tiles/0/0/0", 200).content
