@@ -18,7 +18,9 @@ dark.addEventListener("change", follow);
 follow();
 const mend = () => {
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
-  each(".opblock-tag:not([role])", (one) => { one.role = "heading"; one.ariaLevel = "2"; });
+  const level = (number) => (one) => { one.role = "heading"; one.ariaLevel = number; };
+  each(".opblock-tag:not([role]), .models h4:not([role])", level("2"));
+  each(".opblock h4:not([role])", level("3"));
   each(".opblock-summary-control a[href]", (one) => one.removeAttribute("href"));
   each("pre.microlight:not([tabindex])", (one) => { one.tabIndex = 0; });
 };
@@ -30,6 +32,7 @@ html:not(.dark-mode) .swagger-ui {
   & .info .title small.version-stamp { background: #4a6602; }
   & a.link, & .info .link .url, & .info a { color: #2462a8; }
   & .btn.authorize { color: #1a6b46; border-color: #1a6b46; }
+  & .json-schema-2020-12-expand-deep-button { color: #505050; }
   & .opblock-get .opblock-summary-method { background: #1f6fb2; }
   & .opblock-post .opblock-summary-method { background: #1a6b46; }
   & .opblock-put .opblock-summary-method { background: #8f5400; }
