@@ -82,7 +82,8 @@ def test_labels_that_the_others_contradict_are_marked(api: Api) -> None:
     api.put_labels({"n6": "right"})  # a mistake
     run(api, kind="map")
     run(api, kind="solve", model="hfs", parameters={"cross_validate": 4})
-    found = api.call("GET", "/graphs/g/labels/doubtful", 200).json()["labels"]
+    answer = api.call("GET", "/graphs/g/predictions/doubtful-labels", 200).json()
+    found = answer["doubtful"]["labels"]
     contradicted = {each["node"] for each in found if each["label"] != each["predicted"]}
     drawn = tile(api)
     marked = marked_in(drawn)
