@@ -26,7 +26,6 @@ from docs.benchmarks.frame import CONSOLE, options, show
 from tests.end_to_end.processes import free_port
 
 LOOK_SECONDS: Final = 0.05
-MEBIBYTE: Final = 2**20
 
 
 class Use(NamedTuple):

@@ -31,11 +31,6 @@ def test_a_graph_is_created_shown_changed_and_deleted(api: Api) -> None:
     assert api.call("GET", "/graphs", 200).json() == {"graphs": []}
 
 
-def test_snapshot_every_is_kept(api: Api) -> None:
-    made = api.create_graph(snapshot_every={"edges": 1000})
-    assert made["settings"]["snapshot_every"] == {"edges": 1000, "seconds": None}
-
-
 @pytest.mark.parametrize(
     ("body", "argument"),
     [

@@ -97,20 +97,6 @@ def test_settings_that_break_a_rule_are_wrong_usage(
     assert peewit("graph", "list", "--json").json["graphs"] == []
 
 
-def test_fixed_setting_of_a_graph_that_exists_is_an_error_of_one_line(peewit: Peewit) -> None:
-    peewit("graph", "create", "g")
-    done = peewit("graph", "create", "g")
-    assert done.exit_code == 1
-    assert done.err.startswith("peewit: name must be new, got 'g'")
-    assert done.err.count("\n") == 1
-
-
-def test_missing_graph_is_named(peewit: Peewit) -> None:
-    done = peewit("graph", "show", "nowhere")
-    assert done.exit_code == 1
-    assert "no graph 'nowhere'" in done.err
-
-
 def test_environment_that_breaks_a_rule_is_named(
     peewit: Peewit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,14 +178,6 @@ def test_source_is_kept_as_an_absolute_path(
     assert peewit("source", "remove", "g", "edges.parquet").exit_code == 1
 
 
-def test_source_that_is_not_there_is_not_added(peewit: Peewit, tmp_path: Path) -> None:
-    peewit("graph", "create", "g")
-    done = peewit("source", "add", "g", tmp_path / "nothing.parquet")
-    assert done.exit_code == 1
-    assert "nothing.parquet" in done.err
-    assert peewit("source", "list", "g", "--json").json["sources"] == []
-
-
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
 def test_labels_come_back_as_they_were_put(peewit: Peewit, tmp_path: Path, suffix: str) -> None:
     peewit("graph", "create", "g")
@@ -234,16 +212,6 @@ def test_reader_that_stops_early_is_no_failure(peewit: Peewit, tmp_path: Path) -
         '"node","label","origin","annotator","key"\n',
         "",
     )
-
-
-def test_labels_of_unknown_nodes_are_refused_by_name(peewit: Peewit, tmp_path: Path) -> None:
-    peewit("graph", "create", "g")
-    given = tmp_path / "given.csv"
-    given.write_text("node,label\nzebra,1\n")
-    done = peewit("labels", "put", "g", given)
-    assert done.exit_code == 1
-    assert "unknown node zebra" in done.err
-    assert peewit("graph", "show", "g", "--json").json["labels_seq"] == 0
 
 
 def test_wrong_label_file_names_the_row(peewit: Peewit, tmp_path: Path) -> None:
@@ -291,14 +259,6 @@ def test_predictions_before_a_solve_say_what_to_do(peewit: Peewit, tmp_path: Pat
 def test_version_names_what_it_computes_with(peewit: Peewit) -> None:
     versions = peewit("version", "--json").json
     assert {"peewit", "python", "numba"} <= versions.keys()
-
-
-def test_delete_without_a_terminal_names_the_option(peewit: Peewit) -> None:
-    peewit("graph", "create", "g")
-    done = peewit("graph", "delete", "g")
-    assert done.exit_code == 2
-    assert "give --yes" in done.err
-    assert peewit("graph", "show", "g").exit_code == 0
 
 
 def test_a_file_in_no_directory_is_refused(peewit: Peewit, tmp_path: Path) -> None:
