@@ -96,20 +96,6 @@ def test_a_source_says_its_relations(api: Api, tmp_path: Path) -> None:
     assert file.left_out.empty_cells == 2
 
 
-def test_what_makes_no_sense_is_refused_by_name(api: Api) -> None:
-    api.call("POST", "/graphs", 201, json={"name": "h"})
-    for query, argument in {
-        "via=ip": "entity",
-        "entity=who": "via",
-        "entity=who&via=ip&src=who": "src",
-        "src=who&dst=ip&relation=a%3Db": "relation",
-    }.items():
-        problem = api.problem(
-            "POST", f"/graphs/h/edges?{query}", 422, content=EVENTS, headers=AS_CSV
-        )
-        assert problem["argument"] == argument
-
-
 @pytest.mark.usefixtures("processes")
 def test_a_changed_label_keeps_how_relations_are_weighed(api: Api) -> None:
     """While few labels change, a child that knows the weights does not look for others."""

@@ -26,9 +26,7 @@ BOTH = ("--label-column", "hue", "--label-column", "size")
 
 
 @pytest.mark.usefixtures("processes")
-def test_columns_are_put_solved_judged_and_written(
-    peewit: Peewit, labels: Path, tmp_path: Path
-) -> None:
+def test_columns_are_put_solved_and_written(peewit: Peewit, labels: Path, tmp_path: Path) -> None:
     taken = peewit("labels", "put", "g", labels, *BOTH, "--json").json
     assert taken["accepted"] == 5
     shown = peewit("labels", "columns", "g", "--json").json["label_columns"]
@@ -43,14 +41,6 @@ def test_columns_are_put_solved_judged_and_written(
 
     told = peewit("predictions", "g", "--label-column", "hue", "--top", "1", "--json")
     assert json.loads(told.out)["label"] in {"red", "blue"}
-    truth = tmp_path / "truth.csv"
-    truth.write_text("node,size\nn3,1\nn7,1\nn40,2\n")
-    judged = peewit("evaluate", "g", truth, "--label-column", "size", "--json").json["of_classes"]
-    assert (judged["n_judged"], judged["accuracy"]) == (2, 1.0)
-    suggested = peewit("suggest", "g", "--label-column", "size", "-k", "60", "--json").json
-    nodes = {each["node"] for each in suggested["suggestions"]}
-    assert nodes.isdisjoint({"n3", "n33", "n5"})
-    assert "n7" in nodes
     assert peewit("predictions", "g").exit_code == 1
     of_size = jobs[1]["id"]
     by_job = peewit("predictions", "g", "--job", of_size[-8:], "--top", "1", "--json")
@@ -68,25 +58,3 @@ def test_columns_are_put_solved_judged_and_written(
     one = peewit("solve", "g", "--model", "hfs", "--label-column", "size", "--json").json
     assert one["result"]["n_labels"] == 2
     assert "label column" in peewit("jobs", "list").out
-
-
-def test_columns_that_break_a_rule_are_refused(peewit: Peewit, labels: Path) -> None:
-    both = peewit("labels", "put", "g", labels, "--label", "hue", "--label-column", "hue")
-    assert both.exit_code == 2
-    assert "must be left out beside --label-column" in both.err
-    missing = peewit("labels", "put", "g", labels, "--label-column", "nope")
-    assert "column 'nope' is missing" in missing.err
-    peewit("labels", "put", "g", labels, *BOTH)
-    for command in (
-        ("solve", "g", "--label-column", "nope"),
-        ("solve", "g", "--label-column", "hue", "--label-column", "nope"),
-        ("predictions", "g", "--label-column", "nope"),
-        ("labels", "export", "g", "--label-column", "nope"),
-        ("labels", "remove", "g", "n3", "--label-column", "nope"),
-    ):
-        refused = peewit(*command)
-        assert refused.exit_code == 1
-        assert "got 'nope'; graph g has 'hue', 'size'" in refused.err
-    twice = peewit("solve", "g", "--label-column", "hue", "--set", "label_column=hue")
-    assert twice.exit_code == 2
-    assert peewit("jobs", "list", "--json").json["jobs"] == []
