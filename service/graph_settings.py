@@ -132,8 +132,9 @@ class GraphSettings:
         words=NODE_KINDS,
     )
     epsilon: float | None = setting(
-        "Spectral error asked for, in (0, 1): how far cuts through the kept edges may be off cuts "
-        "through all. Without one all edges are kept that fit max_edges.",
+        "Spectral error asked for, in (0, 1). At 0.1 the weight between any two groups of "
+        "nodes is within 10 % of what all edges give; a smaller one keeps more edges. "
+        "Without one all edges are kept that fit max_edges.",
         None,
         above=0,
         below=1,
@@ -205,8 +206,9 @@ class GraphSettings:
         factory=tuple,
     )
     directed: Sequence[str] = setting(
-        "Relations whose edges go from src to dst: solves count what a node sends and receives, "
-        "and its partners each way, among its features, also where no table gives any.",
+        "Relations whose edges go from src to dst. Solves then count, as features of a "
+        "node, what it sends and receives and its partners each way, also where no table "
+        "gives features.",
         factory=tuple,
     )
     columns: Mapping[str, str] = setting(
@@ -261,8 +263,8 @@ class GraphSettings:
             if not KIND.fullmatch(kind):
                 raise BadArgument(
                     "answers",
-                    "must name kinds of nodes, each of 1 to 63 of A-Z, a-z, 0-9, '_' and '-' that "
-                    f"begin with a letter or '_', got {kind!r}",
+                    "must name kinds of nodes, each of 1 to 63 of A-Z, a-z, 0-9, '_' and "
+                    f"'-', with a letter or '_' first, got {kind!r}",
                 )
         if "time" in self.columns and (self.window is None or self.window.by != "time"):
             raise BadArgument(

@@ -102,7 +102,7 @@ class UnlikeScales:
         if ratio < _UNLIKE:
             return None
         return (
-            f"numbers alone count as they are, and {self._names[widest]!r} spreads {ratio:,.0f} "
-            f"times as far as {self._names[narrowest]!r}, so that it outweighs it; a table in "
-            "Parquet has each of its columns scaled"
+            f"numbers alone count as they are, and {self._names[widest]!r} spreads "
+            f"{ratio:,.0f} times as far as {self._names[narrowest]!r}, so that it outweighs "
+            "it; give a table in Parquet, whose columns are scaled"
         )

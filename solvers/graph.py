@@ -176,8 +176,8 @@ class Graph(EdgeTable):
             edge = count_sorted(u, v, weight, n_nodes, last, lower, upper)
             if edge >= 0:
                 raise ValueError(
-                    f"edges must have 0 <= u < v < {n_nodes} in rising order and a weight that is "
-                    f"finite and > 0, got ({u[edge]}, {v[edge]}, {weight[edge]}) in row "
+                    f"edges must have 0 <= u < v < {n_nodes} in rising order and a finite "
+                    f"weight > 0, got ({u[edge]}, {v[edge]}, {weight[edge]}) in row "
                     f"{n_before + edge}"
                 )
             n_before += u.size

@@ -283,8 +283,8 @@ def deal_folds(
     n_usable = int(np.count_nonzero(may_leave))
     if n_folds > n_usable:
         raise ValueError(
-            f"the number of folds must be at most that of the labels that can be left out, "
-            f"{n_usable} (a class keeps its last one), got {n_folds}"
+            "the number of folds must be at most that of the labels that can be left out, "
+            f"{n_usable} (each class keeps one), got {n_folds}"
         )
     mixed = np.random.default_rng(seed).permutation(labels.n_labeled)
     dealt = mixed[np.argsort(groups[mixed], kind="stable")]

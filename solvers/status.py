@@ -40,7 +40,7 @@ _MESSAGES = {
 }
 _ADVICE = {
     Status.CONVERGED: "",
-    Status.MAX_ITER: "raise max_iter; of a Laplacian system, try another preconditioner",
+    Status.MAX_ITER: "raise max_iter; or try another preconditioner for a Laplacian system",
     Status.STAGNATED: "raise rtol or penalties, use float64, or narrow the range of weights",
     Status.ILL_CONDITIONED: "narrow the range of weights: leave out the lightest edges, cap the "
     "heaviest, or take hfs with graph_penalty 0, which such weights harm least",

@@ -514,9 +514,9 @@ class Stream:
             if earlier is not None:
                 if not file.takes_place_of(earlier.path):
                     raise BadEdges(
-                        "an earlier version of this path is already in the graph; `peewit ingest "
-                        "--replace` puts this one in its place where deletions are exact, another "
-                        "name brings both"
+                        "an earlier version of this path is already in the graph; to take "
+                        "this one in its place, where deletions are exact, use `peewit "
+                        "ingest --replace`. To have both, give it another name"
                     )
                 self._require_replaceable(earlier)
                 if self.is_between_files:  # a half-absorbed version has struck it before

@@ -106,9 +106,10 @@ def plan_memory(
             aim = f"epsilon {settings.epsilon:g}"
             way_out = "raise it, raise epsilon or set max_edges"
         raise MemoryLimitTooSmall(
-            f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) for "
-            f"{nodes:,} nodes at {aim}, got {limit_bytes:,}; {way_out}; expected_nodes counts as "
-            "nodes, and is fixed once a graph exists: one made with fewer takes less"
+            f"memory_limit must be at least {needed:,} bytes ({-(-needed // 2**20)}MiB) "
+            f"for {nodes:,} nodes at {aim}, got {limit_bytes:,}; {way_out}. expected_nodes "
+            "counts as nodes, and is fixed once a graph exists: make a graph with fewer to "
+            "take less"
         )
     return MemoryPlan(buffer_edges=buffer_edges, part_rows=rows)
 

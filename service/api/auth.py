@@ -179,7 +179,10 @@ def _address_of(request: Request) -> str:
 def _require_local(request: Request, *, is_needed: bool) -> None:
     """Admit a request without a key from this machine only, and only while no key was ever made."""
     if is_needed:
-        raise KeyMissing("the header must be there: Authorization: Bearer <prefix>.<secret>")
+        raise KeyMissing(
+            "the header Authorization must be there, as `Bearer "
+            "<prefix>.<secret>`; `peewit key create NAME` makes a key"
+        )
     if request.client is None or not is_loopback(request.client.host):
         raise KeyMissing(
             "without any key only this machine may call; make one with `peewit key create NAME`"

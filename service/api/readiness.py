@@ -30,7 +30,9 @@ class NotReady(Problem, RuntimeError):
 def require_ready(settings: Settings, database: Database, stopping: Stopping) -> None:
     """Raise `NotReady` with the first thing that is out of order."""
     if stopping:
-        raise NotReady("the server must not have been told to stop; send requests to another one")
+        raise NotReady(
+            "the server must be running, it is about to stop; send requests to another one"
+        )
     with _not_ready("the database must answer, in the schema of this version"):
         require_present(database.read)
     with (

@@ -233,6 +233,6 @@ HELP: Final = {
     "labels": "Put labels of nodes, list them.",
     "jobs": "List, show, await and cancel jobs.",
     "source": "What the ingest daemon reads.",
-    "labelstudio": "Label with Label Studio: tasks out, annotations in.",
+    "labelstudio": "Label with Label Studio: send tasks out, take labels in.",
     "key": "Keys of the HTTP API.",
 }

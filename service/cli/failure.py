@@ -37,7 +37,7 @@ def tell_failure(error: Exception, *, as_json: bool) -> int:
     if isinstance(error, typer.TyperException):  # where typer itself does not tell
         return _tell_json(error, error.format_message(), error.exit_code)
     if isinstance(error, typer.Abort):
-        return _tell_json(error, "stopped by the one who was asked", 1)
+        return _tell_json(error, "stopped, as the question was not answered", 1)
     if not isinstance(error, _EXPECTED) or isinstance(error, _BUGS):
         raise error
     exit_code = _TAKEN_OVER if isinstance(error, LeaseExpired) else 1

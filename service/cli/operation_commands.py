@@ -193,7 +193,10 @@ def asked(each: Parameter, own: Collection[str]) -> list[inspect.Parameter]:
 def _asked_file(each: Parameter) -> list[inspect.Parameter]:
     """Options for a file of values, in place of the one for a single value, and for its column."""
     file = typer.Option(f"--{each.name}", metavar="FILE", help="A list or table of them.")
-    doc = f"Column of them there; its only one, or {each.mark.of_file}, by default; '#1' by place."
+    doc = (
+        "Column of the nodes in that file; by default its only one, or "
+        f"{each.mark.of_file}. '#1' names a column by its place."
+    )
     column = typer.Option("--column", metavar="NAME", help=doc)
     kinds = {"file": Annotated[Path | None, file], "column": Annotated[str | None, column]}
     return [

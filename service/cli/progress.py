@@ -156,8 +156,8 @@ class IngestProgress(_Figures):
                 self.told.add(event.file.path)
             case Repaired(repair=repair) if repair.has_failed:
                 self._say(
-                    "what deletes have spoiled is not repaired: resistances did not converge; "
-                    "the snapshot says the spectral error that is left"
+                    "edges that deletes have spoiled are not sampled anew, as resistances "
+                    "did not converge; the snapshot says how large its spectral error is"
                 )
             case Repaired(repair=repair) if repair.kind != "none":
                 self._say(

@@ -139,9 +139,11 @@ def _model(answers: Answers) -> Advice:
         return Advice(model="stable-hfs", why="It is the fastest to solve again.")
     return Advice(
         model="auto",
-        why="It reads the graph in several ways, and the features where nodes have some, and "
-        "weighs them by the labels that each predicts when they are left out. Its scores are "
-        "probabilities, and nothing has to be chosen.",
+        why=(
+            "It reads the graph in several ways, and the features where nodes have some. "
+            "It leaves each label out in turn, and trusts most the way that predicts those "
+            "labels best. Its scores are probabilities, and nothing has to be chosen."
+        ),
     )
 
 

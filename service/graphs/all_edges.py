@@ -31,9 +31,9 @@ def require_all_edges(graph: GraphRecord, graphs_directory: Path, *, setting: st
     if newest.n_erased:
         raise GraphConflict(
             setting,
-            f"cannot be {changed} once nodes were erased: edges that were thrown away must be read "
-            "again, and the files may still hold those nodes; create another graph with this "
-            f"{setting}, and ingest again",
+            f"cannot be {changed} once nodes were erased. The edges that were dropped must "
+            "be read again, and the files may still hold those nodes; create another graph "
+            f"with this {setting}, and ingest again",
         )
     try:
         require_files(snapshot_files(paths, newest))
@@ -42,13 +42,13 @@ def require_all_edges(graph: GraphRecord, graphs_directory: Path, *, setting: st
         more = f" and {len(error.files) - _SHOWN} more" if len(error.files) > _SHOWN else ""
         raise GraphConflict(
             setting,
-            f"cannot be {changed} while files are missing ({gone}{more}): edges that were thrown "
-            "away must be read again; put them back and try again, or, if they are lost, create "
-            f"another graph with this {setting} and ingest what there is",
+            f"cannot be {changed} while files are missing ({gone}{more}): the edges that "
+            "were dropped must be read again; put the files back and try again. If they "
+            f"are lost, create another graph with this {setting} and ingest what there is",
         ) from error
     except FileUnreadable as error:
         raise GraphConflict(
             setting,
-            f"cannot be {changed} now: edges that were thrown away must be read again, and "
+            f"cannot be {changed} now: the edges that were dropped must be read again, and "
             f"{redacted(str(error))}; try again once it can",
         ) from error

@@ -21,8 +21,8 @@ def directed_relation(relation: str | None, *, is_directed: bool) -> str | None:
     if not relation:
         raise BadArgument(
             "directed",
-            "needs relation, the name of the kind of edges that are directed; of other tables "
-            "`peewit graph set NAME --directed RELATION` says it",
+            "needs relation, the name of the kind of edges that are directed; for tables "
+            "that name several kinds use `peewit graph set NAME --directed RELATION`",
         )
     return relation
 

@@ -92,6 +92,6 @@ def _missing_note(graph: GraphRecord, names: Sequence[str]) -> str:
 def fault_text(repair_fault: str) -> str:
     """That edges could not be read again, why, and what to do."""
     return (
-        f"edges could not be read again, so that those of before are kept: {repair_fault}; bring "
-        "the files back and ingest, or, if they are lost, lower max_edges to what is kept"
+        f"edges could not be read again, so the graph keeps those it had: {repair_fault}; "
+        "bring the files back and ingest. If they are lost, lower max_edges to what is kept"
     )

@@ -75,9 +75,10 @@ class ArrivalClock:
         clock = round(present * SECOND)
         if self.now != NEVER and self.now > clock + whole(window.allowed_ahead):
             return (
-                f"the latest edges came at {moment(self.now)}, which by the clock is ahead by "
-                f"{duration((self.now - clock) / SECOND)}: the window goes by it, so that others "
-                "come too late; set the clock right if it is wrong, else make the graph anew"
+                f"the latest edges came at {moment(self.now)}, which is "
+                f"{duration((self.now - clock) / SECOND)} ahead of the clock. The window "
+                "moves with them, so edges with the right time come too late. If the clock "
+                "is wrong, set it right; else make the graph anew"
             )
         return None
 

@@ -355,7 +355,7 @@ class JobQueue:
         """
         with self._database.write() as connection:
             row = _current(connection, job_id, attempt)
-            return _give_back(connection, row, reason="the worker was told to stop")
+            return _give_back(connection, row, reason="the worker was stopped")
 
     def _start(self, connection: Connection, row: Row[Any], worker_id: str) -> Job:
         """A new attempt at the job; labels, features and reports of an earlier one are forgotten.

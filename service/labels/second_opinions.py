@@ -165,8 +165,9 @@ class SecondOpinions:
         first_of = answers[0].annotator if answers else present.annotator
         if first_of == annotator:
             raise NoFirstOpinion(
-                f"the label of node {node!r} must be of somebody else than {annotator!r} for a "
-                "second opinion of it; put another label to change your own"
+                f"the label of node {node!r} must come from somebody else than "
+                f"{annotator!r} to have a second opinion; put another label to change your "
+                "own"
             )
         add = partial(self.store.add, connection, graph_id, node, column=column)
         end_reservation(connection, graph_id, column, node)

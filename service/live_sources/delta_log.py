@@ -156,9 +156,10 @@ class DeltaLog:
 
     def _unnamed(self, what: str, columns: Sequence[str]) -> ChangesLost:
         return ChangesLost(
-            f"{what} of {self._shown} must have the columns {', '.join(map(repr, columns))}, which "
-            "were renamed or dropped and are back; make the graph anew from the whole table, or "
-            "begin after a version that has them again with --from, without the changes before it"
+            f"{what} of {self._shown} must have the columns "
+            f"{', '.join(map(repr, columns))}, which were renamed or dropped; make the "
+            "graph anew from the whole table. Or begin with --from after a version that "
+            "has them again, without the changes before it"
         )
 
     def batches(
@@ -179,9 +180,9 @@ class DeltaLog:
             source = self._files.open_input_file(path)
         except FileNotFoundError as error:
             raise ChangesLost(
-                f"version {version} of {self._shown} needs {path}, which is gone, as after VACUUM; "
-                "make the graph anew from the whole table, or begin after a later version with "
-                "--from, without the changes before it"
+                f"version {version} of {self._shown} needs {path}, which is gone, as after "
+                "VACUUM; make the graph anew from the whole table. Or begin with --from "
+                "after a later version, without the changes before it"
             ) from error
         is_feed = piece.effect.startswith("feed")
         with source, pa.parquet.ParquetFile(source) as file:
@@ -248,9 +249,9 @@ class DeltaLog:
             first = self.first_version()
             has = "has no version" if first is None else f"begins at version {first}"
             raise ChangesLost(
-                f"version {version} of {self._shown} is not in its log any more, which {has}; make "
-                "the graph anew from the whole table, or begin after a later version with --from, "
-                "without the changes before it"
+                f"version {version} of {self._shown} is not in its log any more, which "
+                f"{has}; make the graph anew from the whole table. Or begin with --from "
+                "after a later version, without the changes before it"
             )
 
     def _require_allowed(self, path: str) -> None:

@@ -92,7 +92,7 @@ class IcebergSource:
         """Raise `ChangesLost` unless the position is of this table."""
         if at.get("id", log.id) != log.id:
             raise ChangesLost(
-                f"{shown_url(self._access.url)} must be the table that was read, it was made anew; "
-                "make the graph anew from the whole table, or begin after a snapshot of it with "
-                "--from"
+                f"{shown_url(self._access.url)} must be the table that was read, it was "
+                "made anew; make the graph anew from the whole table, or begin after one "
+                "of its snapshots with --from"
             )

@@ -220,8 +220,8 @@ class IcebergLog:
     def _lost(self, snapshot: int, first: int | None) -> ChangesLost:
         if self._metadata.snapshot_by_id(snapshot) is None:
             return ChangesLost(
-                f"snapshot {snapshot} of {self._shown} has expired, or never was; what is left of "
-                f"its history begins with {first}; {_ANEW}"
+                f"snapshot {snapshot} of {self._shown} has expired, or never was, as its "
+                f"history begins with {first}; {_ANEW}"
             )
         return ChangesLost(
             f"snapshot {snapshot} must be one that the newest of {self._shown}, {self.newest}, "

@@ -118,8 +118,8 @@ class DirectoryPlace:
         if len(newest) > 1:
             raise TableUnavailable(
                 f"{shown} must have one newest file of metadata, several writers left "
-                f"{', '.join(newest)}; name the table by its catalog, iceberg://CATALOG/"
-                "NAMESPACE.TABLE, or wait for its next change"
+                f"{', '.join(newest)}; wait for its next change, or name the table by its "
+                "catalog, iceberg://CATALOG/NAMESPACE.TABLE"
             )
         return f"{directory}/{newest[0]}"
 
@@ -129,10 +129,10 @@ def _catalog_of_files(name: str) -> MetastoreCatalog:
     catalog = load_catalog(name)
     if not isinstance(catalog, MetastoreCatalog):
         raise UnreadableTable(
-            f"catalog {name} must keep metadata of tables in files, as those of type sql, glue, "
-            "hive, dynamodb and bigquery do; of others, as rest, the library imports what a table "
-            "names before anyone can look at it. Name the directory of the table instead, as a "
-            "local path, s3:// or gs://"
+            f"catalog {name} must keep the metadata of tables in files, as the types sql, "
+            "glue, hive, dynamodb and bigquery do. With others, as rest, the library "
+            "imports what a table names before it can be checked. Name the directory of "
+            "the table instead: a local path, s3:// or gs://"
         )
     read_metadata_first(catalog.properties)
     return catalog

@@ -35,8 +35,8 @@ class InHand:
             try:
                 if file.tell():
                     raise ReaderDied(
-                        "the process that read it before was killed meanwhile, perhaps for want "
-                        "of memory; others that it read then are told so, too"
+                        "the process that read it before was killed, perhaps because "
+                        "memory ran out; other sources that it was reading say the same"
                     )
                 file.write(b"+")
                 file.flush()

@@ -243,9 +243,10 @@ class KafkaSource:
 
     def _lost(self, number: int, offset: int, what: str) -> ChangesLost:
         return ChangesLost(
-            f"offset {offset} of partition {number} of {shown_url(self._access.url)} must be there "
-            f"to go on, and the partition {what}; make the graph anew from a topic that keeps the "
-            "messages, or go on with --from earliest, latest or a time, without those between"
+            f"offset {offset} of partition {number} of {shown_url(self._access.url)} must "
+            f"be there to go on, and the partition {what}; make the graph anew from a topic "
+            "that keeps the messages. Or go on with --from earliest, latest or a time, "
+            "without the messages between"
         )
 
     def _unavailable(self, reason: str) -> TopicUnavailable:

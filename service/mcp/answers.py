@@ -81,9 +81,13 @@ class Accuracy(Answer):
     """What is known of how right predictions are, by labels left out of the solve."""
 
     accuracy: float | None = Field(description="0 to 1; null unless the solve cross-validated.")
-    rmse: float | None = Field(description="Of real numbers, in their unit.")
+    rmse: float | None = Field(
+        description=("Root mean square error where labels are real numbers, in their unit.")
+    )
     n_left_out: int | None = Field(description="Labels that were judged by.")
-    calibration_error: float | None = Field(description="Of probabilities; 0 is best, 0 to 1.")
+    calibration_error: float | None = Field(
+        description=("Calibration error of probabilities, 0 to 1; 0 is best.")
+    )
 
 
 class JobState(Answer):
@@ -95,7 +99,7 @@ class JobState(Answer):
     label_column: str | None
     status: str = Field(description="queued, running, succeeded, failed or cancelled.")
     phase: str | None
-    progress: float | None = Field(description="Of the phase, 0 to 1.")
+    progress: float | None = Field(description="How far the phase is, 0 to 1.")
     error: str | None
     snapshot: int | None
     labels_seq: int | None = Field(description="The last label that it knows.")
@@ -169,7 +173,9 @@ class GraphState(GraphLine):
     epsilon_certified: float | None = Field(description="Measured, if it was.")
     n_files_waiting: int = Field(description="Files of edges that are not in the graph yet.")
     label_columns: list[ColumnLine]
-    last_solve: JobState | None = Field(description="Of the column asked for; null before one.")
+    last_solve: JobState | None = Field(
+        description=("The one of the column asked for; null before one.")
+    )
 
     @classmethod
     def made(cls, graph: GraphDetails, columns: Iterable[LabelColumn], job: Job | None) -> Self:
@@ -246,7 +252,7 @@ class Reason(Answer):
 
     node: NodeName
     label: LabelValue
-    part: float = Field(description="Of all that speaks for this label's class, 0 to 1.")
+    part: float = Field(description=("Part of all that speaks for this label's class, 0 to 1."))
     way: list[NodeName] | None = Field(description="Nodes on the way to it, both ends included.")
     relations: list[list[str]] | None = Field(
         description="Kinds of edges that make each step of the way, where the graph names some."
@@ -269,7 +275,7 @@ class Feature(Answer):
 
     name: str
     value: float | None = Field(description="The node's own; null where it has none.")
-    part: float = Field(description="Of what all features add, -1 to 1.")
+    part: float = Field(description="Part of what all features add, -1 to 1.")
 
 
 class Explanation(Answer):
@@ -316,7 +322,7 @@ class Suggested(Answer):
     strategy: str
     origin: LabelOrigin = Field(description="What put_label notes for these nodes by itself.")
     nodes: list[NodeName] = Field(description="The most useful first; none has a label.")
-    predictions: list[Row] = Field(description="Of those of them that are predicted.")
+    predictions: list[Row] = Field(description="Predictions of those nodes that have one.")
 
     @classmethod
     def of(cls, suggestions: Suggestions) -> Self:

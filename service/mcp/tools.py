@@ -113,7 +113,10 @@ class Tools:
         first: Annotated[int, Field(ge=0, description="0, or next_first of the page before.")] = 0,
         limit: Annotated[int, Field(ge=1, le=MAX_ROWS, description="Most rows.")] = 20,
         job: Annotated[
-            str | None, Field(description="Of this job: name that of the first page in the next.")
+            str | None,
+            Field(
+                description=("Predictions of this job; name that of the first page in the next.")
+            ),
         ] = None,
     ) -> Annotated[CallToolResult, Rows]:
         """List predictions of nodes, a page at a time, in no order of meaning.
@@ -215,10 +218,13 @@ class Tools:
         parameters: Annotated[
             dict[str, Any] | None,
             Field(
-                description="Other settings by name, such as objective (macro-f1 finds rare "
-                'classes), class_shares ({"fraud": 0.02}, known shares), refine (true reads all '
-                "edges) or prove (0.01 proves labels to be those of all edges). A wrong one is "
-                "refused with what is allowed."
+                description=(
+                    "Other settings by name: objective (macro-f1 finds rare "
+                    'classes), class_shares ({"fraud": 0.02}, known shares), '
+                    "refine (true reads all edges), prove (0.01 proves labels to "
+                    "be those of all edges). A wrong one is refused with what is "
+                    "allowed."
+                )
             ),
         ] = None,
         wait_seconds: Wait = 30.0,

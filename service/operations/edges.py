@@ -124,9 +124,9 @@ def delete_edges(
     """Delete all edges between some pairs of nodes.
 
     The first `src` and the first `dst` are one pair, and so on; either end may come first. Edges
-    that come later stay, also those of files that still wait; of a pair without edges nothing
-    happens. The answer is that of a push; more pairs go into a push with a column `op`, as clients
-    in Python send them.
+    that come later stay, also those of files that still wait. A pair without edges is passed over.
+    The answer is that of a push; more pairs go into a push with a column `op`, as clients in Python
+    send them.
     """
     content = io.BytesIO()
     kind = graph.settings.node_ids

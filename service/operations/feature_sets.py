@@ -112,7 +112,7 @@ def add_features(
 def get_filtered_features(
     here: Here,
     graph: GraphRecord,
-    job: Annotated[str | None, Query("Those of this job; of the last otherwise.")] = None,
+    job: Annotated[str | None, Query("Those of this job, else those of the last.")] = None,
 ) -> Rows:
     """Features of all nodes, smoothed along the edges by a job of kind `filter`."""
     files = files_of(here.home)

@@ -53,7 +53,11 @@ class Goal(Group):
         float | None, Query("Least part of the class to find, as precisely as can be; in (0, 1].")
     ] = None
     min_precision: Annotated[
-        float | None, Query("Least part of what is found to be of the class; find most; in (0, 1].")
+        float | None,
+        Query(
+            "Least precision, in (0, 1]: the part of the nodes found that "
+            "is of the class. Finds as many as it allows."
+        ),
     ] = None
     cost_fn: Annotated[float | None, Query("Cost of a node of the class that is missed.")] = None
     cost_fp: Annotated[
@@ -214,7 +218,7 @@ def get_reasons(
 ) -> PredictionReasons:
     """Which labels speak for a prediction, and on which way.
 
-    Of jobs with `label_shares=true` what labels add to the model's own scores is told. The first
+    Jobs with `label_shares=true` also show what labels add to the model's own scores. The first
     question after a snapshot reads it whole; further ones take a moment.
     """
     its_id = node_id(node, graph.settings.node_ids, name="NODE" if here.is_local else "id")

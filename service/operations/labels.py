@@ -81,8 +81,9 @@ class LabelReading(Group):
     contradictions: Annotated[
         Contradictions,
         Query(
-            "Where a table gives a node different labels: refuse it, let the last row hold, leave "
-            "the node out, or take its rows for opinions of several people, by `annotator`."
+            "What to do where a table gives a node different labels: refuse the table, let "
+            "the last row hold, leave the node out, or take the rows for opinions of "
+            "several people, named by `annotator`."
         ),
     ] = "refuse"
     quote: Quoting = None
@@ -108,8 +109,8 @@ class ColumnsOfRows(Group):
     time_column: Annotated[
         str | None,
         Query(
-            "Column of the time of each label, by which the last of several is the latest; the "
-            "graph's otherwise, else `time` where all rows have one, and '' for none.",
+            "Column of the time of each label; the latest label of a node holds. By "
+            "default that of the graph, else `time` where all rows have one. '' means none.",
             metavar="COLUMN",
         ),
     ] = None
@@ -147,10 +148,10 @@ class ColumnsOfRows(Group):
 Origin = Annotated[
     LabelOrigin | None,
     Query(
-        "Where the labels come from: nodes were chosen by somebody (given, as of a JSON body by "
-        "default), drawn at random, suggested by predictions or the graph, or came in a file "
-        "(imported, as of a table by default). When left out, each row's `origin` counts, where it "
-        "has one."
+        "Where the labels come from: nodes were chosen by somebody (given, as of a JSON "
+        "body by default), drawn at random, or suggested by predictions or the graph. "
+        "Labels of a file are imported by default. When left out, each row's `origin` "
+        "counts, where it has one."
     ),
 ]
 Annotator = Annotated[
@@ -191,7 +192,7 @@ def put_labels(
     origin: Origin = None,
     annotator: Annotator = None,
 ) -> LabelsOut:
-    """Put labels; of several calls the latest holds, and all are durable before the answer.
+    """Put labels; the latest call holds, and all are durable before the answer.
 
     With `label_column` those of one or several columns, all of them or none. Predictions are not
     evaluated by labels of suggested nodes: give their `origin`. Who has given them is `annotator`,
@@ -224,9 +225,11 @@ def put_labels(
     "read",
     raises=(LabelColumnNotFound,),
     client="labels",
-    rows="Columns `node` and `label`, or that of `label_column`, ready to be put again, `origin`, "
-    "where each label comes from, `annotator`, who has given it, and `key`, the name of the key "
-    "that signed so.",
+    rows=(
+        "Columns `node` and `label`, or that of `label_column`, ready to be put again. "
+        "Also `origin`, where each label comes from, `annotator`, who has given it, and "
+        "`key`, the name of the key that signed so."
+    ),
 )
 def get_labels(here: Here, graph: GraphRecord, label_column: LabelColumn = None) -> Rows:
     """The present label of every labeled node."""

@@ -46,8 +46,8 @@ Annotator = Annotated[
 Share = Annotated[
     float | None,
     Query(
-        "Of the labels given by hand that are drawn at random; that of the server's settings, "
-        "PEEWIT_SECOND_OPINIONS, by default.",
+        "Part of the labels given by hand that is drawn at random; by default that of the "
+        "server's settings, PEEWIT_SECOND_OPINIONS.",
         ge=0,
         le=1,
     ),
@@ -72,10 +72,11 @@ def get_second_opinions(
     annotator: Annotator = None,
     label_column: LabelColumn = None,
 ) -> SecondOpinionNodes:
-    """Nodes that others have labeled by hand and the caller has said nothing of.
+    """Nodes that others have labeled by hand, for a second opinion of the caller.
 
-    They are to be labeled blind: neither the label nor what is predicted is told. What the caller
-    has reserved already comes first. Put the answers as `opinions`.
+    They are labeled blind: the answer has neither their label nor what is predicted. The caller has
+    given no opinion of them yet. What the caller has reserved already comes first. Put the answers
+    as `opinions`.
     """
     column, file = label_column or "", None
     if by == "doubtful":
@@ -157,8 +158,8 @@ def put_opinions(
 ) -> LabelReceipt:
     """Say what the caller thinks of nodes that others have labeled; all of it is stored, or none.
 
-    The label that was given stands until more people have given another one. Whoever answers again
-    withdraws the answer before; of one call each node has one answer.
+    The label that was given stands until more people have given another one. A later answer of the
+    same person takes the place of the earlier one. In one call each node has one answer.
     """
     rows = [each.model_dump() for each in opinions]
     labels = json_labels(rows, graph.settings.node_ids, LabelColumns(words=AS_SAID))[""]
@@ -199,13 +200,15 @@ def get_agreement(
         Drawn, Query("Nodes of the random share, or all that two people have labeled.")
     ] = "random",
     share: Share = None,
-    confidence: Annotated[float, Query("Of the intervals, in (0, 1).", gt=0, lt=1)] = 0.95,
+    confidence: Annotated[
+        float, Query("Confidence of the intervals, in (0, 1).", gt=0, lt=1)
+    ] = 0.95,
     label_column: LabelColumn = None,
 ) -> LabelAgreement:
     """How far people agree about the same nodes: percent, kappa of pairs, alpha of all.
 
-    Of nodes drawn at random the figures hold for all labels given by hand. Where people disagree
-    the first label stands until more people have given another one, or somebody decides.
+    Figures from nodes drawn at random hold for all labels given by hand. Where people disagree the
+    first label stands until more people have given another one, or somebody decides.
     """
     return agreement_of(
         here.home.questions,

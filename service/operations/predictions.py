@@ -87,12 +87,15 @@ class PointsIn(BodyModel):
     "GET /predictions",
     "read",
     raises=(*OF_PREDICTIONS, SetsNotKept),
-    rows="Columns `node`, in a typed graph `kind` and `id`, the two parts of it, `label`, "
-    "`score`, `margin`, `reachable`, `labeled` (whether the node carries a label), `variance`, "
-    "`stability` and `proven` if they were asked for and, unless there are many classes, "
-    "`score:<class>`, which are called `probability` and `probability:<class>` where they are; "
-    "`p_value:<class>` of jobs with `sets`, and with `coverage` also `labels` and `certain`; "
-    "headers name job, snapshot and labels_seq.",
+    rows=(
+        "Columns `node`, `label`, `score`, `margin`, `reachable` and `labeled`, whether "
+        "the node carries a label. A typed graph also has `kind` and `id`, the two parts "
+        "of `node`. Where they were asked for: `variance`, `stability` and `proven`. "
+        "Unless there are many classes: `score:<class>`; where scores are probabilities "
+        "they are called `probability` and `probability:<class>`. Jobs with `sets` have "
+        "`p_value:<class>`, and with `coverage` also `labels` and `certain`. Headers name "
+        "job, snapshot and labels_seq."
+    ),
     unchanged="Nothing newer than the `ETag` in If-None-Match.",
     client="predictions",
     is_call_written=True,

@@ -84,8 +84,9 @@ class Reading(Group):
     start: Annotated[
         str | int | None,
         Body(
-            "After what a live source begins: a version; of a topic earliest, latest or a time; by "
-            "default with all there is, or where it was.",
+            "Where a live source begins: a version of a table, or, for a topic, earliest, "
+            "latest or a time. By default it is read from its beginning, or from where it "
+            "was.",
             examples=["57"],
         ),
     ] = None
@@ -129,8 +130,8 @@ def add_source(
     url: Annotated[
         str,
         Body(
-            "Absolute path of a file or directory, a glob, or an fsspec URL; of another kind the "
-            "place that it names.",
+            "Absolute path of a file or directory, a glob, or an fsspec URL. A live source "
+            "has the place that it names.",
             min_length=1,
             examples=["/data/edges/*.parquet", "s3://bucket/edges/"],
         ),

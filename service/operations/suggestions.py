@@ -45,8 +45,8 @@ def get_suggestions(
     strategy: Annotated[
         Strategy,
         Query(
-            "Least margins; most variance taken from all nodes; nodes that differ; or a random "
-            "sample."
+            "How nodes are chosen: by the least margins, by what takes most variance from "
+            "all nodes, by how much they differ, or at random."
         ),
     ] = "margin",
     k: Annotated[int, Query("Most nodes; 200 but by random.", ge=1, le=MAX_SAMPLE, flag="-k")] = 20,

@@ -48,8 +48,8 @@ Coverage = Annotated[
 SafeCsv = Annotated[
     bool,
     Query(
-        "In CSV, put an apostrophe before text that begins with =, +, -, @, a tab or a carriage "
-        "return, so that spreadsheets do not run it."
+        "Put an apostrophe before CSV text that begins with =, +, -, @, a tab or a "
+        "carriage return, so that spreadsheets do not run it."
     ),
 ]
 
@@ -60,7 +60,7 @@ class Which(Group):
 
     TOGETHER = "Predictions of this model, job, column of labels; the latest, unnamed ones else."
 
-    model: Annotated[str | None, Query("Its latest predictions; of any model otherwise.")] = None
+    model: Annotated[str | None, Query("Its latest predictions, else those of any model.")] = None
     job: Annotated[str | None, Query("Those of this job; the latest otherwise.", metavar="JOB")] = (
         None
     )

@@ -81,6 +81,6 @@ def _doubt(file: PredictionFile) -> str | None:
     if p_value is None:
         return None
     return (
-        f"the labels are no random sample of the nodes (p = {p_value:.0e}), so errors at nodes may "
-        "be others than at labels: label random nodes"
+        f"the labels are no random sample of the nodes (p = {p_value:.0e}), so nodes may be "
+        "wrong more or less often than labels are: label random nodes"
     )

@@ -149,8 +149,9 @@ def _note(
         said.append(f"{n_nodes} nodes are few: below {FEW_NODES} kappa and alpha say little")
     if n_nodes and not has_alpha:
         said.append(
-            "alpha cannot be told where all answers are the same label, since nothing says how "
-            f"often people would agree by chance, nor of more than {MOST_CLASSES:,} labels"
+            "alpha is not defined where all answers are the same label, since nothing says "
+            "how often people would agree by chance. It is not computed for more than "
+            f"{MOST_CLASSES:,} labels"
         )
     if n_nodes and drawn == "random" and n_waiting:
         said.append(

@@ -136,9 +136,9 @@ class LabelSets:
         if p_value is None or np.unique(groups).size == groups.size:
             return None
         return (
-            f"the labels are no random sample of the nodes (p = {p_value:.0e}), as sets take them "
-            "to be that hold for several classes together: solve with sets=by-class if those of "
-            "each class are a random sample of it, or label random nodes"
+            f"the labels are no random sample of the nodes (p = {p_value:.0e}). Sets of "
+            "several classes together need one: label random nodes. Or solve with "
+            "sets=by-class, if the labels of each class are a random sample of that class"
         )
 
     def _is_in(self, batch: pa.RecordBatch) -> BoolArray:

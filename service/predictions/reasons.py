@@ -61,7 +61,7 @@ def node_reasons(
     if not 1 <= k <= MAX_REASONS:
         raise BadArgument("k", f"must lie in [1, {MAX_REASONS}], got {k}")
     if file.meta.score == "value":
-        raise BadArgument("model", "must predict classes for reasons to be told, not numbers")
+        raise BadArgument("model", "must predict classes to have reasons, got numbers")
     prediction = reader.one(graph, file, node)
     dense = int(reader.nodes.lookup(graph, node_array([node], graph.settings.node_ids))[0])
     solve_labels = _kept_labels(file)
@@ -206,13 +206,14 @@ def _note(
     sentences, is_walked = [], solve_labels.shares is None
     if solve_labels.has_lost_nodes:
         sentences.append(
-            "nodes were erased since the solve, without which this is told; solve again for an "
-            "answer that does without them, too"
+            "nodes were erased since the solve, and these reasons leave them out; solve "
+            "again for an answer without them"
         )
     if lost_features >= LEAST_BELIEF:
         sentences.append(
-            f"features are {lost_features:.0%} of the answer, and none of them can be told of the "
-            "node: it has none near it, or they were made anew since; solve again in that case"
+            f"features are {lost_features:.0%} of the answer, and none of them can be "
+            "shown: the node has none near it, or they were made anew since. Solve again "
+            "in that case"
         )
     belief = sum(float(file.meta.stats.get(f"belief_{name}", 0.0)) for name in POINT_ARMS)
     if belief >= LEAST_BELIEF:

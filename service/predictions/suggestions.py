@@ -199,8 +199,8 @@ class Suggester:
         if strategy == "margin":
             if file is None or file.meta.score == "value":
                 raise NoMargins(
-                    "strategy must be variance, coverage or random where predictions are numbers, "
-                    "got margin"
+                    "strategy must be variance, coverage or random where predictions are "
+                    "numbers, got margin, which only classes have"
                 )
             chosen, embedding_snapshot = self._least_sure(file, labeled.nodes, n_nodes), None
         elif strategy == "random":

@@ -135,8 +135,8 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     doubts = [] if file.meta.judged_by is None else [file.meta.judged_by]
     if result.n_positive < _FEW_POSITIVE:
         doubts.append(
-            f"only {result.n_positive:,} of the labels left out are {chosen.positive!r}, so recall "
-            f"and precision may be far from what is told: label more nodes that are "
+            f"only {result.n_positive:,} of the labels left out are {chosen.positive!r}, so "
+            "recall and precision may be far from these figures: label more nodes that are "
             f"{chosen.positive!r}"
         )
     doubts += _doubt_of_alarms(file, chosen, result.by_threshold.precision)
@@ -144,9 +144,10 @@ def left_out_evaluation(file: PredictionFile, chosen: ClassThreshold) -> Thresho
     if chosen.goal.positive_share is not None or p_value is None:
         return replace(result, warning="; ".join(doubts) or None)
     doubts.append(
-        f"the labels are no random sample of the nodes (p = {p_value:.0e}), so {chosen.positive!r} "
-        f"is hardly {result.positive_share:.0%} of them, as precision and cost take it to be, and "
-        "the threshold may be far off: give its share of all nodes, positive_share"
+        f"the labels are no random sample of the nodes (p = {p_value:.0e}). Precision and "
+        f"cost count on {result.positive_share:.0%} of the nodes being {chosen.positive!r}, "
+        "which is hardly so, and the threshold may be far off: give the share of "
+        f"{chosen.positive!r} among all nodes as positive_share"
     )
     return replace(result, warning="; ".join(doubts))
 
@@ -159,9 +160,9 @@ def _doubt_of_alarms(
     if precision is None or alarms.least_precision >= precision / 2:
         return []
     told = (
-        f"of the {alarms.n_found:,} nodes without a label that score so much, {alarms.most:,} may "
-        f"be false alarms, going by {alarms.n_wrong:,} of {alarms.n_others:,} left-out labels of "
-        f"other classes, so precision may be {alarms.least_precision:.0%} where labels of "
+        f"{alarms.most:,} of the {alarms.n_found:,} nodes found may be false alarms, as "
+        f"{alarms.n_wrong:,} of {alarms.n_others:,} left-out labels of other classes score "
+        f"as much. So precision may be {alarms.least_precision:.0%} where labels of "
         f"{chosen.positive!r} lie beside each other and others do not: label random nodes"
     )
     return [told]

@@ -61,7 +61,7 @@ class CertifyKind(GraphKind[CertifyTask, CertifyOptions]):
             "passes": "Most passes over the raw edges.",
             "n_vectors": "Vectors of one pass.",
             "gap": "How far above the least possible epsilon is close enough.",
-            "probability": "Of the outer bounds.",
+            "probability": "Chance that the outer bounds hold.",
             "seed": "Draws the start.",
         },
     )

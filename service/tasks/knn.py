@@ -69,14 +69,18 @@ class KnnKind(GraphKind[KnnTask, KnnSettings]):
         settings=KnnSettings,
         docs={
             "k": f"Neighbors of each node; {_USUAL.k} by default.",
-            "weights": "self-tuned: exp(-4 d^2 / d_k^2), d the distance; heat: "
-            f"exp(-d^2 / (2 width^2)); binary: 1; {_USUAL.weights} by default.",
+            "weights": (
+                "How weights follow from distances d. self-tuned: exp(-4 d^2 / "
+                "d_k^2), heat: exp(-d^2 / (2 width^2)), binary: 1. Default: "
+                f"{_USUAL.weights}."
+            ),
             "symmetrize": "Weight of an edge by those of both directions, of which one may be 0; "
             f"the {_USUAL.symmetrize} by default.",
             "metric": f"Distance of two nodes; {_USUAL.metric} by default.",
-            "width": "Of heat weights; the mean length of the edges when left out.",
-            "method": "How to search; auto is exact where that is quick; "
-            f"{_USUAL.method} by default.",
+            "width": "Width of heat weights; the mean length of the edges when left out.",
+            "method": (
+                f"How to search. auto is exact where that is quick. Default: {_USUAL.method}."
+            ),
             "n_probes": "Cells that the approximate method looks at; "
             f"{_USUAL.n_probes} by default.",
         },
@@ -224,9 +228,10 @@ def _require_replaceable(before: Sequence[FileRecord], graph: GraphRecord) -> No
         else:
             continue
         raise ConnectedBefore(
-            f"graph {graph.settings.name} has edges from knn already ({Path(file.path).name}, "
-            f"{file.status}), which cannot give way to others: {reason}; make another graph, with "
-            "--deletions exact and parallel edges that sum: there knn works again and again"
+            f"graph {graph.settings.name} has edges from knn already "
+            f"({Path(file.path).name}, {file.status}), which cannot be replaced: {reason}; "
+            "make another graph with --deletions exact and parallel edges that sum. There "
+            "knn can be run again"
         )
 
 

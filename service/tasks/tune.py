@@ -44,9 +44,9 @@ class TuneKind(ModelKind[TuneTask]):
     task = TuneTask
     example_model = "lapsvm"
     parameters_doc = (
-        "grid: lists of values by hyperparameter, the model's own where left out; "
-        "folds: at least 2, 5 where left out; label_column: whose labels to judge by, those "
-        "without a column's name where left out; and hyperparameters that stay as they are."
+        "grid: lists of values by hyperparameter; by default the model's own. "
+        "folds: at least 2; by default 5. label_column: whose labels to judge by; by default "
+        "those without a column's name. Other names are hyperparameters that stay as they are."
     )
     example_parameters: ClassVar[Mapping[str, Any]] = {
         "grid": {"norm_penalty": [0.1, 0.01], "graph_penalty": [1, 0.1]}

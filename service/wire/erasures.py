@@ -16,7 +16,7 @@ class SourcesHolding:
 
 @record
 class Erasure(Ongoing):
-    """Nodes that are to be forgotten; which they are is not told."""
+    """Nodes that are to be forgotten, without their names."""
 
     id: str
     n_nodes: int = described("Nodes that were named.")

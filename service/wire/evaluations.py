@@ -17,7 +17,8 @@ class ClassEvaluation:
     recall: float | None = described("Null where none is judged.")
     f1: float | None = described("Null where there is neither.")
     average_precision: float | None = described(
-        "Of the nodes by the class's score; null without score columns or judged nodes."
+        "Average precision of the nodes ranked by the class's score; null without score "
+        "columns or judged nodes."
     )
     roc_auc: float | None = described("The same; also null without nodes of another class.")
     true_share: float | None = described("Its part of the judged nodes; null of none.")
@@ -31,8 +32,8 @@ class Confusion:
 
     classes: tuple[Label, ...] = described("Those of rows and columns, the commonest at most 20.")
     counts: tuple[tuple[int, ...], ...] = described(
-        "A row for each true class and one for all others; of columns also a last one, for nodes "
-        "that no label reaches."
+        "A row for each true class and one for all others. Columns have one more, the "
+        "last, for nodes that no label reaches."
     )
 
 
@@ -134,7 +135,7 @@ class Evaluation:
     n_labeled: int = described("Left out: nodes of the truth that carry a label.")
     n_absent: int = described("Left out: nodes of the truth that the predictions do not have.")
     n_unreachable: int = described("Judged nodes that no label reaches; they rank last.")
-    n_classes: int = described("Of truth, predictions and labels.")
+    n_classes: int = described("Classes that truth, predictions and labels have together.")
     classes: tuple[ClassEvaluation, ...] = described(
         "In order; the commonest where there are many."
     )

@@ -16,7 +16,7 @@ class FeatureSet(Ongoing):
     status: Literal["pending", "committed", "refused"]
     kind: Literal["dense", "sparse"]
     n_rows: int
-    n_columns: int = described("Of sparse rows, one more than the largest index.")
+    n_columns: int = described("Number of columns; in sparse rows one more than the largest index.")
     features_version: int | None = described("What the set made; null until then.")
     n_new_nodes: int | None = described("Nodes that came with it.")
     reason: str | None = described("The rule that a refused set breaks.")

@@ -96,16 +96,18 @@ class Graph:
     nodes: int
     edges_seen: int = described("Rows of committed files.")
     edges_kept: int
-    left_out: LeftOut = described("Of these rows, those that made no edge, by reason.")
+    left_out: LeftOut = described("How many of these rows made no edge, by reason.")
     n_live: int | None = described(
         "Edges that live as of the newest snapshot, self-loops not counted; null where deletions "
         "are off, and before the first snapshot."
     )
     epsilon_asked: float | None = described("Null where every edge is kept within max_edges.")
-    epsilon_expected: float | None = described("Of the newest snapshot; 0 where it has all edges.")
+    epsilon_expected: float | None = described(
+        "That of the newest snapshot; 0 where it has all edges."
+    )
     snapshot: int | None = described("Number of the newest.")
     n_failed_embeddings: int = described(
-        "Thinnings up to it that threw nothing away, as resistances did not converge."
+        "Thinnings up to it that dropped nothing, as resistances did not converge."
     )
     labels_seq: int = described("Number of the last label event.")
     features_version: int
@@ -230,15 +232,15 @@ class HorizonState(Ongoing):
     )
     snapshot: int | None = described("Number of the newest.")
     horizon: datetime | None = described(
-        "Of the newest snapshot: edges before it have left. Null before the first, and without a "
-        "window."
+        "Edges before this time have left the newest snapshot. Null before the first, and "
+        "without a window."
     )
     relations: dict[str, datetime | None] = described(
         "As horizon, of relations that have a window of their own; null for those that keep all.",
         default_factory=dict,
     )
-    n_live: int | None = described("Of the newest snapshot: edges that live.", default=None)
-    n_expired: int | None = described("Of the newest snapshot: edges that have left.", default=None)
+    n_live: int | None = described("Edges that live in the newest snapshot.", default=None)
+    n_expired: int | None = described("Edges that have left the newest snapshot.", default=None)
 
     @property
     def is_settled(self) -> bool:
@@ -277,13 +279,14 @@ class GraphDetails(Graph):
     """A graph with the state of its files, its features and its newest certificate."""
 
     epsilon_certified: float | None = described(
-        "Of the newest snapshot that was certified: see certificate."
+        "That of the newest snapshot that was certified: see certificate."
     )
     certificate: Certificate | None = described("Says which snapshot it is of.")
     n_merged: int | None = described(
-        "Edges of the newest snapshot that were added to one of their pair, so that edges_seen is "
-        "the sum of edges_kept, n_merged and left_out where none were deleted or came too late. "
-        "Null where not every edge is kept, and while files are committed that it lacks."
+        "Edges of the newest snapshot that were added to another edge of their pair. "
+        "edges_seen is the sum of edges_kept, n_merged and left_out where none were "
+        "deleted or came too late. Null where not every edge is kept, and while files are "
+        "committed that it lacks."
     )
     n_bad_rows: int = described(
         "Rows left out because they break a rule, refused ones of live sources too; edges_seen "
@@ -325,7 +328,7 @@ class Snapshot:
     epsilon_expected: float = described("0 where it has all edges.")
     max_edges: int | None = described("The budget that it was made for.")
     n_failed_embeddings: int = described(
-        "Thinnings that threw nothing away, as resistances did not converge."
+        "Thinnings that dropped nothing, as resistances did not converge."
     )
     note: str = described("What to know before its labels are trusted; empty where nothing is.")
     n_files: int
@@ -377,7 +380,7 @@ class Relation:
         "Edges that have left its window; those too old when they came are left out.", default=0
     )
     left_out: LeftOut | None = described(
-        "Of its rows, those that made no edge, by reason.", default=None
+        "How many of its rows made no edge, by reason.", default=None
     )
 
 

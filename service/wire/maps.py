@@ -10,7 +10,7 @@ from peewit.service.wire.records import described, record
 class MapClass:
     """One color of a map."""
 
-    label: str = described("The class as text; of numbers a range of them.")
+    label: str = described("The class as text; where labels are numbers, a range of them.")
     n_nodes: int = described("Nodes of the map that are predicted so.")
 
 
@@ -26,7 +26,7 @@ class Map:
     made_at: datetime
     max_zoom: int = described("From this zoom on tiles list all their nodes.")
     tile_points: int = described("Most nodes of a tile that lists all of them.")
-    cells_per_side: int = described("Of a tile that does not.")
+    cells_per_side: int = described("Cells of a tile that does not, along one side.")
     predicts: Literal["classes", "numbers", "nothing"]
     classes: tuple[MapClass, ...] = described("In the order of the colors of tiles.")
     job: str | None = described("Whose predictions; null while there are none.")

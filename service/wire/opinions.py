@@ -8,7 +8,7 @@ from peewit.service.wire.records import described, record
 
 @record
 class SecondOpinionNodes:
-    """Nodes that others have labeled; neither their label nor what is predicted is told."""
+    """Nodes that others have labeled, without their label and without what is predicted."""
 
     nodes: list[int | str] = described("A string where a float would not hold the integer.")
     reserved_until: datetime | None = described(
@@ -78,7 +78,7 @@ class LabelAgreement:
     """How far people agree about labels."""
 
     drawn: str = described("random: on the nodes drawn at random; all: on all with two opinions.")
-    share: float = described("Of the labels given by hand that were to be drawn.")
+    share: float = described("Part of the labels given by hand that was to be drawn.")
     n_nodes: int = described("With opinions of two people or more, of those that count here.")
     n_nodes_of_all: int = described("The same, however they were chosen.")
     n_waiting: int = described("Nodes of the share that still want a second opinion.")

@@ -15,7 +15,7 @@ class Prediction:
 
     node: NodeId = described("A string where a float would not hold the integer.")
     label: Label | None = described("Null where no label reaches.")
-    score: float = described("Of the winner; of real targets the number predicted.")
+    score: float = described("Score of the winner; where targets are real, the number predicted.")
     margin: float | None = described("Winner minus runner-up; null of real targets.")
     reachable: bool
     variance: float | None = described("Null unless the job was asked for it.")
@@ -65,10 +65,12 @@ class SetGroup:
     """Classes whose nodes have the true label in their sets as often as is said, together."""
 
     labels: tuple[Label, ...]
-    n_labels: int = described("Of these classes: left out once, and reached by others.")
+    n_labels: int = described(
+        "Labels of these classes that were left out once, and that others reached."
+    )
     guaranteed: float = described(
-        "Least chance by the theorem, where the labels are a random sample of the nodes of these "
-        "classes; about the coverage asked is to be expected."
+        "Least chance by the theorem, where the labels are a random sample of the nodes of "
+        "these classes. Expect about the coverage that was asked."
     )
     excludes: bool = described(
         "Whether there are labels enough to leave a class of these out of any set."
@@ -82,12 +84,12 @@ class SetsOfPredictions:
     coverage: float = described("Asked.")
     groups: tuple[SetGroup, ...] = described("One alone where sets are marginal.")
     unpromised: tuple[Label, ...] = described(
-        "Classes of which no label could be left out, as of one label: nothing is promised to "
-        "their nodes, nor to those of classes without a label."
+        "Classes of which no label could be left out, as they have one label. Nothing is "
+        "promised to their nodes, nor to those of classes without a label."
     )
     n_nodes: int = described("Nodes that a label reaches; sets of others hold all labels.")
-    mean_size: float | None = described("Of their sets; null of none.")
-    certain_share: float | None = described("Of them, whose set holds one label.")
+    mean_size: float | None = described("Mean size of their sets; null without any.")
+    certain_share: float | None = described("Part of these nodes whose set holds one label.")
     warning: str | None = described(
         "What makes the promise doubtful, or by which labels it is; null else."
     )
@@ -111,7 +113,7 @@ class DoubtfulLabel:
         "Score of the best other class minus that of the given one; below 0 where the others agree."
     )
     probability: float | None = described(
-        "Of the given one by the other labels; null of class scores."
+        "Probability of the given label by the other labels; null where scores are class scores."
     )
     dropped: bool = described(
         "Whether the answer does without it, as without_doubtful asked.", default=False
@@ -143,9 +145,9 @@ class LabelReason:
     node: NodeId = described("Where the label is; a string where a float would not hold it.")
     label: Label
     part: float = described(
-        "Of the support of its class: of its density, (J15), at least, where walks were not "
-        "followed to their end; or of the sizes of all shares in its score, (J19), below 0 where "
-        "it speaks against its own class."
+        "Part of the support of its class. By walks: of its density (J15), and at least so "
+        "much where walks were not followed to their end. By shares: of the sizes of all "
+        "shares in its score (J19), below 0 where it speaks against its own class."
     )
     way: tuple[NodeId, ...] | None = described(
         "How walks from the node most likely come there, both ends included; null where that was "
@@ -161,13 +163,13 @@ class LabelReason:
 class FeatureReason:
     """A feature that speaks for the class, or against it."""
 
-    name: str = described("Of a column, `column=word`, or of a count, as `message sent`.")
+    name: str = described("Name of a column, `column=word`, or of a count, as `message sent`.")
     value: float | None = described(
         "The node's own, as it came; null of a node without features, and of a missing one."
     )
     part: float = described(
-        "Of the sizes of what all features add, the node's own and those near it, smoothed along "
-        "the edges (K5c); below 0 where it speaks against the class."
+        "Part of what all features add, by size: the node's own and those near it, "
+        "smoothed along the edges (K5c). Below 0 where it speaks against the class."
     )
 
 
@@ -188,16 +190,18 @@ class NodeReasons:
 
     node: NodeId = described("A string where a float would not hold the integer.")
     label: Label | None = described("Null where no label reaches.")
-    score: float = described("Of this label, as in the predictions.")
+    score: float = described("Score of this label, as in the predictions.")
     by: Literal["walks", "shares"] = described(
         "walks that restart at the node; or shares: what each label adds to the model's own "
         "scores, exactly, as solves with label_shares keep it."
     )
     classes: tuple[ClassSupport, ...] = described("The largest five, the largest first.")
-    labels: tuple[LabelReason, ...] = described("Of the class predicted, the largest part first.")
+    labels: tuple[LabelReason, ...] = described(
+        "Labels of the class predicted, the largest part first."
+    )
     carried: float = described("Part of the support of the class predicted that these carry.")
     against: tuple[LabelReason, ...] = described(
-        "Of other classes, those that add most to their support; up to as many."
+        "Labels of other classes that add most to their support; up to as many."
     )
     features: tuple[FeatureReason, ...] = described(
         "Those that add most, where features are part of the answer and still there."
@@ -263,7 +267,7 @@ class Suggestions:
     origin: LabelOrigin = described("What to put their labels with.")
     job: str | None = described("Whose predictions were looked at; null without any.")
     model: str | None
-    snapshot: int | None = described("Of the predictions.")
+    snapshot: int | None = described("Snapshot of the predictions.")
     predicted_labels_seq: int | None = described("Last label that the predictions know.")
     labels_seq: int = described("Last label that was looked at.")
     embedding_snapshot: int | None = described(

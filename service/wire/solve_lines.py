@@ -379,9 +379,11 @@ _BIASES = {
 _ENOUGH_RANDOM = 200
 _LEAST_MORE = 50
 _LABEL_RANDOM = {
-    "command": "find out the true class of all {more} nodes of `peewit suggest {graph}{column} "
-    "--strategy random -k {more}`, and load these with `peewit labels put {graph} FILE{column} "
-    "--origin random`",
+    "command": (
+        "find out the true class of all {more} nodes of `peewit suggest "
+        "{graph}{column} --strategy random -k {more}`. Load them with `peewit "
+        "labels put {graph} FILE{column} --origin random`"
+    ),
     "page": "open Label next, choose random, and say the true class of {more}",
     "python": "find out the true class of all {more} nodes of suggestions(name, strategy='random', "
     "k={more}{column}), and put these with origin='random'{column_too}",

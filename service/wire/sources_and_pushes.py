@@ -28,13 +28,13 @@ class File(Ongoing):
     row: int | None = described("The row that breaks it, from 0.")
     value: str | None = described("What stands there.")
     n_rows: int | None
-    left_out: LeftOut | None = described("Of these rows, those without an edge.")
+    left_out: LeftOut | None = described("How many of these rows made no edge.")
     n_bad_rows: int | None = described("Rows left out because they break a rule.", default=None)
     created_at: datetime
     finished_at: datetime | None
     retractable: Literal["whole", "inserts_only", "no"] | None = described(
-        "Of a file in the graph, whether it can be retracted: whole, as to what it inserted only, "
-        "or not; null where that is not known.",
+        "Whether a file in the graph can be taken out: whole, as to what it inserted only, "
+        "or not. Null where that is not known.",
         default=None,
     )
 
@@ -68,13 +68,13 @@ class Push(Ongoing):
 
     id: str
     n_rows: int
-    n_bytes: int = described("Of the block on disk.")
+    n_bytes: int = described("Size of the block on disk.")
     idempotency_key: str | None
     status: FileStatus
     file: File | None = described("What it was gathered into with its neighbors; null before that.")
     n_bad_rows: int = described("Rows that were left out because they break a rule.", default=0)
     note: str | None = described(
-        "What is odd about ids of its first rows, told once; why edges of the graph wait whose "
+        "What is odd about ids of its first rows; also why edges of the graph wait whose "
         "arrival a wrong clock may have stamped.",
         default=None,
     )

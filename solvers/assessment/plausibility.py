@@ -203,8 +203,8 @@ def share_warnings(
     if is_beyond_chance and _diversity(predicted) < _LEAST_DIVERSITY * _diversity(labeled):
         yield Advised(
             f"the prediction has nearly collapsed: {shares.class_names[largest]!r} takes "
-            f"{predicted[largest]:.1%} of the {n_others:,} nodes without label and "
-            f"{labeled[largest]:.1%} {of_what}; unless it is so common, solve with another "
+            f"{predicted[largest]:.1%} of the {n_others:,} nodes without label, and "
+            f"{labeled[largest]:.1%} {of_what}. If it is not so common, solve with another "
             "model or with more labels",
             "other model",
             "label more",
@@ -220,8 +220,8 @@ def share_warnings(
         )
         more = f" and {lost.size - _MAX_NAMES} more" if lost.size > _MAX_NAMES else ""
         yield Advised(
-            f"hardly a node is predicted to be of a class that has labels: {named}{more}; unless "
-            "they are so rare, solve with another model or label more of them",
+            f"hardly a node is predicted to be of a class that has labels: {named}{more}. "
+            "If they are not so rare, solve with another model or label more of them",
             "other model",
             "label more",
         )
@@ -244,17 +244,19 @@ def share_warnings(
             grows = predicted[place] > labeled[place] == labeled.max()
             whither = "to the commonest class" if grows else "to other classes"
             cause = (
-                "mean probabilities are near the labels' shares, so nodes of which little is known "
-                f"go {whither}: label more nodes, or choose a threshold on probabilities"
+                "mean probabilities are near the labels' shares, so nodes with little "
+                f"evidence go {whither}. Label more nodes, or choose a threshold on "
+                "probabilities"
             )
             advice = "label more", "threshold"
         elif are_random:
             cause = "the model leans: solve with another model, or choose a threshold on scores"
             advice = "other model", "threshold"
         yield Advised(
-            f"classes are predicted otherwise than labeled, beyond chance (z-test of shares, p = "
-            f"{p_value:.0e}): {shares.class_names[place]!r} is {labeled[place]:.1%} of the "
-            f"{n_labels:,} labels and {predicted[place]:.1%} of the other nodes; {cause}",
+            "classes are predicted more or less often than labeled, beyond chance (z-test "
+            f"of shares, p = {p_value:.0e}). {shares.class_names[place]!r} is "
+            f"{labeled[place]:.1%} of the {n_labels:,} labels and {predicted[place]:.1%} of "
+            f"the other nodes; {cause}",
             *advice,
         )
 
@@ -275,15 +277,18 @@ def left_out_warnings(
     name = labels.class_names[int(counts.argmax())]
     is_common = majority >= _COMMON_SHARE
     what_then = (
-        "of so common a class accuracy says little: choose a threshold on the score of another, "
-        "which tells how many of that are found and how many of those found are right"
+        "accuracy says little where one class is so common: choose a threshold on the "
+        "score of another class. It shows how many of its nodes are found, and how many of "
+        "those found are right"
         if is_common
-        else "neither the graph nor the features tell these classes, or there are too few labels"
+        else (
+            "neither the graph nor the features separate these classes, or there are too few labels"
+        )
     )
     yield Advised(
-        f"{accuracy:.1%} of {n_left_out:,} labels left out were predicted right, and always saying "
-        f"{name!r} is right for {majority:.1%} of the labels: no more than chance apart; "
-        f"{what_then}",
+        f"{accuracy:.1%} of {n_left_out:,} labels left out were predicted right. Always "
+        f"saying {name!r} is right for {majority:.1%} of the labels, so the prediction is "
+        f"hardly better than that; {what_then}",
         *(("threshold",) if is_common else ("label more", "other model")),
     )
 
@@ -356,7 +361,7 @@ def _together(labels: Labels, graph: Graph) -> Iterator[Advised]:
     if is_beyond_chance and n_edges > _TOGETHER_RATIO * expected and 2 * n_beside > n_labels:
         yield Advised(
             f"{CLOSE_TOGETHER}: {n_edges:,} edges join two labeled nodes, and "
-            f"{expected:,.1f} would if they were drawn at random; what is predicted far from them "
-            "is less sure than labels left out show: label some nodes elsewhere",
+            f"{expected:,.1f} would if they were drawn at random. Predictions far from them "
+            "are less sure than labels left out show: label some nodes elsewhere",
             "label apart",
         )

@@ -73,8 +73,8 @@ def default_grid(model: Model) -> Grid:
         taken = ", ".join(sorted(names)) or "none"
         raise BadArgument(
             "grid",
-            f"must name hyperparameters of {type(model).__name__} and values to try; it has "
-            f"no default one (hyperparameters: {taken})",
+            f"must name settings of {type(model).__name__} and values to try, since it has "
+            f"none by default (its settings: {taken})",
         )
     return grid
 

@@ -407,8 +407,8 @@ class GraphEstimator(ModelEstimator):
         if self.affinity == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise ValueError(
-                    f"X must be the square adjacency matrix of a graph, got shape {X.shape}; "
-                    "of features affinity='knn' makes one"
+                    "X must be the square adjacency matrix of a graph, got shape "
+                    f"{X.shape}; say affinity='knn' to make one from features"
                 )
             columns = getattr(self, "feature_names_in_", None)  # of a data frame, named by nodes
             self._node_names = None if columns is None else pa.array(columns)

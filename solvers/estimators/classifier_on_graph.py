@@ -76,8 +76,9 @@ class _OnGraph(Model):
             if rows.is_sparse:
                 raise BadArgument(
                     "features",
-                    "must be dense, as most classifiers want them, got a sparse matrix; make fewer "
-                    "columns of it, as by sklearn.decomposition.TruncatedSVD",
+                    "must be dense, as most classifiers want them, got a sparse matrix; "
+                    "make fewer columns of it first, as by "
+                    "sklearn.decomposition.TruncatedSVD",
                 )
             own = _of_all_nodes(rows, graph.n_nodes)
             columns += [own, filter_features(whole, own, teleport=TELEPORT)]
@@ -194,8 +195,8 @@ class ClassifierOnGraph(ProbabilityClassifier):
         if not hasattr(classifier, "predict_proba"):
             raise BadArgument(
                 "classifier",
-                f"must have predict_proba, got {type(classifier).__name__}; "
-                "sklearn.calibration.CalibratedClassifierCV gives it one",
+                f"must have predict_proba, got {type(classifier).__name__}; wrap it in "
+                "sklearn.calibration.CalibratedClassifierCV, which gives it one",
             )
         model = _OnGraph(unfitted=classifier)
         return model, model.prepare(graph, node_features(features, self._names)), target

@@ -39,9 +39,9 @@ def require_numbers(frame: Any, argument: str, way_out: str = ENCODE) -> None:
     wrong = [name for name in column_names(frame) or () if _numbers(frame[name]) is None]
     if wrong:
         more = f" and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
-        told = ", ".join(map(repr, wrong[:_SHOWN]))
+        named = ", ".join(map(repr, wrong[:_SHOWN]))
         raise BadArgument(
-            argument, f"must hold numbers, got none in column {told}{more}; {way_out}"
+            argument, f"must hold numbers, got none in column {named}{more}; {way_out}"
         )
 
 

@@ -82,8 +82,9 @@ def _graph_and_names(name: Any, source: Any) -> tuple[Graph, Any]:
     except (TypeError, ValueError) as error:
         raise BadArgument(
             "X",
-            f"must hold graphs or tables of edges; the relation {name!r}: {error}; tables have "
-            "columns src and dst, or others that `peewit.sparsify_relations` is told",
+            f"must hold graphs or tables of edges, and the relation {name!r} does not: "
+            f"{error}; give tables with columns src and dst, or name others in "
+            "`peewit.sparsify_relations`",
         ) from error
 
 

@@ -218,8 +218,8 @@ def _of_one_kind(values: AnyArray) -> AnyArray:
             kinds = sorted({type(entry).__name__ for entry in entries})
             raise TypeError(
                 "Unknown label type: classes in y must be all strings or all numbers, got "
-                f"{' and '.join(kinds)}; say unlabeled=None where missing values mark entries "
-                "without label"
+                f"{' and '.join(kinds)}; if missing values mark entries without label, say "
+                "unlabeled=None"
             )
         values = np.asarray(entries)
     if values.dtype.kind not in "biufU":

@@ -16,7 +16,9 @@ def get_info() -> dict[str, Any]:
         "backend_name": "peewit",
         "project": "peewit",
         "package": "peewit",
-        "short_summary": "Labels of nodes by linear solvers instead of fixed-point iterations.",
+        "short_summary": (
+            "Labels of nodes by linear solvers, where networkx repeats steps until they settle."
+        ),
         "functions": {
             "harmonic_function": {
                 "additional_docs": "Solves for the harmonic function. " + _MAX_ITER,

@@ -63,8 +63,8 @@ def named_weights(text: str) -> dict[str, float]:
     if max(present) > _MOST_RATIO * min(present):
         raise BadArgument(
             "relations",
-            f"must be 0, or within a factor of {_MOST_RATIO:g} of each other and of 1, the weight "
-            f"of what is not mentioned: float64 carries no more, got {text!r}",
+            f"must be 0, or within a factor of {_MOST_RATIO:g} of each other and of 1, the "
+            f"weight of relations not named: float64 carries no more, got {text!r}",
         )
     return weights
 

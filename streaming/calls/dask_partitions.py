@@ -155,9 +155,9 @@ class DaskPartitions:
         n_shared = sum(callable(getattr(task, "func", None)) for task in shared)
         if n_shared and len(self) > 1:
             warnings.warn(
-                f"{len(self):,} partitions share {n_shared:,} tasks, as after a shuffle or a sort, "
-                "and each computes them anew; persist what they share, or write the edges to "
-                "Parquet and give its path",
+                f"{len(self):,} partitions share {n_shared:,} tasks, as after a shuffle or "
+                "a sort, and each computes them anew; persist what they share, or write "
+                "the edges to Parquet and give the path",
                 stacklevel=5,
             )
 
@@ -263,9 +263,9 @@ def _common_type(types: set[pa.DataType], name: str) -> pa.DataType:
         return pa.float64()
     if len(known) == 1:
         return known.pop()
-    told = ", ".join(sorted(map(str, types)))
+    found = ", ".join(sorted(map(str, types)))
     raise TypeError(
-        f"column {name!r} must hold text in all partitions, or numbers in all, got {told}"
+        f"column {name!r} must hold text in all partitions, or numbers in all, got {found}"
     )
 
 

@@ -91,8 +91,8 @@ def edge_table(edges: Edges, weight: str = "weight") -> tuple[pa.Table, int | No
             "edges must be of one kind, got a mapping; `sparsify_relations` takes those of several"
         )
     raise TypeError(
-        "edges must be a path or URL of files, a table, a list of tuples, a tuple of arrays, "
-        f"a sparse matrix or a graph, got {type(edges).__name__}"
+        "edges must be a path or URL, a table, a list of tuples, a tuple of arrays, a "
+        f"sparse matrix or a graph, got {type(edges).__name__}"
     )
 
 

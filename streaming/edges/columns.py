@@ -189,8 +189,8 @@ def _kinds(column: pa.Array | pa.ChunkedArray, name: str, first_row: int) -> pa.
     if not is_kind.all():
         row = int(np.argmin(is_kind))
         raise BadEdges(
-            f"column {name!r} must name a kind of nodes in every row, of 1 to 63 of A-Z, a-z, 0-9, "
-            "'_' and '-' that begin with a letter or '_'",
+            f"column {name!r} must name a kind of nodes in every row: 1 to 63 of A-Z, a-z, "
+            "0-9, '_' and '-', with a letter or '_' first",
             argument=name,
             row=first_row + row,
             value="null" if kinds[row].as_py() is None else repr(excerpt(kinds[row].as_py())),

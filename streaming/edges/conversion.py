@@ -234,7 +234,7 @@ def convert(
                     copy.add(block)
     if bad.rows and not n_good:  # another column was meant, or another file
         least, argument = bad.in_order[0]
-        reason = f"no row is an edge; of the first: {least.reason}"
+        reason = f"no row is an edge; the first fails as {least.reason}"
         raise BadEdges(reason, argument=argument, row=least.row, value=least.value)
     bad.check_all()
     if unseen and n_good:

@@ -24,9 +24,9 @@ def require_no_folders(path: str, columns: EdgeColumns, names: Sequence[str]) ->
         if name in names:
             continue
         way = (
-            f"which is not read of folders, one of which is for {excerpt(value)!r}; write the "
-            "column into the files (DuckDB: read_parquet(..., hive_partitioning=true)), or name "
-            "another column instead"
+            f"which is not read from folders, one of which is for {excerpt(value)!r}; name "
+            "another column, or write this one into the files (DuckDB: read_parquet(..., "
+            "hive_partitioning=true))"
         )
         for argument, used in columns.by_argument:
             if used == name:

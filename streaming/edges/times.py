@@ -143,8 +143,8 @@ def _of_our_days(times: Int64Array, name: str, unit: TimeUnit | None, first_row:
     """
     if unit is None and len(times) and times.min() > 0 and times.max() < _SCALED_END:
         rule = (
-            "must hold times of our days, and all lie in January of 1970, as of numbers that were "
-            "read in too small a unit; write them again, or say time_unit='us' where they are right"
+            "must hold times of our days, and all lie in January of 1970, as if the unit "
+            "were too small; write them again. If they are right, say time_unit='us'"
         )
         raise _fault(name, rule, first_row, moment(times[0]))
     stands_for_none = np.isin(times, _DEFAULTS)

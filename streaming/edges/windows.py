@@ -106,8 +106,9 @@ class Window:
         if deletions != "exact":
             raise BadArgument(
                 "deletions",
-                f"must be 'exact' in a graph with a window, got {deletions!r}: edges leave by the "
-                "log that exact ones keep; leave deletions out, and a window makes them exact",
+                f"must be 'exact' in a graph with a window, got {deletions!r}: edges leave "
+                "by the log that exact ones keep; leave deletions out, since a window "
+                "makes them exact",
             )
 
     def bucket(self, time: int) -> int:

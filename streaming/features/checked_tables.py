@@ -262,7 +262,7 @@ def sparse_values(table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> An
     if differs.any():
         row = int(np.argmax(differs))
         raise BadFeatures(
-            f"columns 'indices' and 'values' must be equally long in every row, got "
+            "columns 'indices' and 'values' must be equally long in every row, got "
             f"{lengths[row]} indices and {_lengths(values)[row]} values",
             row=first_row + row,
         )

@@ -319,9 +319,9 @@ class Encoding:
             more = len(self.left_out) - _SHOWN
             named = ", ".join(map(repr, self.left_out[:_SHOWN]))
             text += (
-                f"; left out, as they hold one value, or another in nearly every row: {named}"
-                f"{f' and {more} more' if more > 0 else ''}; name those that are texts as such to "
-                "have their words"
+                "; left out, as they hold one value, or another in nearly every row: "
+                f"{named}{f' and {more} more' if more > 0 else ''}. Name those that are "
+                "texts as such to have their words"
             )
         if self.unwanted:
             text += f"; without {', '.join(map(repr, self.unwanted))}"
@@ -456,8 +456,8 @@ def _doubts(name: str, column: pa.ChunkedArray) -> list[str]:
         row = int(is_number.argmin())
         raise BadFeatures(
             f"column {name!r} must hold numbers in every row, as all but {n_others:,} of "
-            f"{n_present:,} do; leave such cells empty, or write a letter before each value where "
-            "these are words",
+            f"{n_present:,} do; leave such cells empty. If these are words, write a letter "
+            "before each value",
             argument=name,
             row=row,
             value=repr(words[row].as_py()),

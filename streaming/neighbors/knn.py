@@ -177,8 +177,8 @@ def _method(rows: FeatureRows, settings: KnnSettings) -> Method:
         return "exact"
     if find_spec("faiss") is None:
         raise ValueError(
-            f"method {settings.method!r} needs faiss for these rows; {how_to_install('knn')}; "
-            "or take 'exact', which takes longer"
+            f"method {settings.method!r} needs faiss for these rows; "
+            f"{how_to_install('knn')}. Or take 'exact', which takes longer"
         )
     return "approximate"
 

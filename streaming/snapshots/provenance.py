@@ -32,9 +32,9 @@ def failed_thinnings_text(n_failed: int) -> str:
     if not n_failed:
         return ""
     return (
-        f"resistances did not converge in {n_failed:,} thinnings, which threw nothing away: the "
-        "graph may grow past its bound; weights over very many decades do this, so cap or scale "
-        "them before they are ingested"
+        f"resistances did not converge in {n_failed:,} thinnings, which dropped nothing: the graph "
+        "may grow past its limit. Weights that differ by many powers of ten do this; cap or scale "
+        "them before you ingest"
     )
 
 
@@ -204,18 +204,19 @@ class SnapshotMeta:
                 way_to_more = "with memory to spare raise max_edges, which reads them again"
                 if self._is_short:
                     bound = (
-                        f"fewer than max_edges={self.max_edges:,} allows: the others were thrown "
-                        "away when it was lower, or before edges left, and were not read again"
+                        f"fewer than max_edges={self.max_edges:,} allows: the others were "
+                        "dropped when it was lower, or before edges left, and were not "
+                        "read again"
                     )
                     way_to_more = "`peewit repair --rebuild` reads them again"
                 notes.append(
-                    f"{self.edges_kept:,} of {n_all:,} edges are kept, {bound}; each solve says "
-                    "about how many predictions hang on that; keep the input files: "
+                    f"{self.edges_kept:,} of {n_all:,} edges are kept, {bound}. Each solve "
+                    "says about how many predictions hang on that; keep the input files: "
                     f"{way_to_more}"
                 )
         elif expected > epsilon and self.max_edges_bound:
             notes.append(
-                f"edges were thrown away for max_edges: epsilon {epsilon:g} asked, {expected:.2f} "
+                f"edges were dropped for max_edges: epsilon {epsilon:g} asked, {expected:.2f} "
                 "expected; raise max_edges if it is set, or else have `peewit repair --rebuild` "
                 "read all edges again"
                 if self.max_edges is None
@@ -243,8 +244,8 @@ class SnapshotMeta:
                 )
         if self.n_split:
             notes.append(
-                f"deleted edges left {self.n_split:,} more components, and nothing tells whether "
-                "the graph has them, too: edges that would join them may have been thrown away"
+                f"deleted edges left {self.n_split:,} more components. The graph may not "
+                "have them: edges that would join them may have been dropped"
             )
         return "; ".join(notes)
 

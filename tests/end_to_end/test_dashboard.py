@@ -346,7 +346,7 @@ def test_the_map_is_read_by_mouse_by_keys_and_as_a_table(browser: Browser, serve
         canvas = page.get_by_role("application", name="Map of the graph digits")
         said, regions = page.locator("#map-said"), page.get_by_role("region", name="Regions")
         expect(canvas).to_have_attribute("data-drawn", re.compile(".+"), timeout=30_000)
-        expect(page.get_by_role("list", name="Colours of the map")).to_contain_text(
+        expect(page.get_by_role("list", name="Colors of the map")).to_contain_text(
             re.compile(r"labeled: \d+")
         )
         page.get_by_text("This view as a table").click()

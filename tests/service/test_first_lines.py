@@ -96,7 +96,7 @@ def test_without_a_random_sample_there_is_no_interval_and_a_way_to_one() -> None
     assert second == (
         "this may not hold at other nodes, as nobody has said that the labels were drawn at "
         "random; to know, find out the true class of all 200 nodes of `peewit suggest bank "
-        "--strategy random -k 200`, and load these with `peewit labels put bank FILE --origin "
+        "--strategy random -k 200`. Load them with `peewit labels put bank FILE --origin "
         "random`"
     )
 

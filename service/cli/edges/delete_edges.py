@@ -76,8 +76,8 @@ def delete(
 ) -> None:
     """Delete all edges between some pairs of nodes.
 
-    Either end may come first. Edges that come later stay, also those of files that still wait; of a
-    pair without edges nothing happens.
+    Either end may come first. Edges that come later stay, also those of files that still wait. A
+    pair without edges is passed over.
     The nodes stay known. Files hold the two ends; a feed of changes, which also inserts, is to be
     ingested instead. The graph needs --deletions exact.
     """

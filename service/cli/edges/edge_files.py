@@ -21,7 +21,7 @@ def listed(source: EdgeFiles) -> list[EdgeFile]:
         names = "1 file, whose name ends" if len(unlike) == 1 else f"{len(unlike):,} files"
         names = names if len(unlike) == 1 else f"{names}, whose names end"
         say(
-            f"passed over {names} like no table's: {shown_url(unlike[0])}; name a file itself to "
-            "read it"
+            f"passed over {names} unlike those of tables: {shown_url(unlike[0])}; to read a "
+            "file, name it itself"
         )
     return files

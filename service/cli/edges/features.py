@@ -46,9 +46,12 @@ def features(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Column node, and features (lists of equal length) or indices and values: "
-            ".parquet, .arrow, .ndjson; .csv or .tsv with node and a column for each number; all "
-            "also .gz or .zst; or one .npz of scipy.sparse.save_npz, row i being node i.",
+            help=(
+                "Column node, and features (lists of equal length) or indices and values, "
+                "in .parquet, .arrow or .ndjson. A .csv or .tsv has node and a column for "
+                "each number. All of these may end in .gz or .zst. Or one .npz of "
+                "scipy.sparse.save_npz, whose row i is node i."
+            ),
             exists=True,
             dir_okay=False,
         ),

@@ -71,8 +71,10 @@ def ingest(
         typer.Option(
             "--dask",
             metavar="MODULE:NAME",
-            help="Edges that dask computes, in place of a PATH: a frame, a bag or a list of "
-            "delayed tables in a Python module, or a function that returns one.",
+            help=(
+                "Edges from dask, in place of a PATH: a frame, a bag or a list of delayed "
+                "tables in a Python module, or a function that returns one of these."
+            ),
         ),
     ] = None,
     follow: Annotated[
@@ -113,10 +115,10 @@ def ingest(
 ) -> None:
     """Bring edges into a graph.
 
-    Run again, it goes on where it stopped. Exit code 1 when a file was refused, 130 when it was
-    told to stop, 75 when another process took the graph over. While a daemon ingests the graph,
-    this adds the sources and waits for it. Columns that are named are kept with the sources, and
-    with the graph where it names none yet.
+    Run again, it goes on where it stopped. It exits with 1 when a file was refused, with 130 when
+    it was stopped, and with 75 when another process took the graph over. While a daemon ingests the
+    graph, this adds the sources and waits for it. Columns that are named are kept with the sources,
+    and with the graph where it names none yet.
     """
     chosen = given(
         threads=threads, memory_limit=memory_limit, metrics_port=metrics_port, scheduler=scheduler
@@ -294,8 +296,8 @@ def _read_otherwise(home: Home, source: SourceRecord, before: Sequence[SourceRec
     said = ", ".join(f"{name}={value}" for name, value in (earlier.columns or {}).items())
     return (
         f"{n_files:,} files of {shown_url(source.url)} were read with "
-        f"{said or 'the columns of the graph'} and are not read again with others; --via names "
-        "several columns at once, and a copy under another name counts with --again"
+        f"{said or 'the columns of the graph'} and are not read again with others; name all "
+        "columns at once by --via, or copy the file to another name and add --again"
     )
 
 

@@ -66,8 +66,8 @@ def tell_outcome(
             where = f", listed below {paths.bad_rows}" if n_bad_rows else ""
             dropped = [f"{n:,} {words} dropped" for words, n in left_out.by_reason.items()]
             echo(
-                f"of {n_rows:,} rows now read: {', '.join(dropped)}, "
-                f"{n_bad_rows:,} bad rows left out{where}"
+                f"of {n_rows:,} rows now read: {', '.join(dropped)}, {n_bad_rows:,} bad "
+                f"rows left out{where}"
             )
         if progress.n_nodes > before.progress.n_nodes:
             ids = home.nodes.external_ids(graph, progress.n_nodes)

@@ -71,8 +71,10 @@ def add(
         str | None,
         typer.Option(
             "--from",
-            help="After what a live source begins: a version; of a topic earliest, latest or a "
-            "time; by default with all there is.",
+            help=(
+                "Where a live source begins: a version of a table, or, for a topic, "
+                "earliest, latest or a time. By default it is read from its beginning."
+            ),
             show_default=False,
         ),
     ] = None,

@@ -91,7 +91,10 @@ def delete(
         graph = home.graph(name)
         if not yes:
             if not sys.stdin.isatty():
-                raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")
+                raise typer.BadParameter(
+                    "there is no terminal to ask on; add --yes to delete without a question",
+                    param_hint="--yes",
+                )
             if not _confirm(f"Delete {name} with its labels and predictions?"):
                 say(f"{name} stays; --yes deletes without a question")
                 raise typer.Exit(1)

@@ -41,7 +41,7 @@ from peewit.service.tables.uploads import BadUpload, NodeId, UploadedLabels, nod
 from peewit.service.wire.labels import LabelOrigin
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 
-app = command_group("Label with Label Studio: tasks out, annotations in.")
+app = command_group("Label with Label Studio: send tasks out, take labels in.")
 
 _SHOWN: Final = 10
 
@@ -129,9 +129,9 @@ def put_annotations(
 ) -> None:
     """Put what annotators chose in Label Studio as labels of suggested nodes.
 
-    Of several annotations of a node the last of each person counts, and of those the class that
-    most chose; a tie is refused. What was skipped says nothing. What breaks a rule is refused
-    alone, with the id of its task.
+    If a person annotates a node several times, the last choice counts. If several people do, the
+    class that most chose counts; a tie is refused. What was skipped says nothing. What breaks a
+    rule is refused alone, with the id of its task.
     """
     try:
         exported = orjson.loads(file.read_bytes())

@@ -95,15 +95,15 @@ def put(
         bool,
         typer.Option(
             "--as-opinions",
-            help="Keep them beside the labels of others, as second opinions of --annotator.",
+            help=("Keep them as the opinions of --annotator, beside the labels that others gave."),
         ),
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Put labels; the latest of a node wins.
 
-    Columns that are named are kept with the graph where it names none yet. Of several label columns
-    all labels are put, or none.
+    Columns that are named are kept with the graph where it names none yet. Where several label
+    columns are put, all labels are put or none.
     """
     if names and reading.label is not None:
         raise typer.BadParameter("must be left out beside --label-column", param_hint="--label")

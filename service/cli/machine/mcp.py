@@ -20,8 +20,10 @@ def mcp(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Of a Peewit server, which gets the key of PEEWIT_API_KEY; PEEWIT_URL by default, "
-            "else the home of this machine.",
+            help=(
+                "Address of a Peewit server, which gets the key of PEEWIT_API_KEY; "
+                "PEEWIT_URL by default, else the home of this machine."
+            ),
         ),
     ] = None,
 ) -> None:

@@ -36,8 +36,10 @@ def try_files(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Tables of edges, events, features, labels: .parquet, .csv, .tsv, .ndjson, "
-            ".arrow, also .gz and .zst.",
+            help=(
+                "Tables of edges, events, features or labels: .parquet, .csv, .tsv, "
+                ".ndjson, .arrow, each also with .gz or .zst."
+            ),
             exists=True,
             dir_okay=False,
         ),
@@ -58,10 +60,10 @@ def try_files(
 ) -> None:
     """Say what your tables hold, and try them.
 
-    Guesses which columns are ids, features, labels, and which way edges go; says so; runs the
-    commands that follow on the tables, in a home of its own, which a later trial empties; and
-    leaves them as a script to change and to run on your home. Of tables of more than a million
-    rows the first million is tried; the script reads them whole.
+    It guesses which columns are ids, features and labels, and which way edges go, and says so. Then
+    it runs the commands that follow, in a home of its own, which a later trial empties. It leaves
+    the commands as a script to change and to run on your home. It tries the first million rows of a
+    table; the script reads the whole table.
     """
     users = Settings()
     GraphSettings(name=name)

@@ -45,8 +45,8 @@ def health(
 ) -> None:
     """Exit 0 when a role of this machine is well, else 1 with the reason.
 
-    Ingest is not well when it stands still. Sources that fail are told, and no reason to exit with
-    1: a new start would not mend them.
+    Ingest is not well when it stands still. Sources that fail are named, but do not exit with 1: a
+    new start would not mend them.
     """
     match role:
         case "api":

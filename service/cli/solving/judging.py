@@ -78,20 +78,23 @@ def show_sets(answer: PredictionSets, *, coverage: float, **_: object) -> None:
             for each in sets.groups
         ),
     )
-    echo("about what was asked is to be expected, and never less than what is guaranteed")
+    echo("expect about the coverage that was asked, and at least what is guaranteed")
     if any(len(each.labels) > 1 for each in sets.groups):
         echo(
-            "for the nodes of several classes together: of one of them more sets may miss, or "
-            "fewer; --set sets=by-class promises it for each"
+            "this holds for the nodes of these classes together; in one class more or "
+            "fewer sets may miss. Solve with --set sets=by-class to have it for each class"
         )
     echo()
     if sets.unpromised:
         one = ", ".join(map(str, sets.unpromised))
-        say(f"nothing is promised to nodes of classes of which no label could be left out: {one}")
+        say(
+            "nothing is promised to nodes of these classes, as none of their labels could "
+            f"be left out: {one}"
+        )
     if sets.mean_size is not None and sets.certain_share is not None:
         echo(
-            f"of {sets.n_nodes:,} nodes that labels reach a set holds {sets.mean_size:.2f} "
-            f"labels in the mean, and one alone at {sets.certain_share:.1%}"
+            f"a set holds {sets.mean_size:.2f} labels on average, and exactly one at "
+            f"{sets.certain_share:.1%} of the {sets.n_nodes:,} nodes that labels reach"
         )
     _warn(sets.warning)
 
@@ -116,13 +119,15 @@ def show_abstention(
     echo()
     if abstention.chosen is None or abstention.answered_nodes is None:
         echo(
-            f"{abstention.n_left_out:,} labels left out are too few, or too often wrong, to know "
-            f"of any score from which on at most {max_error:.1%} are wrong"
+            f"no score is known from which on at most {max_error:.1%} are wrong: the "
+            f"{abstention.n_left_out:,} labels left out are too few, or too often wrong. "
+            "Label more nodes, or allow more errors"
         )
     else:
         echo(
-            f"from score {abstention.chosen.score:.9g} on at most {max_error:.1%} are wrong, by "
-            f"{confidence:.0%}: {abstention.answered_nodes:.1%} of the nodes"
+            f"from score {abstention.chosen.score:.9g} on at most {max_error:.1%} are "
+            f"wrong, with a confidence of {confidence:.0%}; that answers "
+            f"{abstention.answered_nodes:.1%} of the nodes"
         )
     _warn(abstention.warning)
 
@@ -156,7 +161,11 @@ def show_reasons(answer: PredictionReasons, *, node: str, **_: object) -> None:
         return
     echo(f"{node}: {predicted} ({answer.score} {reasons.score:.4f})")
     support = ", ".join(f"{each.label} {each.support:.4g}" for each in reasons.classes)
-    by = {"walks": "walks find, for what those from anywhere do", "shares": "labels add up to"}
+    by = {
+        "walks": "walks from this node end at labels of a class so many times as often as walks "
+        "from anywhere",
+        "shares": "labels add up to",
+    }
     echo(f"{by[reasons.by]}: {support}")
     echo()
     if reasons.features:
@@ -199,8 +208,8 @@ def show_doubtful(answer: DoubtfulLabels, **_: object) -> None:
         ),
     )
     say(
-        f"of {doubtful.n_left_out:,} labels left out the others contradict "
-        f"{doubtful.n_contradicted:,}"
+        f"the other labels contradict {doubtful.n_contradicted:,} of "
+        f"{doubtful.n_left_out:,} labels that were left out to test them"
     )
 
 

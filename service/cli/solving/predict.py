@@ -47,9 +47,12 @@ def predict(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Column features, or indices and values, or the columns that the features were "
-            "made of, by name; in CSV a column for each number; or .npz of scipy.sparse.save_npz. "
-            "In NDJSON also edges, a list of {node, weight}.",
+            help=(
+                "Column features, or indices and values, or the columns that features "
+                "were made of, by name. A CSV has a column for each number. Or .npz of "
+                "scipy.sparse.save_npz. NDJSON may also have edges, a list of "
+                "{node, weight}."
+            ),
             exists=True,
             dir_okay=False,
         ),

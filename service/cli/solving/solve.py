@@ -62,7 +62,11 @@ def solve(
     ] = None,
     priority: Annotated[
         int,
-        typer.Option(min=-MAX_PRIORITY, max=MAX_PRIORITY, help="Of the job; higher runs earlier."),
+        typer.Option(
+            min=-MAX_PRIORITY,
+            max=MAX_PRIORITY,
+            help=("Priority of the job; a higher one runs earlier."),
+        ),
     ] = 0,
     details: Annotated[
         bool, typer.Option("--details", help="Say all that is known of the answer.")
@@ -97,8 +101,8 @@ def estimate(
     """Say what a solve would take, and whether it fits; exit with 1 where it does not.
 
     Memory follows from the newest snapshot, the present features and the model. Seconds are those
-    of the last equal solve, if there was one. Of the edges that came so far it also says what exact
-    deletions add to ingest, or would.
+    of the last equal solve, if there was one. It also says what exact deletions add to ingest for
+    the edges so far, or would add.
     """
     values = _check_parameters(model, parameters, label_column)
     with open_home() as home:
@@ -203,8 +207,8 @@ def _tell_details(result: Mapping[str, Any]) -> None:
     n_unreachable = result["n_unreachable"] - (0 if reads_neighbors else n_bare)
     if n_unreachable > 0:
         say(
-            f"{n_unreachable:,} nodes cannot be reached by any label: they have no label, and as "
-            f"scores {_unreached_scores(stats)}"
+            f"no label reaches {n_unreachable:,} nodes: they have no label, and as scores "
+            f"{_unreached_scores(stats)}"
         )
     if result["n_labels_waiting"]:
         say(f"{result['n_labels_waiting']:,} labels wait for their nodes to come")
@@ -234,7 +238,10 @@ def _worth(stats: Mapping[str, Any], *, details: bool) -> Iterator[str]:
         )
         if folds["always_kept"]:
             names = ", ".join(map(str, folds["always_kept"]))
-            yield f"of these classes no label was left out, as of one alone or suggested: {names}"
+            yield (
+                "no label was left out to test these classes, as they have one label or "
+                f"suggested ones only: {names}"
+            )
     if (n_dropped := stats.get("n_labels_dropped")) is not None:
         yield (
             f"dropped {n_dropped:,} labels that the others contradict; `peewit labels doubtful` "

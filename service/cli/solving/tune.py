@@ -42,7 +42,10 @@ def tune(
         typer.Option(
             "--grid",
             metavar="NAME=V1,V2,...",
-            help="Values to try of a hyperparameter; repeatable, the model's own without it.",
+            help=(
+                "Values to try of a setting of the model; repeatable. Without it the "
+                "model's own are tried."
+            ),
         ),
     ] = None,
     folds: Annotated[int | None, typer.Option(help="Folds of the cross-validation; 5.")] = None,

@@ -57,7 +57,7 @@ def filtered_features(graph: str, *, job: str | None = None) -> Call[pa.Table]:
     graph : str
         Its name.
     job : str, optional
-        Those of this job; of the last otherwise.
+        Those of this job, else those of the last.
 
     Returns
     -------

@@ -162,7 +162,7 @@ def reasons(
 ) -> Call[PredictionReasons]:
     """Which labels speak for a prediction, and on which way.
 
-    Of jobs with `label_shares=true` what labels add to the model's own scores is told. The first
+    Jobs with `label_shares=true` also show what labels add to the model's own scores. The first
     question after a snapshot reads it whole; further ones take a moment.
 
     Parameters
@@ -235,7 +235,8 @@ def threshold(
     min_recall : float, optional
         Least part of the class to find, as precisely as can be; in (0, 1].
     min_precision : float, optional
-        Least part of what is found to be of the class; find most; in (0, 1].
+        Least precision, in (0, 1]: the part of the nodes found that is of the class. Finds as
+        many as it allows.
     cost_fn : float, optional
         Cost of a node of the class that is missed.
     cost_fp : float, optional

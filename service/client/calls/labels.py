@@ -24,9 +24,9 @@ def labels(graph: str, *, label_column: str | None = None) -> Call[pa.Table]:
     Returns
     -------
     pyarrow.Table
-        Columns `node` and `label`, or that of `label_column`, ready to be put again, `origin`,
-        where each label comes from, `annotator`, who has given it, and `key`, the name of the
-        key that signed so.
+        Columns `node` and `label`, or that of `label_column`, ready to be put again. Also
+        `origin`, where each label comes from, `annotator`, who has given it, and `key`, the
+        name of the key that signed so.
 
     Raises
     ------

@@ -27,10 +27,11 @@ def second_opinions(
     annotator: str | None = None,
     label_column: str | None = None,
 ) -> Call[SecondOpinionNodes]:
-    """Nodes that others have labeled by hand and the caller has said nothing of.
+    """Nodes that others have labeled by hand, for a second opinion of the caller.
 
-    They are to be labeled blind: neither the label nor what is predicted is told. What the caller
-    has reserved already comes first. Put the answers as `opinions`.
+    They are labeled blind: the answer has neither their label nor what is predicted. The caller has
+    given no opinion of them yet. What the caller has reserved already comes first. Put the answers
+    as `opinions`.
 
     Parameters
     ----------
@@ -41,8 +42,8 @@ def second_opinions(
     by : Literal['second-opinion', 'doubtful'], optional
         A random share of the labels, or those that the others contradict.
     share : float, optional
-        Of the labels given by hand that are drawn at random; that of the server's settings,
-        PEEWIT_SECOND_OPINIONS, by default.
+        Part of the labels given by hand that is drawn at random; by default that of the
+        server's settings, PEEWIT_SECOND_OPINIONS.
     reserve : bool, optional
         Let nobody else be asked about them for a while.
     annotator : str, optional
@@ -118,8 +119,8 @@ def put_opinions(
 ) -> Call[LabelReceipt]:
     """Say what the caller thinks of nodes that others have labeled; all of it is stored, or none.
 
-    The label that was given stands until more people have given another one. Whoever answers again
-    withdraws the answer before; of one call each node has one answer.
+    The label that was given stands until more people have given another one. A later answer of the
+    same person takes the place of the earlier one. In one call each node has one answer.
 
     Parameters
     ----------
@@ -192,8 +193,8 @@ def agreement(
 ) -> Call[LabelAgreement]:
     """How far people agree about the same nodes: percent, kappa of pairs, alpha of all.
 
-    Of nodes drawn at random the figures hold for all labels given by hand. Where people disagree
-    the first label stands until more people have given another one, or somebody decides.
+    Figures from nodes drawn at random hold for all labels given by hand. Where people disagree the
+    first label stands until more people have given another one, or somebody decides.
 
     Parameters
     ----------
@@ -202,10 +203,10 @@ def agreement(
     drawn : Literal['random', 'all'], optional
         Nodes of the random share, or all that two people have labeled.
     share : float, optional
-        Of the labels given by hand that are drawn at random; that of the server's settings,
-        PEEWIT_SECOND_OPINIONS, by default.
+        Part of the labels given by hand that is drawn at random; by default that of the
+        server's settings, PEEWIT_SECOND_OPINIONS.
     confidence : float, optional
-        Of the intervals, in (0, 1).
+        Confidence of the intervals, in (0, 1).
     label_column : str, optional
         A named column of labels; the one without a name otherwise.
     """

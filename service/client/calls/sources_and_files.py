@@ -50,7 +50,7 @@ def add_source(
     graph : str
         Its name.
     url : str
-        Absolute path of a file or directory, a glob, or an fsspec URL; of another kind the
+        Absolute path of a file or directory, a glob, or an fsspec URL. A live source has the
         place that it names.
     kind : str, optional
         What is read: files, delta, iceberg, kafka.
@@ -59,8 +59,8 @@ def add_source(
     label_column : str, optional
         The column of labels that labels go to; by default the one without a name.
     start : str or int, optional
-        After what a live source begins: a version; of a topic earliest, latest or a time; by
-        default with all there is, or where it was.
+        Where a live source begins: a version of a table, or, for a topic, earliest, latest or a
+        time. By default it is read from its beginning, or from where it was.
     follow : bool, optional
         Look for new files until the source is removed.
     columns : Mapping[str, str], optional

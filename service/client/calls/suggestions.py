@@ -37,8 +37,8 @@ def suggestions(
     graph : str
         Its name.
     strategy : Literal['margin', 'variance', 'coverage', 'random'], optional
-        Least margins; most variance taken from all nodes; nodes that differ; or a random
-        sample.
+        How nodes are chosen: by the least margins, by what takes most variance from all nodes,
+        by how much they differ, or at random.
     k : int, optional
         Most nodes; 200 but by random.
     reserve : bool, optional

@@ -78,9 +78,9 @@ def require_known(revision: str, *, of: str) -> None:
     """Raise `DatabaseVersionError` for a revision of before `FIRST` or after `NEWEST`."""
     if revision < FIRST:
         raise DatabaseVersionError(
-            f"{of} must be at schema {NEWEST}, got {revision} of before the first release: "
-            "ingest and label anew in a new PEEWIT_HOME with a new database; this one "
-            "stays as it is"
+            f"{of} must be at schema {NEWEST}, got {revision}, which is older than the "
+            "first release; ingest and label anew in a new PEEWIT_HOME with a new "
+            "database. This one stays as it is"
         )
     if revision > NEWEST:
         raise DatabaseVersionError(

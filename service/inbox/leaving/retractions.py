@@ -122,8 +122,8 @@ def _require_retractable(
         return
     if graph.deletions == "off":
         raise RetractionRefused(
-            f"deletions of {graph.name} must be exact to retract files, they are off; create "
-            "another graph with --deletions exact"
+            f"deletions of {graph.name} must be exact to take files out, they are off; "
+            "create another graph with --deletions exact"
         )
     if file.retractable == "inserts_only" and not inserts_only:
         raise RetractionRefused(

@@ -358,7 +358,7 @@ def _checked_columns(
             left_out[SEVERAL] = len(nodes) - len(stay)
             if times:
                 cells.told.append(
-                    f"of several labels of a node that of the latest {cells.time!r} holds"
+                    f"the label of the latest {cells.time!r} holds where a node has several"
                 )
             nodes, labels = [nodes[place] for place in stay], [labels[place] for place in stay]
             rows = [rows[place] for place in stay]
@@ -472,9 +472,9 @@ def _contradiction(several: _Several, name: str) -> BadUpload:
     nodes = "1 node has" if len(several) == 1 else f"{len(several):,} nodes have"
     return BadUpload(
         f"a node must have one {name} in a table, and {nodes} several (rows count from 0): "
-        f"{'; '.join(shown)}{more}; say contradictions='last' where the last row of each holds; "
-        "contradictions='leave-out' where such nodes have no label; or contradictions='opinions' "
-        "where several people say so",
+        f"{'; '.join(shown)}{more}; say contradictions='last' to let the last row of each "
+        "hold, 'leave-out' to give such nodes no label, or 'opinions' if several people "
+        "say so",
         argument="node",
     )
 

@@ -179,9 +179,9 @@ class Estimator:
         needs = "needs" if not fits else "needs, where edges mix weakly,"
         message = (
             f"model {name} {needs} about {(n_bytes if fits else least) / _GIB:.2f} GiB for "
-            f"{snapshot.n_nodes} nodes and {snapshot.edges_kept} edges, but this machine has "
-            f"{limit / _GIB:.2f} GiB; set max_edges or a larger epsilon, or "
-            "PEEWIT_CHILD_MEMORY_BYTES to what those machines have that solve"
+            f"{snapshot.n_nodes} nodes and {snapshot.edges_kept} edges, but this machine "
+            f"has {limit / _GIB:.2f} GiB; set max_edges or a larger epsilon. If other "
+            "machines solve, set PEEWIT_CHILD_MEMORY_BYTES to what they have"
         )
         return _Need(n_bytes=n_bytes, limit_bytes=limit, fits=fits, message=message)
 

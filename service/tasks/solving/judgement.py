@@ -81,8 +81,8 @@ def add_judgement(solving: Solving) -> None:
     solution = solving.answer.solution
     if reads_all and solving.options.cross_validate:
         assessment.warnings.append(
-            "cross-validation left labels out of solves on what is left of the edges, so that "
-            "accuracy and probabilities may be told lower than they are"
+            "labels were left out of solves on the edges that are kept, so accuracy and "
+            "probabilities may be better than these figures"
         )
     if reads_all and solving.answer.labels is answer.labels:
         answer = solving.answer

@@ -26,8 +26,8 @@ def refit(solving: Solving) -> None:
     if not is_dropped.any():
         return
     assessment.warnings.append(
-        "cross-validation, sets and probabilities are judged by the answer of all labels, before "
-        "any was dropped"
+        "cross-validation, sets and probabilities are those of the answer from all labels, "
+        "before any was dropped"
     )
     remaining = labels.subset(np.flatnonzero(~is_dropped))
     plan = replace(

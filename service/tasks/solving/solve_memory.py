@@ -62,7 +62,7 @@ def refusal(error: GramTooLarge, memory_bytes: int, graph: SnapshotMeta) -> str:
     """Message that a Gram matrix does not fit, with the setting of the memory."""
     mib, taken = 2**20, graph_bytes(graph.n_nodes, graph.edges_kept)
     return (
-        f"{error}; PEEWIT_CHILD_MEMORY_BYTES, {memory_bytes / mib:,.0f} MiB here, sets the "
-        f"memory of a process that solves, of which {RESERVED_BYTES / mib:,.0f} MiB are reserved "
-        f"for the process and {taken / mib:,.0f} MiB for the graph"
+        f"{error}; a process that solves may use PEEWIT_CHILD_MEMORY_BYTES, "
+        f"{memory_bytes / mib:,.0f} MiB here. The process itself takes "
+        f"{RESERVED_BYTES / mib:,.0f} MiB of them and the graph {taken / mib:,.0f} MiB"
     )

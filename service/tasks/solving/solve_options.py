@@ -58,8 +58,10 @@ class SolveOptions:
     relations: str = option(
         "",
         Rule(
-            doc="Weights of the relations, as card=3,message=0; of others 1. Labels choose them "
-            "where this is empty.",
+            doc=(
+                "Weights of the relations, as card=3,message=0; those not named have 1. "
+                "Labels choose the weights where this is empty."
+            ),
             kind=str,
         ),
     )
@@ -97,9 +99,11 @@ class SolveOptions:
     max_passes: int = option(
         100,
         Rule(
-            doc="Most passes over the raw edges, with refine or prove, or where an answer corrects "
-            "itself because thinning decided much of it, which takes three; 0 leaves it "
-            "uncorrected.",
+            doc=(
+                "Most passes over the raw edges, with refine or prove, or where an answer "
+                "corrects itself because dropped edges decide much of it. That takes "
+                "three; 0 leaves it as it is."
+            ),
             kind=int,
             minimum=0,
         ),
@@ -119,8 +123,10 @@ class SolveOptions:
     variance: bool = option(
         False,
         Rule(
-            doc="Add a column variance: of the Gaussian field at each node given the labels, in "
-            "units of 1 / weight, to a standard deviation of an eighth.",
+            doc=(
+                "Add a column variance: how unsure the Gaussian field is at each node, in "
+                "units of 1 / weight. Its standard deviation is an eighth."
+            ),
             kind=bool,
         ),
         needs=GaussianField,
@@ -137,19 +143,24 @@ class SolveOptions:
     probabilities: bool = option(
         False,
         Rule(
-            doc="Give probabilities of classes, calibrated on labels left out: five folds, or as "
-            "many as cross_validate says.",
+            doc=(
+                "Make scores the probabilities of classes, calibrated on labels left out "
+                "in five folds, or in as many as cross_validate says."
+            ),
             kind=bool,
         ),
     )
     sets: str = option(
         "off",
         Rule(
-            doc="Keep what sets of classes of any coverage are read from: p-values by labels left "
-            "out, in five folds or as many as cross_validate says. marginal: they hold for all "
-            "nodes together; by-class: for those of each class; auto: the former, but where a "
-            "class is rare for each class of 20 labels or more, and the others together, and by "
-            "class where the model finds that labels are no random sample.",
+            doc=(
+                "Keep sets of classes of any coverage, as p-values by labels left out in "
+                "five folds, or in as many as cross_validate says. marginal: they hold for "
+                "all nodes together. by-class: they hold for the nodes of each class. "
+                "auto: marginal. But where a class is rare, each class of 20 labels or "
+                "more by itself and the others together; and by class where labels are no "
+                "random sample."
+            ),
             kind=str,
             words=("off", "auto", "by-class", "marginal"),
         ),
@@ -168,8 +179,11 @@ class SolveOptions:
     label_shares: bool = option(
         False,
         Rule(
-            doc="Keep what each label adds to the score of each node, exactly, for the reasons of "
-            "predictions: four bytes for each node and label, and a linear solve for each label.",
+            doc=(
+                "Keep exactly what each label adds to the score of each node, to show as "
+                "reasons. It takes four bytes for each node and label, and a linear solve "
+                "for each label."
+            ),
             kind=bool,
         ),
         needs=LinearModel,
@@ -178,9 +192,11 @@ class SolveOptions:
     replicas: int = option(
         0,
         Rule(
-            doc="Solve again on so many replicas of the sparsifier, as other coins might have left "
-            "it, and add a column stability: the share of them that predict the same class; 2 or "
-            "3 tell which nodes to doubt, 0 for none.",
+            doc=(
+                "Solve again on so many replicas of the sparsifier, drawn by other coins. "
+                "A column stability then has the share of them that predict the same "
+                "class. 2 or 3 show which nodes to doubt; 0 makes none."
+            ),
             kind=int,
             minimum=0,
         ),
@@ -277,8 +293,8 @@ def validate_solve(model: str, parameters: Mapping[str, Any]) -> tuple[Model, So
         if name in options.of_classes and built.for_validation.score_kind != built.score_kind:
             raise BadArgument(
                 name,
-                "must be left out where scores are not those that a model is judged by; set "
-                f"scores=decision; got {getattr(options, name)!r}",
+                "must be left out where a model is not judged by its scores, got "
+                f"{getattr(options, name)!r}; set scores=decision",
             )
     if options.prove and isinstance(built, Provable):
         _require_provable(built, options)

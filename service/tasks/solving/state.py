@@ -58,15 +58,17 @@ class LeaveOutPlan:
                 may_leave_out=~is_suggested,
                 n_folds=min(n_folds, n_others),
                 n_suggested=n_suggested,
-                warning=f"labels of suggested nodes, {n_suggested:,}, are not judged by; "
-                f"{n_others:,} others are",
+                warning=(
+                    f"{n_suggested:,} labels of suggested nodes help to predict, and do "
+                    f"not judge the answer; {n_others:,} others do"
+                ),
             )
         warning = None
         if n_suggested:
             who = "all" if n_suggested == n_labeled else f"{n_suggested:,} of {n_labeled:,}"
             warning = (
-                f"{who} labels were suggested, so what labels left out say of sets, probabilities "
-                "and accuracy promises nothing of other nodes: label random nodes"
+                f"{who} labels were suggested. So labels left out promise nothing of other "
+                "nodes, for sets, probabilities or accuracy: label random nodes"
             )
         may_leave_out = np.ones(n_labeled, bool)
         return cls(may_leave_out=may_leave_out, n_folds=n_folds, n_suggested=0, warning=warning)

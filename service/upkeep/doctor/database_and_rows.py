@@ -78,9 +78,9 @@ def check_erasures(patient: Patient) -> Iterator[Finding]:
     for graph, erasure in ErasureLog(patient.database).overdue():
         yield fault(
             f"erasure {erasure.id} of graph {graph} should be done since "
-            f"{erasure.erase_by:%Y-%m-%d %H:%M} UTC; its nodes are hidden, but files hold them: "
-            f"run the ingest daemon or `peewit ingest {graph}`, and see whether a job of the graph "
-            "runs without end"
+            f"{erasure.erase_by:%Y-%m-%d %H:%M} UTC. Its nodes are hidden, but files still "
+            f"hold them; run the ingest daemon or `peewit ingest {graph}`, and look whether "
+            "a job of the graph runs without end"
         )
 
 

@@ -47,8 +47,8 @@ def check_compiled_code(patient: Patient) -> Iterator[Finding]:
     directory = cache_directory()
     if not takes_files(directory):
         yield warning(
-            f"{directory or 'a cache directory'} must take files, it does not; every process "
-            "compiles anew; set NUMBA_CACHE_DIR to a directory that can be written",
+            f"{directory or 'a cache directory'} must take files, it does not, so every "
+            "process compiles anew; set NUMBA_CACHE_DIR to a directory that can be written",
         )
 
 
@@ -105,8 +105,8 @@ def check_clock(patient: Patient) -> Iterator[Finding]:
     apart = max((before - theirs).total_seconds(), (theirs - after).total_seconds())
     if apart > CLOCK_SECONDS:
         yield warning(
-            f"the clocks of the database and of this machine are {apart:.1f} s apart; "
-            "grace times of files are told by one and those of rows by the other",
+            f"the clocks of the database and of this machine are {apart:.1f} s apart; set "
+            "them alike, since files are kept by one clock and rows by the other",
         )
 
 

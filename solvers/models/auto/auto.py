@@ -655,10 +655,10 @@ def _arm_stats(
 def _warnings(labels: Labels, sample: LabelSample, coverage: LabelCoverage) -> tuple[str, ...]:
     if coverage.is_spread:
         text = (
-            f"the labels are spread out, so that {coverage.near_share:.0%} of the nodes are nearer "
-            "to labels than labels left out are to others: these say little of how right "
-            "predictions are there, and loo_accuracy may be far below it; label some nodes drawn "
-            "at random to see it"
+            f"the labels are spread out: {coverage.near_share:.0%} of the nodes are nearer "
+            "to a label than labels left out are to other labels. So those say little of "
+            "how right predictions are there, and loo_accuracy may be far too low; label "
+            "some nodes drawn at random to see"
         )
         return (Advised(text, "label random"),)
     warnings = sample.warnings(labels)

@@ -30,8 +30,8 @@ def silence_warnings(solution: Solution, labels: Labels) -> Iterator[Advised]:
     if labels.class_prior().max() >= _COMMON_SHARE:
         ways = ("threshold", *ways)
     yield Advised(
-        f"{who} {SAY_NOTHING} about these labels; so far every node gets the commonest class, "
-        f"{labels.class_names[place]!r}: nodes are ranked by what {who} say, but hardly better "
-        "than by chance",
+        f"{who} {SAY_NOTHING} about these labels, so every node gets the commonest class, "
+        f"{labels.class_names[place]!r}. Nodes are ranked by what {who} say, but hardly "
+        "better than by chance",
         *ways,
     )

@@ -16,9 +16,9 @@ GivenShares: TypeAlias = Literal["estimated", "labels"] | Mapping[str | int, flo
 """Class shares among all nodes: estimated where need be, those of the labels, or known ones."""
 
 BALANCE_DOC = (
-    "'labels' offsets classes until each wins the share of the nodes that it has among the labels, "
-    'an object such as {"spam": 2, "ham": 1} until it wins its known share, \'none\' leaves class '
-    "sizes free."
+    "'labels' offsets classes until each wins the share of the nodes that it has among the "
+    'labels. An object such as {"spam": 2, "ham": 1} offsets them until each wins its '
+    "known share. 'none' leaves class sizes free."
 )
 
 _MAX_NAMES = 5
@@ -116,9 +116,9 @@ def balance_warnings(
     miss = float(stats.get("share_miss", 0.0))
     if miss > _LARGE_MISS:
         messages.append(
-            f"class_balance is missed by {miss:.2f} of the nodes for one class: its labels reach "
-            "no more, or nodes are too much alike to tell which to move; label more nodes, or ask "
-            "for other shares"
+            f"class_balance is missed by {miss:.2f} of the nodes for one class. Its labels "
+            "reach no more nodes, or nodes are too much alike to choose which to move; "
+            "label more nodes, or ask for other shares"
         )
     return tuple(messages)
 

@@ -35,9 +35,12 @@ class KernelSpaceModel(EmbeddedModel):
     kernel: Literal["gaussian", "polynomial", "linear", "wendland"] = hyperparameter(
         "gaussian",
         Rule(
-            doc="Kernel of the features: exp(-|x - z|^2 / (2 width^2)), "
-            "((1 + <x, z> / width^2) / 2)^degree, <x, z> / width^2, or Wendland's of compact "
-            "support, which near 0 is the Gaussian; of few features it is 0 a few widths away.",
+            doc=(
+                "Kernel of the features: exp(-|x - z|^2 / (2 width^2)), ((1 + <x, z> / "
+                "width^2) / 2)^degree, <x, z> / width^2, or Wendland's of compact support. "
+                "That is near the Gaussian at 0, and for few features it is 0 a few widths "
+                "away."
+            ),
             kind=str,
             words=KERNELS,
         ),
@@ -68,7 +71,7 @@ class KernelSpaceModel(EmbeddedModel):
     precision: Literal["auto", "float32", "float64"] = hyperparameter(
         "auto",
         Rule(
-            doc="Of the Gram matrix; 'auto' is float64 where that fits the memory.",
+            doc=("Precision of the Gram matrix; 'auto' is float64 where that fits the memory."),
             kind=str,
             words=("auto", *PRECISIONS),
         ),

@@ -424,11 +424,13 @@ class HFS(_Harmonic):
     class_mass: ClassMass = hyperparameter(
         "auto",
         Rule(
-            doc="How scores are read: 'contrasts' by how far a node leans to a class beyond what "
-            "all nodes do, 'labels' scales each class to the share of the nodes that its labels "
-            'have, an object such as {"spam": 2, "ham": 1} to known shares, '
-            "'none' leaves scores as they are. 'auto' chooses between contrasts and none by labels "
-            "left out; it is none where graph_penalty is given.",
+            doc=(
+                "How a class is read from scores. 'contrasts': by how far a node leans to "
+                "it beyond what all nodes do. 'labels': each class is scaled to its share "
+                'of the labels. An object such as {"spam": 2, "ham": 1}: to known shares. '
+                "'none': scores stay. 'auto' chooses between contrasts and none by labels "
+                "left out; it is none where graph_penalty is given."
+            ),
             kind=str,
             words=("auto", "none", "contrasts", "labels"),
             takes_shares=True,

@@ -62,8 +62,11 @@ class LinearMachine(EmbeddedModel, InductiveModel):
     norm_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
         Rule(
-            doc="Weight of the squared norm of the weights against the mean loss; 'auto' chooses "
-            "it by cross-validation of the machine of the labels alone, the larger of equals.",
+            doc=(
+                "Weight of the squared norm of the weights against the mean loss. 'auto' "
+                "chooses it by cross-validation with the labels alone, the larger of equal "
+                "ones."
+            ),
             above=0.0,
             words=("auto",),
         ),
@@ -107,8 +110,10 @@ class LinearMachine(EmbeddedModel, InductiveModel):
     scores: Literal["decision", "probability"] = hyperparameter(
         "decision",
         Rule(
-            doc="Decision values, or probabilities fitted to those of labels that were left out: "
-            "five searches more.",
+            doc=(
+                "Decision values, or probabilities fitted to the decision values of labels "
+                "left out, which takes five searches more."
+            ),
             kind=str,
             words=("decision", "probability"),
         ),
@@ -320,8 +325,8 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         if len(sigmoids) == values.shape[1]:
             return np.array(sigmoids).T
         fit.warnings.append(
-            "labels left out are not predicted better than by chance, so that probabilities "
-            "say little; label more nodes"
+            "labels left out are predicted no better than by chance, so probabilities say "
+            "little; label more nodes"
         )
         return flat_sigmoids(values)  # classes compare by their decisions alone
 

@@ -31,8 +31,10 @@ MultiClass: TypeAlias = Literal["one-against-rest", "one-of-k"]
 """How several classes are searched: each by itself, or all together (F9)."""
 
 _MULTI_CLASS: Final = Rule(
-    doc="Whether each of several classes is searched against the rest by itself, or all together, "
-    "so that an unlabeled node has exactly one.",
+    doc=(
+        "Whether each of several classes is searched against the rest, or all together, so "
+        "that an unlabeled node has exactly one."
+    ),
     kind=str,
     words=("one-against-rest", "one-of-k"),
 )

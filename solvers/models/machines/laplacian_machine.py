@@ -70,10 +70,13 @@ class LaplacianMachine(KernelMachine):
     gram: Literal["auto", "dense", "blocked", "landmarks", "sparse"] = hyperparameter(
         "auto",
         Rule(
-            doc="How the Gram matrix is held: in memory, made in blocks at every product, "
-            "approximated on landmarks, or sparse: a Gaussian between the nodes that both points "
-            "have among their n_nearest, or Wendland's kernel as it is. 'auto' is dense, or on "
-            "landmarks where that does not fit the memory; a linear kernel then needs none.",
+            doc=(
+                "How the Gram matrix is held: in memory, made in blocks at every product, "
+                "approximated on landmarks, or sparse. Sparse is a Gaussian between the "
+                "nodes that both points have among their n_nearest, or Wendland's kernel "
+                "as it is. 'auto' is dense, or on landmarks where that does not fit the "
+                "memory; a linear kernel then needs none."
+            ),
             kind=str,
             words=("auto", *GRAMS, "sparse"),
         ),
@@ -81,8 +84,11 @@ class LaplacianMachine(KernelMachine):
     n_nearest: int = hyperparameter(
         50,
         Rule(
-            doc="Nodes that a sparse Gaussian joins each point to; with a width of 'auto' it ends "
-            "with the last of them, and Wendland's kernel has about as many.",
+            doc=(
+                "How many nodes a sparse Gaussian joins each point to. With a width of "
+                "'auto' it ends at the last of them, and Wendland's kernel has about as "
+                "many."
+            ),
             kind=int,
             minimum=1,
         ),
@@ -90,9 +96,11 @@ class LaplacianMachine(KernelMachine):
     norm_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
         Rule(
-            doc="Weight of the squared norm of the functions, gamma_A. 'auto' is 0.01, or 1e-4 or "
-            "1e-6 where that predicts left-out labels clearly better, with a graph_penalty of "
-            "'auto' together.",
+            doc=(
+                "Weight of the squared norm of the functions, gamma_A. 'auto' is 0.01, or, "
+                "with a graph_penalty of 'auto', 1e-4 or 1e-6 where that predicts left-out "
+                "labels clearly better."
+            ),
             above=0.0,
             words=("auto",),
         ),
@@ -100,9 +108,11 @@ class LaplacianMachine(KernelMachine):
     graph_penalty: float | Literal["auto"] = hyperparameter(
         "auto",
         Rule(
-            doc="Weight of f' L^power f of the scores f, gamma_I. 'auto' is 1, or what of 0.1 to "
-            "1,000 predicts left-out labels clearly better; that is tried up to 3,500 nodes, and "
-            "on landmarks and linear kernels.",
+            doc=(
+                "Weight of f' L^power f of the scores f, gamma_I. 'auto' is 1, or the "
+                "value of 0.1 to 1,000 that predicts left-out labels clearly better. That "
+                "is tried up to 3,500 nodes, and on landmarks and linear kernels."
+            ),
             minimum=0.0,
             words=("auto",),
         ),
@@ -128,9 +138,12 @@ class LaplacianMachine(KernelMachine):
     stop: Literal["optimal", "stability", "validation", "mixed"] = hyperparameter(
         "optimal",
         Rule(
-            doc="When pcg ends: at the optimum, or every sqrt(n_nodes) / 2 iterations once less "
-            "than 1.5 % of the unlabeled nodes changed class, once no more of the labels held "
-            "out are right, or once both hold. All but 'optimal' make pcg the method.",
+            doc=(
+                "When pcg ends. It looks every sqrt(n_nodes) / 2 iterations. It ends once "
+                "less than 1.5 % of the unlabeled nodes changed class, once no more of the "
+                "labels held out are right, or once both hold. 'optimal' ends at the "
+                "optimum; all others make pcg the method."
+            ),
             kind=str,
             words=STOPS,
         ),
@@ -138,8 +151,10 @@ class LaplacianMachine(KernelMachine):
     measure: MeasureName = hyperparameter(
         "gradient",
         Rule(
-            doc="What pcg brings down to rtol of its first value: |K g|, |g| or sqrt(g' K g) of "
-            "the gradient, or the objective's decrease in one iteration.",
+            doc=(
+                "What pcg brings down to rtol of its first value: |K g|, |g| or sqrt(g' K "
+                "g) of the gradient g, or the fall of the objective in one iteration."
+            ),
             kind=str,
             words=MEASURES,
         ),

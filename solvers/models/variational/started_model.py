@@ -69,11 +69,14 @@ class StartedModel(VariationalModel):
     initial: InitialName = hyperparameter(
         "auto",
         Rule(
-            doc="Where it starts: from clusters that the labels name, from the partition by the "
-            "contrasts of a harmonic function of the labels, from its values, or from Poisson "
-            "learning. 'auto' is 'contrasts' with total variation, 'harmonic' with Cheeger cuts, "
-            "below five labels per class 'cut' unless left-out labels clearly speak against it; "
-            "others are tried where a solve ends in a worse cut than it began with.",
+            doc=(
+                "Where it starts: from clusters that the labels name, from a harmonic "
+                "function of the labels, by its contrasts or its values, or from Poisson "
+                "learning. 'auto' is 'contrasts' with total variation, 'harmonic' with "
+                "Cheeger cuts. Below five labels per class it is 'cut', unless left-out "
+                "labels clearly speak against that. Others are tried where a solve ends in "
+                "a worse cut than it began with."
+            ),
             kind=str,
             words=("auto", "cut", "contrasts", "harmonic", "poisson"),
         ),
@@ -84,8 +87,8 @@ class StartedModel(VariationalModel):
         """Nodes have the values of a partition, to which functions are fitted."""
         if is_calibrated and stats.get("input") == FEATURES:
             return (
-                "its probabilities are made of a partition of the nodes, new points have functions "
-                "fitted to it; solve without probabilities to predict these by class scores"
+                "its probabilities come from a partition of the nodes, and new points have "
+                "class scores alone; solve without probabilities to predict new points"
             )
         return None
 
@@ -238,18 +241,18 @@ class StartedModel(VariationalModel):
         n_missed = int(solution.stats.get("n_missed_labels", 0))
         if n_missed > _MISSED_SHARE * labels.n_labeled:
             texts.append(
-                f"{n_missed} of {labels.n_labeled} labels lie in clusters that were named after "
-                "another class: the classes are no clusters of this graph; "
-                "initial=harmonic starts from the labels instead"
+                f"{n_missed} of {labels.n_labeled} labels lie in clusters that were named "
+                "after another class, so classes are no clusters of this graph; set "
+                "initial=harmonic to start from the labels instead"
             )
         counts = np.bincount(labels.classes, minlength=labels.n_classes)
         sizes = np.bincount(predicted, minlength=labels.n_classes)
         bare = [labels.class_names[k] for k in np.flatnonzero(sizes <= counts)]
         if bare:
             texts.append(
-                f"no node but labeled ones came to class {', '.join(map(repr, bare))}: the border "
-                "around its labels cuts less weight than one between the classes; label more "
-                "nodes, or use a model without cuts"
+                f"no node but labeled ones came to class {', '.join(map(repr, bare))}. The "
+                "border around its labels is cheaper to cut than one between the classes; "
+                "label more nodes, or use a model without cuts"
             )
         return replace(solution, warnings=tuple(texts))
 

@@ -52,9 +52,11 @@ class TotalVariationModel(StartedModel):
     normalization: Normalization = hyperparameter(
         "sqrt",
         Rule(
-            doc="Whether functions are rescaled in every step: to root mean square 1, which makes "
-            "it a ratio of cut and balance; as printed, to norm n; or not, the convex problem, "
-            "whose borders need many labels.",
+            doc=(
+                "Whether functions are rescaled in every step. To root mean square 1: a "
+                "ratio of cut and balance. As printed: to norm n. Not: the convex problem, "
+                "whose borders need many labels."
+            ),
             kind=str,
             words=NORMALIZATIONS,
         ),
@@ -65,8 +67,11 @@ class TotalVariationModel(StartedModel):
     rtol: float = hyperparameter(
         1e-4,
         Rule(
-            doc="Share of the nodes that may still change class in the last five steps; without "
-            "normalization the largest difference of the copies that are to be equal.",
+            doc=(
+                "Share of the nodes that may still change class in the last five steps. "
+                "Without normalization: the largest difference between the copies, which "
+                "are to be equal."
+            ),
             above=0.0,
             below=1.0,
         ),

@@ -86,8 +86,8 @@ def layout_of(
         is_wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:2]
         encoding = "UTF-16" if is_wide else "LATIN1"
         raise BadUpload(
-            "it must be CSV in UTF-8, with a header line; of other text "
-            f"`iconv -f {encoding} -t UTF-8` makes it",
+            "it must be CSV in UTF-8, with a header line; convert other text by `iconv -f "
+            f"{encoding} -t UTF-8`",
             value=excerpt(lines[n_before]),
         )
     looked_at = islice(lines, n_before, n_before + _LINES_LOOKED_AT)
@@ -193,8 +193,8 @@ def _matrix(banner: bytes, sizes: bytes, n_before: int, wanted: Sequence[str]) -
     said = sizes.split()
     if len(said) != 3 or said[0] != said[1] or not said[2].isdigit():
         raise BadUpload(
-            "the first line of a MatrixMarket file behind its comments must hold its sizes: rows, "
-            "as many columns, as both are the same nodes, and entries",
+            "the first line of a MatrixMarket file behind its comments must hold three "
+            "numbers: rows, columns (as many, since both are the nodes) and entries",
             value=excerpt(sizes.decode(errors="replace")),
         )
     names = ["src", "dst"] if words[3] == "pattern" else ["src", "dst", "weight"]
@@ -240,8 +240,9 @@ class MatrixCheck:
                 self._refuse(
                     batch,
                     (one < other) if (one < other).any() else (one > other),
-                    "a symmetric matrix must have the entries of one triangle, as the other is "
-                    "meant too; where each edge stands once, call it general in the first line",
+                    "a symmetric matrix must have the entries of one triangle, since the "
+                    "other is implied. If each edge stands once, call the matrix general "
+                    "in the first line",
                 )
         self._n_rows += batch.num_rows
 
@@ -290,9 +291,9 @@ class RowCount:
         n_follow = self.n_rows - 1
         if self._may_be_sizes and self._sizes and self._sizes[1] == n_follow >= 2:
             raise BadUpload(
-                f"the first line seems to hold numbers of nodes and edges, as {n_follow:,} rows "
-                "follow; take it out, or put a line that names the columns above it where it is "
-                "an edge",
+                f"the first line seems to hold numbers of nodes and edges, as {n_follow:,} "
+                "rows follow; take it out. If it is an edge, put a line above it that "
+                "names the columns",
                 row=0,
                 value=f"{self._sizes[0]} {self._sizes[1]}",
             )

@@ -221,8 +221,8 @@ class _Watch:
 
     def _fault(self, line: int, what: str) -> BadUpload:
         rule = (
-            "a field that begins with a double quote must end with one, before a separator or the "
-            f"end of its line; in line {line} {what}; "
+            "a field that begins with a double quote must end with one, before a separator "
+            f"or the end of its line. In line {line} {what}; "
         )
         rule += (
             "quote the field whole, or take the quote out"

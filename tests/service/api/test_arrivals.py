@@ -112,4 +112,4 @@ def test_a_latest_time_in_the_future_is_told(api: Api) -> None:
     api.ingest()
     assert counts(api) == (1, 0, 1)
     (fault,) = api.client.get("/readyz").json()["ingest"]
-    assert "others come too late" in str(fault)
+    assert "edges with the right time come too late" in str(fault)

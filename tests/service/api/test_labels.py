@@ -347,7 +347,7 @@ def test_the_last_label_is_the_latest_where_rows_have_times(graph: Api) -> None:
     content = b"node,label,time\na,x,2026-02-01\na,y,2026-01-01\nb,x,2026-01-01\n"
     path = "/graphs/g/labels?contradictions=last"
     said = graph.call("PUT", path, 200, content=content, **csv).json()
-    assert "of several labels of a node that of the latest 'time' holds" in said["note"]
+    assert "the label of the latest 'time' holds where a node has several" in said["note"]
     rows = graph.call("GET", "/graphs/g/labels", 200, headers={"Accept": CSV}).text.splitlines()
     assert [row.split(",")[:2] for row in rows[1:]] == [['"a"', '"x"'], ['"b"', '"x"']]
     content = content.replace(b"2026-02-01", b"")

@@ -267,7 +267,7 @@ def test_functions_beside_a_graph_score_points_as_such_nodes(
         ("tuning", 422, "which is of kind tune"),
         ("embedded", 422, "on the spectral embedding alone; give the nodes features"),
         ("without norm", 422, "functions have no norm; solve with norm_penalty above 0"),
-        ("calibrated cut", 422, "solve without probabilities to predict these by class scores"),
+        ("calibrated cut", 422, "solve without probabilities to predict new points"),
     ],
 )
 def test_jobs_that_predict_no_points_say_what_to_do(

@@ -184,7 +184,7 @@ def test_few_labels_are_refused_by_what_was_asked(kept: Api) -> None:
     kept.call("PUT", "/graphs/g/labels?label_column=few", 200, json=labels)
     error = kept.solve("auto", sets="auto", label_column="few")["error"]
     assert error.startswith("sets leaves labels out in 5 folds")
-    assert "a class keeps its last one" in error
+    assert "each class keeps one" in error
 
 
 @pytest.mark.usefixtures("processes")
@@ -196,7 +196,7 @@ def test_labels_of_suggested_nodes_judge_no_answer(api: Api) -> None:
         api.call("PUT", f"/graphs/g/labels?origin={origin}", 200, json={"labels": rows})
     told = api.solve("auto", sets="marginal")["result"]
     assert told["stats"]["n_suggested"] == 15
-    said = "labels of suggested nodes, 15, are not judged by; 17 others are"
+    said = "15 labels of suggested nodes help to predict, and do not judge the answer; 17 others do"
     assert said in told["warning"]
     assert api.call("GET", f"{SETS}?coverage=.9", 200).json()["sets"]["warning"] == said
     path = f"{PREDICTIONS}/abstention?max_error=.5"

@@ -136,7 +136,7 @@ def test_the_horizon_moves_by_hand(graph: Api) -> None:
 
 def test_what_makes_no_window_is_refused(api: Api) -> None:
     for settings, told in (
-        ({"deletions": "off"}, "leave deletions out, and a window makes them exact"),
+        ({"deletions": "off"}, "leave deletions out, since a window makes them exact"),
         ({"window": {"length": "5d", "buckets": 0}}, "buckets"),
         ({"window": {"length": "5d", "allowed_ahead": "soon"}}, "allowed_ahead"),
         ({"window": {"length": "5d", "by": "arrival"}, "columns": {"time": "at"}}, "columns.time"),

@@ -79,7 +79,7 @@ def test_what_nothing_keeps_cannot_be_had_again(peewit: Peewit, edges: Path) -> 
     assert refused.exit_code != 0
     told = " ".join(refused.err.split())
     assert f"max_edges cannot be raised while files are missing ({edges})" in told
-    assert "put them back and try again" in told
+    assert "put the files back and try again" in told
     assert peewit("graph", "show", "g", "--json").json["settings"]["max_edges"] == 500
     peewit("graph", "set", "g", "--max-edges", 400)  # a lower one needs nothing
     edges.write_bytes(content)
@@ -126,7 +126,7 @@ def test_a_raise_is_refused_while_a_store_does_not_answer(
         refused = peewit("graph", "set", "g", "--max-edges", 10_000)
     told = " ".join(refused.err.split())
     assert refused.exit_code == 1
-    assert "max_edges cannot be raised now: edges that were thrown away must be read again" in told
+    assert "max_edges cannot be raised now: the edges that were dropped must be read again" in told
     assert f"{edges} cannot be read now: no answer; try again once it can" in told
     assert peewit("graph", "show", "g", "--json").json["settings"]["max_edges"] == 500
 

@@ -80,7 +80,7 @@ def test_advice_names_options(peewit: Peewit, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("processes")
 def test_a_question_that_nobody_answers_deletes_nothing(peewit: Peewit) -> None:
     peewit("graph", "create", "g")
-    assert "give --yes" in peewit("graph", "delete", "g").err
+    assert "add --yes" in peewit("graph", "delete", "g").err
     child, terminal = pty.fork()
     if child == 0:
         os.execv(sys.executable, [sys.executable, "-m", "peewit", "graph", "delete", "g"])

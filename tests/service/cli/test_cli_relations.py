@@ -86,7 +86,9 @@ def test_other_columns_of_a_file_that_was_read_are_told_not_to_be_read(
         ends = ("--src", "account:who", "--dst", f"{column}:{column}", "--relation", column)
         read = peewit("ingest", "g", events, *ends, "--skip-bad-rows", 9)
         assert read.exit_code == 0, read.err
-        assert ("are not read again with others; --via names several" in read.err) == told
+        assert (
+            "are not read again with others; name all columns at once by --via" in read.err
+        ) == told
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -38,7 +38,7 @@ def test_every_command_names_it_and_the_way_out_and_leaves_it(
     refused = peewit(*command.split())
     assert refused.exit_code == 1
     assert f"the database {path} must be at schema" in refused.out + refused.err
-    assert "got 0024 of before the first release" in refused.out + refused.err
+    assert "got 0024, which is older than the first release" in refused.out + refused.err
     assert "anew in a new PEEWIT_HOME" in refused.out + refused.err
     assert path.read_bytes() == before
     assert not (tmp_path / "copy").exists()

@@ -192,7 +192,7 @@ def test_what_cannot_be_a_label_is_told_with_the_way_out(client: Client) -> None
         client.put_labels("g", {"n1": b"x"}, unknown="keep")  # type: ignore[dict-item]
     with pytest.raises(TypeError, match=r"columns, each of one type .* an index of nodes"):
         client.put_labels("g", pa.chunked_array([["x"]]), unknown="keep")
-    with pytest.raises(TypeError, match=r"an iterable of str; labels are a mapping by node"):
+    with pytest.raises(TypeError, match=r"an iterable of str; give labels as a mapping by node"):
         client.put_labels("g", ["x"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="must name each node once, got 'a' twice; give a table"):
         client.put_labels("g", Series(["x", "y"], ["a", "a"]))

@@ -60,7 +60,7 @@ def test_a_table_is_understood_before_it_is_kept(pages: Api, suffix: str) -> Non
     assert read["country"].startswith("words")
     assert (read["amount"], read["is_new"]) == ("a number", "a truth value")
     assert read["since"].startswith("a time")
-    assert "told by a feature" in report
+    assert "is said by a feature" in report
     assert "nearly every row: source." in report
     assert "does not know 1 of the nodes: stranger." in report
     assert "column 'seized' gives the label away" in report

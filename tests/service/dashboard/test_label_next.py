@@ -442,7 +442,7 @@ def test_two_people_are_shown_different_nodes_and_then_each_others(pages: Api) -
         answer = {"node": due[1], "label": "left", "second": "1"}
         bob.post("/graphs/g/label-next", data=answer)
         agreement = unescape(bob.get("/graphs/g/labels/agreement?drawn=all").text)
-        assert "alpha cannot be told where all answers are the same label" in agreement
+        assert "alpha is not defined where all answers are the same label" in agreement
         assert "Krippendorff" not in agreement
         bob.post("/graphs/g/label-next", data={**answer, "undo": "1"})
         node = due[0]

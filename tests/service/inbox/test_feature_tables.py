@@ -191,7 +191,7 @@ def test_blanks_around_nodes_of_text_that_does_not_quote_are_nothing() -> None:
 def test_files_behind_one_another_are_no_set(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     path.write_bytes(2 * as_parquet(dense_table(NAMES)))
-    with pytest.raises(BadFeatures, match="several behind one another"):
+    with pytest.raises(BadFeatures, match="several, one after the other"):
         list(path_blocks(graph_of(), [path]))
 
 

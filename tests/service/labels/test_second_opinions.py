@@ -165,7 +165,7 @@ def test_a_second_opinion_is_of_another_person_with_a_name(told: Annotated) -> N
     with pytest.raises(NoFirstOpinion, match="'n' must have a label"):
         told.answer("bob", "y")
     told.put("ann", "x")
-    with pytest.raises(NoFirstOpinion, match="must be of somebody else than 'ann'"):
+    with pytest.raises(NoFirstOpinion, match="must come from somebody else than 'ann'"):
         told.answer("ann", "y")
     with pytest.raises(BadArgument, match="annotator must have a name"):
         told.answer(None, "y")

@@ -257,11 +257,11 @@ def test_a_table_that_was_made_anew_is_told(tmp_path: Path) -> None:
     end = list(chunks(source))[-1].position
     shutil.rmtree(url)
     make_table(tmp_path / "t", START)
-    with pytest.raises(ChangesLost, match=r"version 1 must be one of .* or goes to 0"):
+    with pytest.raises(ChangesLost, match=r"version 1 must be one of .* or ends at 0"):
         list(chunks(opened(url), end))
     append(url, [("d", "e", 4.0)])
     append(url, [("e", "f", 5.0)])
-    with pytest.raises(ChangesLost, match="which was made anew"):
+    with pytest.raises(ChangesLost, match="whose log was made anew"):
         list(chunks(opened(url), end))
     assert len(rows_of(list(chunks(opened(url), {"version": 1})))) == 1
 

@@ -406,8 +406,8 @@ def test_all_contradictions_are_named_at_once_or_left_out() -> None:
     assert str(caught.value) == (
         "a node must have one label in a table, and 2 nodes have several (rows count from 0): "
         "'b' has 'bot' in row 1 and 'human' in row 3; 'c' has 'x' in row 4 and 'y' in row 5; "
-        "say contradictions='last' where the last row of each holds; contradictions='leave-out' "
-        "where such nodes have no label; or contradictions='opinions' where several people say so"
+        "say contradictions='last' to let the last row of each hold, 'leave-out' to give such "
+        "nodes no label, or 'opinions' if several people say so"
     )
 
     def read(contradictions: Contradictions) -> UploadedLabels:
@@ -567,7 +567,7 @@ def test_a_header_between_joined_files_of_labels_is_refused() -> None:
 @pytest.mark.parametrize("table_format", [Format.ARROW, Format.PARQUET])
 def test_bodies_behind_one_another_are_refused(table_format: Format) -> None:
     table = pa.table({"src": ["a"], "dst": ["b"]})
-    with pytest.raises(BadUpload, match=r"behind one another|follow its end"):
+    with pytest.raises(BadUpload, match=r"one after the other|follow its end"):
         edges(2 * written(table, table_format).getvalue(), table_format, "string")
 
 

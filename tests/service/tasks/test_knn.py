@@ -339,7 +339,7 @@ def test_edges_come_once_unless_their_file_was_refused(graph: Featured, database
     require_connectable(manifest, graph.record, graph.paths.root)
     job = claimed(graph)
     finished(graph, job, answer_to(graph, job))
-    with pytest.raises(ConnectedBefore, match="pending\\), which cannot give way"):
+    with pytest.raises(ConnectedBefore, match="pending\\), which cannot be replaced"):
         require_connectable(manifest, graph.record, graph.paths.root)
     (source,) = manifest.sources.list(graph.graph_id)
     manifest.sources.remove(graph.graph_id, source.id)

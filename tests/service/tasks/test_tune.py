@@ -157,4 +157,4 @@ def test_a_choice_no_better_than_the_commonest_class_is_a_warning(
     labels = {f"n{node}": str(rng.choice(["a", "b"])) for node in range(40)}
     told = TuneKind().run(asked_of(directory, labels, grid=grid, width=3.0), context_with(solver))
     assert isinstance(told, Done)
-    assert "labels left out were predicted right, and always saying" in told.result["warning"]
+    assert "labels left out were predicted right. Always saying" in told.result["warning"]

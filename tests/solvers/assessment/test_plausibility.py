@@ -97,7 +97,7 @@ def test_a_class_that_shrinks_is_not_said_to_take_nodes_of_which_little_is_known
 @pytest.mark.parametrize(
     ("n_labels", "n_predicted", "told"),
     [
-        ([150, 110], [100, 900], "otherwise than labeled"),
+        ([150, 110], [100, 900], "more or less often than labeled"),
         ([150, 110], [560, 440], None),
         ([20, 20], [200, 800], None),  # drawn by class, whatever the nodes are
         ([20, 21, 19], [50, 800, 150], None),
@@ -138,7 +138,7 @@ def test_labels_are_blamed_only_where_probabilities_disagree_with_them() -> None
         return [
             each
             for each in answer_warnings(labels, graph, solution, compared)
-            if "otherwise than labeled" in each
+            if "more or less often than labeled" in each
         ]
 
     (agreeing,) = told({"sample_p_value": 0.5})
@@ -183,7 +183,7 @@ def test_left_out_accuracy_is_told_where_guessing_is_as_good(
 ) -> None:
     found = list(left_out_warnings(labels_of(*n_labels), accuracy, n_left_out))
     assert len(found) == is_told
-    assert all(f"always saying 'a' is right for {n_labels[0]:.1f}%" in each for each in found)
+    assert all(f"Always saying 'a' is right for {n_labels[0]:.1f}%" in each for each in found)
     # of a common class accuracy does not tell whether the rare one can be found
     assert all(("choose a threshold" in each) == (n_labels[0] == 90) for each in found)
 

@@ -390,7 +390,7 @@ def test_a_vector_after_columns_leaves_nothing_of_them() -> None:
         (sp.csr_array(np.where(PATH > 1, np.nan, PATH)), "NaN"),
         (np.triu(PATH), "symmetric"),
         (-PATH, ">= 0"),
-        (PATH[:, :4], r"square .*got shape \(5, 4\); of features affinity='knn'"),
+        (PATH[:, :4], r"square .*got shape \(5, 4\); say affinity='knn'"),
         (PATH.astype(complex), "Complex"),
     ],
 )

@@ -174,7 +174,7 @@ def test_progress_counts_tables_and_a_notebook_shows_relations() -> None:
 def test_who_brings_tables_elsewhere_is_told_where_to_go() -> None:
     with pytest.raises(TypeError, match="`sparsify_relations` takes those of several"):
         sparsify({"a": LOGINS})
-    with pytest.raises(BadArgument, match=r"sparsify_relations` is told"):
+    with pytest.raises(BadArgument, match=r"name others in `peewit.sparsify_relations`"):
         Auto().fit({"a": LOGINS}, {"ann": "x", "bob": "y"})
 
 

@@ -688,7 +688,7 @@ def test_files_behind_one_another_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(sink.getvalue())
         assert len(edges_of(tmp_path / name)) == 1
         (tmp_path / name).write_bytes(2 * sink.getvalue())
-        with pytest.raises(BadEdges, match=r"behind one another|follow its end"):
+        with pytest.raises(BadEdges, match=r"one after the other|follow its end"):
             edges_of(tmp_path / name)
 
 

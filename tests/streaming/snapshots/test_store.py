@@ -126,11 +126,11 @@ def test_note_says_why_the_accuracy_falls_short() -> None:
 @pytest.mark.parametrize(
     ("n_kept", "said"),
     [
-        (30, "30 of 898 edges are kept, as many as max_edges allows; each solve says"),
+        (30, "30 of 898 edges are kept, as many as max_edges allows. Each solve says"),
         (39, "39 of 898 edges are kept, more than max_edges=30, as a spanning forest always stays"),
         (
             40,
-            "40 of 898 edges are kept, more than max_edges=30; each solve says",
+            "40 of 898 edges are kept, more than max_edges=30. Each solve says",
         ),  # a thinning failed
     ],
 )

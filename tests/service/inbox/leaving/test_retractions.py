@@ -212,7 +212,7 @@ def test_files_that_wait_are_left_out_whatever_the_deletions(
     lease = LeaseStore(database).acquire(f"ingest:{graph.id}", "test", 600.0)
     assert lease is not None
     manifest.finish(graph.id, [committed(other.id)], progress=PROGRESS, lease=lease)
-    with pytest.raises(RetractionRefused, match="must be exact to retract files, they are off"):
+    with pytest.raises(RetractionRefused, match="must be exact to take files out, they are off"):
         manifest.retractions.want(graph.id, other.id)
 
 

@@ -144,7 +144,7 @@ def test_what_cannot_fit_is_refused_as_the_solve_would_be(home: Home) -> None:
     assert found.message is not None
     assert "needs 1 MiB for 60 nodes, but 0 MiB may be used" in found.message
     assert "PEEWIT_CHILD_MEMORY_BYTES, 512 MiB here" in found.message
-    assert "512 MiB are reserved for the process and 0 MiB for the graph" in found.message
+    assert "The process itself takes 512 MiB of them and the graph 0 MiB" in found.message
     with pytest.raises(DoesNotFit) as refused:
         home.estimator(memory).require_room(home.record, "lapsvm", parameters)
     asked = task(home.graph.directory, {"n4": "e", "n7": "o"}, model="lapsvm")

@@ -610,7 +610,7 @@ def test_suggested_labels_are_not_judged_by(
     assert told["n_suggested"] == 24
     assert told["cross_validation"]["n_left_out"] == told["calibration"]["n_left_out"] == 6
     assert told["sets"]["n_compared"] == [6, 6]
-    said = "labels of suggested nodes, 24, are not judged by; 6 others are"
+    said = "24 labels of suggested nodes help to predict, and do not judge the answer; 6 others do"
     assert said in answer.result["warning"]
     file = predictions(directory, answer)
     left_out = read_left_out(file)
@@ -646,8 +646,8 @@ def test_where_hardly_a_label_was_not_suggested_all_are_judged_by(
         assert (answer.result["warning"], summary.warning) == (None, None)
         return
     assert summary.warning is not None
-    assert summary.warning.startswith(f"{who} were suggested, so")
-    assert "promises nothing of other nodes" in summary.warning
+    assert summary.warning.startswith(f"{who} were suggested. So")
+    assert "promise nothing of other nodes" in summary.warning
     assert summary.warning in answer.result["warning"]
 
 
@@ -716,7 +716,7 @@ def test_labels_that_are_guessed_no_better_than_by_the_commonest_are_a_warning(
     labels = {f"n{node}": str(rng.choice(["a", "b"])) for node in range(0, 60, 2)}
     asked = {"cross_validate": 5, "graph_penalty": 0.1}
     answer, _ = asked_of(directory, solver, "hfs", labels, **asked)
-    assert "labels left out were predicted right, and always saying" in answer.result["warning"]
+    assert "labels left out were predicted right. Always saying" in answer.result["warning"]
     answer, _ = asked_of(directory, solver, "stable-hfs", labels)  # which leaves labels out itself
     assert "labels left out were predicted right" in answer.result["warning"]
 

@@ -72,7 +72,7 @@ def test_an_option_with_its_default_asks_for_nothing() -> None:
         (
             "linear-svm",
             {"without_doubtful": 2, "scores": "probability"},
-            "without_doubtful must be left out where scores are not .* scores=decision; got 2",
+            "left out where a model is not judged by its scores, got 2; set scores=decision",
         ),
         ("hfs", {"target": 1}, "target must be 'class' or 'real', got 1"),
         ("hfs", {"refine": "yes"}, "refine must be true or false, got 'yes'"),

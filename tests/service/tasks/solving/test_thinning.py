@@ -137,7 +137,7 @@ def test_cross_validation_beside_passes_says_what_it_looked_at(
 ) -> None:
     asked = {"refine": True, "cross_validate": 3}
     found = solved(solver, task(graph, "stable-hfs", parameters=asked))
-    assert "cross-validation left labels out of solves on what is left of the" in found["warning"]
+    assert "labels were left out of solves on the edges that are kept" in found["warning"]
 
 
 def test_without_raw_edges_it_is_a_warning(graph: StreamedGraph, solver: WarmGraphs) -> None:
