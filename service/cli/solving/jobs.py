@@ -51,7 +51,7 @@ def show_job(job: Job, **_: object) -> None:
 def show_cancelled(job: Job, **_: object) -> None:
     """How it stands, and what follows where it still runs."""
     asked = f", asked to stop; `peewit jobs wait {job.id[-SHORT_ID:]}` says when it has"
-    say(f"job {job.id} {job.status}{asked if job.status == "running" else ''}")
+    say(f"job {job.id} {job.status}{asked if job.status == 'running' else ''}")
 
 
 add_command(app, list_jobs, "list", show=show_jobs)
