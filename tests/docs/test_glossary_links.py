@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("sphinx")  # of the extra docs, as docutils
 nodes, utils = pytest.importorskip("docutils.nodes"), pytest.importorskip("docutils.utils")
 
-from docs._ext.glossary_links import EVERYDAY, GLOSSARY, GlossaryLinks, terms
+extension = pytest.importorskip("docs._ext.glossary_links")
 
-PAGE = Path(__file__).parents[2] / "docs" / f"{GLOSSARY}.md"
+PAGE = Path(__file__).parents[2] / "docs" / f"{extension.GLOSSARY}.md"
 
 
 def links(*parts: Any, page: str = "how-to/x") -> list[tuple[str, str]]:
@@ -21,13 +21,13 @@ def links(*parts: Any, page: str = "how-to/x") -> list[tuple[str, str]]:
     document.settings.env = SimpleNamespace(
         docname=page, doc2path=lambda name: PAGE.parents[1] / f"{name}.md", note_dependency=str
     )
-    GlossaryLinks(document).apply()
+    extension.GlossaryLinks(document).apply()
     found = [node for node in document.findall() if node.tagname == "pending_xref"]
     return [(node["reftarget"], node.astext()) for node in found]
 
 
 def test_words_of_every_day_that_are_left_out_are_terms() -> None:
-    assert set(terms(PAGE.read_text())) >= EVERYDAY
+    assert set(extension.terms(PAGE.read_text())) >= extension.EVERYDAY
 
 
 def test_the_first_use_of_a_term_is_a_link_in_the_plural_as_well() -> None:
@@ -46,4 +46,4 @@ def test_code_titles_links_and_parts_of_words_are_left_alone() -> None:
 
 
 def test_the_glossary_links_to_nothing_in_itself() -> None:
-    assert links(nodes.paragraph("", "A snapshot."), page=GLOSSARY) == []
+    assert links(nodes.paragraph("", "A snapshot."), page=extension.GLOSSARY) == []
