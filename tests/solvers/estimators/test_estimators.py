@@ -165,7 +165,7 @@ def test_parameters_are_those_of_the_model(estimator) -> None:
     own: dict[str, object] = {"max_bytes": 4 << 30}
     if of_graph:
         own = {"affinity": "precomputed", "n_neighbors": 10, "relations": "auto"}
-    own |= {"unlabeled": -1} if of_classes else {}
+    own |= {"unlabeled": -1, "sets": False} if of_classes else {}
     own |= {"probabilities": False} if issubclass(estimator, CalibratedScores) else {}
     takes_edges = "graph_penalty" in model or estimator is FilteredRidge
     own |= {"n_neighbors": 10} if takes_edges else {}
