@@ -252,7 +252,7 @@ class Reason(Answer):
 
     node: NodeName
     label: LabelValue
-    part: float = Field(description=("Part of all that speaks for this label's class, 0 to 1."))
+    part: float = Field(description="Part of all that speaks for this label's class, 0 to 1.")
     way: list[NodeName] | None = Field(description="Nodes on the way to it, both ends included.")
     relations: list[list[str]] | None = Field(
         description="Kinds of edges that make each step of the way, where the graph names some."

@@ -95,7 +95,7 @@ def put(
         bool,
         typer.Option(
             "--as-opinions",
-            help=("Keep them as the opinions of --annotator, beside the labels that others gave."),
+            help="Keep them as the opinions of --annotator, beside the labels that others gave.",
         ),
     ] = False,
     json: AsJson = False,

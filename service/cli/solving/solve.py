@@ -65,7 +65,7 @@ def solve(
         typer.Option(
             min=-MAX_PRIORITY,
             max=MAX_PRIORITY,
-            help=("Priority of the job; a higher one runs earlier."),
+            help="Priority of the job; a higher one runs earlier.",
         ),
     ] = 0,
     details: Annotated[

@@ -71,7 +71,7 @@ class KernelSpaceModel(EmbeddedModel):
     precision: Literal["auto", "float32", "float64"] = hyperparameter(
         "auto",
         Rule(
-            doc=("Precision of the Gram matrix; 'auto' is float64 where that fits the memory."),
+            doc="Precision of the Gram matrix; 'auto' is float64 where that fits the memory.",
             kind=str,
             words=("auto", *PRECISIONS),
         ),
