@@ -12,6 +12,7 @@ from peewit.service.dashboard.uploads import Holds, Upload
 from peewit.service.first_look.columns import ColumnLook, TableLook
 from peewit.service.first_look.commands import Step, in_words
 from peewit.service.first_look.roles import Roles, roles_of
+from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.node_kinds import split_column
 
@@ -129,9 +130,16 @@ def edge_choice(step: Step) -> EdgeChoice:
             relation_column="relation" if has_relations else "",
             weight=(step.role and step.role.weight) or "",
         )
+    n_bad_rows = min(int(said.get("skip-bad-rows") or 0), MAX_BAD_ROWS)
     if "via" in said:
         kind, entity = split_column(said["entity"] or "")
-        return EdgeChoice(src=entity, src_kind=kind, via=said["via"] or "", is_data=_is_data(step))
+        return EdgeChoice(
+            src=entity,
+            src_kind=kind,
+            via=said["via"] or "",
+            is_data=_is_data(step),
+            max_bad_rows=n_bad_rows,
+        )
     src_kind, src = split_column(said["src"] or "")
     dst_kind, dst = split_column(said["dst"] or "")
     return EdgeChoice(
@@ -143,6 +151,7 @@ def edge_choice(step: Step) -> EdgeChoice:
         directed="directed" in said,
         weight=said.get("weight") or "",
         is_data=_is_data(step),
+        max_bad_rows=n_bad_rows,
     )
 
 

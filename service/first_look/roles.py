@@ -58,6 +58,12 @@ class Role:
         """Whether it joins nodes."""
         return self.ends is not None or bool(self.via)
 
+    @property
+    def n_without_end(self) -> int:
+        """Most rows that cannot be an edge, as an end or what an event is about is missing."""
+        needed = self.ends or ((self.entity,) if self.entity else ())
+        return sum(self.table.n_rows - self.table.columns[name].n_filled for name in needed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Roles:

@@ -118,7 +118,8 @@ def test_what_cannot_be_started_with_is_told_with_a_way_on(pages: Api) -> None:
 
 
 def test_a_file_that_is_refused_waits_where_it_is_mended(pages: Api) -> None:
-    files = {"pairs.csv": b"from,to\na,b\nb,\nc,a\n", "known.csv": b"node,label\na,x\nb,y\n"}
+    pairs = b"from,to,weight\na,b,1\nb,c,-1\nc,a,2\n"
+    files = {"pairs.csv": pairs, "known.csv": b"node,label\na,x\nb,y\n"}
     outcome = look(pages, run(pages, sent(pages, files)))
     assert 'Read the edges in pairs.csv: <span class="fault">refused. 1 row is bad' in outcome
     assert "Put the labels in known.csv: taken." in outcome
@@ -126,6 +127,14 @@ def test_a_file_that_is_refused_waits_where_it_is_mended(pages: Api) -> None:
     page = look(pages, f"/graphs/shop/edges/files/{mend}")
     assert '<option value="from" selected>' in page
     assert '<option value="to" selected>' in page
+
+
+def test_rows_without_an_id_are_left_out(pages: Api) -> None:
+    files = {"pairs.csv": b"from,to\na,b\nb,\nc,a\n"}
+    address = sent(pages, files)
+    assert "1 row lacks an id, and may be left out" in look(pages, address)
+    outcome = look(pages, run(pages, address))
+    assert "Read the edges in pairs.csv: taken." in outcome
 
 
 def test_files_arrive_without_a_script_too(pages: Api) -> None:

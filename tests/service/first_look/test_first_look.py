@@ -392,3 +392,10 @@ def test_a_second_table_of_features_is_told_with_a_way_to_take_it(tmp_path: Path
     )
     roles = guessed([paths[0], paths[2]])
     assert list(in_words(roles.of_tables[1], roles)) == ["features of person (person_id): salary"]
+
+
+def test_rows_without_an_end_are_told_and_left_out(tmp_path: Path) -> None:
+    paths = written(tmp_path, links={"src": ["a", "b", None], "dst": ["b", None, "c"]})
+    assert asked(paths)[1] == "ingest g links.csv --skip-bad-rows 2 --src src --dst dst"
+    roles = guessed(paths)
+    assert "2 rows lack an id, and may be left out" in list(in_words(roles.of_tables[0], roles))
