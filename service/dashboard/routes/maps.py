@@ -22,6 +22,7 @@ from peewit.service.operations.here import Here
 from peewit.service.operations.snapshots import get_map
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.tasks.kind_list import KINDS
+from peewit.streaming.passes.node_map import TILE_POINTS
 
 router = page_router()
 
@@ -136,6 +137,7 @@ def map_state(graph: GraphRecord, home: ServedHome) -> Mapping[str, Any]:
         and n_nodes <= DRAWN_UNASKED,
         "seconds": n_nodes * _SECONDS_PER_NODE,
         "n_nodes": n_nodes,
+        "is_dense": n_nodes > TILE_POINTS,
         "has_labels": bool(columns),
         "has_predictions": any(
             home.predictions.store.latest(graph.id, column=column) for column in columns or [""]

@@ -438,7 +438,7 @@
       if (known < n_nodes) rows.push([key("class-none"), `${predicts === "nothing" ? "not predicted" : "no label reaches"}: ${number.format(n_nodes - known)}`]);
       if (n_labeled) rows.push([key("ringed"), `labeled: ${number.format(n_labeled)}`]);
       if (n_contradicted) rows.push([key("crossed", "M2 2 14 14 M2 14 14 2 M8 4.5A3.5 3.5 0 1 0 8 11.5A3.5 3.5 0 1 0 8 4.5"), `label that the others contradict: ${number.format(n_contradicted)}`]);
-      if (predicts === "classes") rows.push([key("pointed", "M8 2 14 8 8 14 2 8Z"), "most doubtful, where not all nodes are shown"]);
+      if (predicts === "classes" && n_nodes > this.about.tile_points) rows.push([key("pointed", "M8 2 14 8 8 14 2 8Z"), "most doubtful, where not all nodes are shown"]);
       this.section.querySelector(".map-legend").replaceChildren(...rows.map((row) => element("li", row)));
     }
 
