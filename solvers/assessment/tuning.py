@@ -92,7 +92,7 @@ def grid_models(model: Model, grid: Grid) -> list[tuple[dict[str, Any], Model]]:
         if name not in known:
             raise BadArgument(
                 "grid",
-                f"must name hyperparameters of {type(model).__name__} "
+                f"must name settings of {type(model).__name__} "
                 f"({', '.join(sorted(known))}), got {name!r}",
             )
         if not isinstance(values, list | tuple) or not values:

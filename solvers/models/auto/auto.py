@@ -414,6 +414,7 @@ class Auto(FeatureModel, Provable):
             solution = replace(solution, decision=macro_f1_decision(solution, labels))
         unknown = unknown_classes("class_shares", self.class_shares, labels)
         further = (*([] if unknown is None else [unknown]), *silence_warnings(solution, labels))
+        watch.step("weighing", 1, 1)
         return Stacked(
             solution=replace(solution, warnings=(*solution.warnings, *further)),
             arms=arms,

@@ -43,7 +43,7 @@ def labeled(peewit: Peewit, tmp_path: Path) -> Path:
         (("tune", "g", "--grid", "norm_penalty"), "must read NAME=V1,V2,..."),
         (("tune", "g", "--grid", "norm_penalty=-1"), "norm_penalty must be"),
         (("tune", "g", "--model", "nobody"), "model must be"),
-        (("tune", "g", "--model", "poisson"), "grid must name hyperparameters"),
+        (("tune", "g", "--model", "poisson"), "grid must name settings"),
         (("graph", "knn", "g", "--k", 0), "k must be"),
         (("graph", "knn", "g", "--weights", "gauss"), "'gauss' is not one of"),
         (("certify", "g", "--passes", 1), "passes must be"),

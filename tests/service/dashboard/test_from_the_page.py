@@ -483,7 +483,7 @@ def test_the_last_label_of_a_file_is_the_latest_by_the_chosen_column(pages: Api)
     for column, label in (("", "right"), ("when", "left")):
         query = f"{chosen}&time_column={column}"
         report = look(pages, f"{address}/look?{query}", headers=PIECE)
-        assert ("that of the latest 'when' holds" in report) == bool(column)
+        assert ("label of the latest 'when' holds" in report) == bool(column)
         assert f'<th scope="row">n7</th><td>{label}</td>' in report
     table = table.replace(b"2026-01-01", b"then")
     address = upload(pages, "labels", "odd.csv", table)

@@ -74,7 +74,7 @@ def test_a_share_that_the_job_doubts_is_told(
     warning = left_out_evaluation(doubted, chosen).warning
     assert warning is not None
     assert warning.startswith("only 3 of the labels left out are 'cat', so recall and")
-    assert ("'cat' is hardly 50% of them" in warning) == warns
+    assert ("count on 50% of the nodes being 'cat', which is hardly so" in warning) == warns
 
 
 def test_a_threshold_is_chosen_for_its_goal(file: PredictionFile) -> None:

@@ -131,7 +131,7 @@ def test_a_grid_may_have_a_thousand_combinations() -> None:
         ("lapsvm", {"grid": {"power": [1.5]}}, "power must be an integer >= 1, got 1.5"),
         ("lapsvm", {"grid": {"power": [1]}, "power": 2}, "power must be fixed or in the grid"),
         ("lapsvm", {"cross_validate": 3}, "cross_validate must be left out of a tune job, got 3"),
-        ("poisson", {}, "grid must name hyperparameters of Poisson"),
+        ("poisson", {}, "grid must name settings of Poisson"),
         (
             "lapsvm",
             {"norm_penalty": 1.0, "graph_penalty": 1.0},

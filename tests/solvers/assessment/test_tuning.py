@@ -201,7 +201,7 @@ def test_fewer_labels_mean_fewer_folds(case) -> None:
     ("grid", "message"),
     [
         ({}, "grid must name at least one hyperparameter, got none"),
-        ({"sigma": [1.0]}, "grid must name hyperparameters of LapSVM .*got 'sigma'"),
+        ({"sigma": [1.0]}, "grid must name settings of LapSVM .*got 'sigma'"),
         ({"width": []}, r"grid must hold a list of values for width, got \[\]"),
         ({"kernel": "linear"}, "grid must hold a list of values for kernel, got 'linear'"),
         (
@@ -219,5 +219,5 @@ def test_grids_that_break_a_rule_are_refused(case, grid, message: str) -> None:
 
 def test_models_without_penalties_have_no_default_grid() -> None:
     assert default_grid(StableHFS()) == {"graph_penalty": PENALTIES["graph_penalty"]}
-    with pytest.raises(ValueError, match="grid must name hyperparameters of Poisson"):
+    with pytest.raises(ValueError, match="grid must name settings of Poisson"):
         default_grid(Poisson())

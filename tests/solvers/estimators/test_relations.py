@@ -132,9 +132,9 @@ def test_numbers_are_predicted_on_relations() -> None:
         (
             {"login": GRAPHS["login"], "card": "x"},
             "auto",
-            "must hold graphs or tables of edges; the relation 'c",
+            "must hold graphs or tables of edges, and the relation 'c",
         ),
-        ({"login": np.ones((2, 3))}, "auto", "the relation 'login': matrix must be square"),
+        ({"login": np.ones((2, 3))}, "auto", "the relation 'login' does not: matrix must be square"),
         ({}, "auto", "must be 1 to 64 named graphs, got 0"),
     ],
 )

@@ -284,7 +284,7 @@ def test_faults_are_named(tmp_path: Path) -> None:
         sparsify((u, v[:2]))
     with pytest.raises(ValueError, match=r"edges must be \(u, v\) or \(u, v, weight\), got 1"):
         sparsify((u,))
-    with pytest.raises(TypeError, match=r"edges must be a path or URL .*, got int"):
+    with pytest.raises(TypeError, match=r"edges must be a path or URL, .*, got int"):
         sparsify(7)
     with pytest.raises(ValueError, match=r"epsilon must lie in \(0, 1\), got 2"):
         sparsify((u, v), 2.0)
