@@ -134,7 +134,7 @@ def test_numbers_are_predicted_on_relations() -> None:
             "auto",
             "must hold graphs or tables of edges, and the relation 'c",
         ),
-        ({"login": np.ones((2, 3))}, "auto", "the relation 'login' does not: matrix must be square"),
+        ({"login": np.ones((2, 3))}, "auto", "'login' does not: matrix must be square"),
         ({}, "auto", "must be 1 to 64 named graphs, got 0"),
     ],
 )
