@@ -57,7 +57,7 @@ def test_a_small_solve_starts_no_process_and_answers_as_a_child_does(service: Se
     assert set(n_children) == {0}
     assert own.result is not None
     assert in_child.result is not None
-    differs = {"file", "seconds"}
+    differs = {"file", "seconds", "phase_seconds"}
     assert {**own.result, **dict.fromkeys(differs)} == {
         **in_child.result,
         **dict.fromkeys(differs),
