@@ -120,7 +120,8 @@ def holds_of(step: Step) -> Holds:
 def edge_choice(step: Step) -> EdgeChoice:
     """Columns of a file of edges."""
     said = step.options
-    if not said:  # each row names the kinds of its ends, in the usual columns
+    n_bad_rows = min(int(said.get("skip-bad-rows") or 0), MAX_BAD_ROWS)
+    if not said.keys() & {"src", "via"}:  # each row names the kinds of its ends
         has_relations = step.role is not None and "relation" in step.role.table.columns
         return EdgeChoice(
             src="src",
@@ -129,8 +130,8 @@ def edge_choice(step: Step) -> EdgeChoice:
             dst_kind_column="dst_kind",
             relation_column="relation" if has_relations else "",
             weight=(step.role and step.role.weight) or "",
+            max_bad_rows=n_bad_rows,
         )
-    n_bad_rows = min(int(said.get("skip-bad-rows") or 0), MAX_BAD_ROWS)
     if "via" in said:
         kind, entity = split_column(said["entity"] or "")
         return EdgeChoice(

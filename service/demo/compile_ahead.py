@@ -33,7 +33,6 @@ def compiling_ahead(settings: Settings) -> Iterator[None]:
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
     )
     with ahead:
         try:

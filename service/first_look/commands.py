@@ -144,8 +144,7 @@ def _sentences(role: Role, roles: Roles) -> Iterator[str]:
         others = " and with ".join(_thing(roles, role, each) for each in role.via)
         yield f"events: each row joins {_thing(roles, role, role.entity or '')} with {others}"
     if role.n_without_end:
-        rows = "1 row lacks" if role.n_without_end == 1 else f"{role.n_without_end:,} rows lack"
-        yield f"{rows} an id, and may be left out"
+        yield f"rows without an id, which are left out: at most {role.n_without_end:,}"
     if role.label is not None:
         counts = _some([f"{each} {count:,}" for each, count in roles.classes.items()])
         guess = ", guessed by its values" if roles.is_label_guessed else ""
@@ -212,11 +211,11 @@ def _thing(roles: Roles, role: Role, column: str) -> str:
 
 
 def _edges(role: Role, roles: Roles, *, is_alone: bool) -> dict[str, str | None]:
-    if role.table.names_kinds:
-        return {}
     made: dict[str, str | None] = {}
     if role.n_without_end:
         made["skip-bad-rows"] = str(role.n_without_end)
+    if role.table.names_kinds:
+        return made
     if role.ends is None:
         via = ",".join(_named(roles, role, each) for each in role.via)
         return made | {"entity": _named(roles, role, role.entity or ""), "via": via}

@@ -132,7 +132,7 @@ def test_a_file_that_is_refused_waits_where_it_is_mended(pages: Api) -> None:
 def test_rows_without_an_id_are_left_out(pages: Api) -> None:
     files = {"pairs.csv": b"from,to\na,b\nb,\nc,a\n"}
     address = sent(pages, files)
-    assert "1 row lacks an id, and may be left out" in look(pages, address)
+    assert "without an id, which are left out: at most 1" in look(pages, address)
     outcome = look(pages, run(pages, address))
     assert "Read the edges in pairs.csv: taken." in outcome
 

@@ -397,5 +397,10 @@ def test_a_second_table_of_features_is_told_with_a_way_to_take_it(tmp_path: Path
 def test_rows_without_an_end_are_told_and_left_out(tmp_path: Path) -> None:
     paths = written(tmp_path, links={"src": ["a", "b", None], "dst": ["b", None, "c"]})
     assert asked(paths)[1] == "ingest g links.csv --skip-bad-rows 2 --src src --dst dst"
+    typed = {"src_kind": ["a"] * 3, "src": ["1", "2", None]}
+    typed |= {"dst_kind": ["b"] * 3, "dst": ["7", "8", "9"]}
+    assert asked(written(tmp_path, typed=typed))[1] == "ingest g typed.csv --skip-bad-rows 1"
     roles = guessed(paths)
-    assert "2 rows lack an id, and may be left out" in list(in_words(roles.of_tables[0], roles))
+    assert "rows without an id, which are left out: at most 2" in list(
+        in_words(roles.of_tables[0], roles)
+    )
