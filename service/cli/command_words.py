@@ -40,9 +40,9 @@ WORDS: Final = {
     ),
     "labels put": (
         "GRAPH FILE --unknown=refuse,keep --node= --label= --no-label= --keep-word= "
-        "--contradictions=refuse,last,leave-out,opinions --quote=double,none --label-column= "
-        "--origin=given,random,suggested,imported --annotator= --time-column= --origin-column= "
-        "--annotator-column= --as-opinions --json"
+        "--missing-ids=refuse,leave-out --contradictions=refuse,last,leave-out,opinions "
+        "--quote=double,none --label-column= --origin=given,random,suggested,imported --annotator= "
+        "--time-column= --origin-column= --annotator-column= --as-opinions --json"
     ),
     "labels columns": "GRAPH --json",
     "labels list": "GRAPH --label= --annotator= --label-column= -n= --json",
@@ -70,7 +70,10 @@ WORDS: Final = {
     "jobs show": "JOB --json",
     "jobs cancel": "JOB --json",
     "jobs wait": "JOB --json",
-    "features": "GRAPH FILE... --from-libsvm --zero-based --node= --text= --without= --add --json",
+    "features": (
+        "GRAPH FILE... --from-libsvm --zero-based --node= --text= --without= "
+        "--missing-ids=refuse,leave-out --add --json"
+    ),
     "source add": (
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "
         "--op= --time= --relation= --relation-column= --src-kind-column= --dst-kind-column= "
@@ -94,8 +97,8 @@ WORDS: Final = {
     "evaluate": (
         "GRAPH FILE --top-k= --positive= --threshold= --model=MODEL --job=JOB --label-column= "
         "--min-recall= --min-precision= --cost-fn= --cost-fp= --positive-share= --node= --label= "
-        "--no-label= --keep-word= --contradictions=refuse,last,leave-out,opinions "
-        "--quote=double,none --json"
+        "--no-label= --keep-word= --missing-ids=refuse,leave-out "
+        "--contradictions=refuse,last,leave-out,opinions --quote=double,none --json"
     ),
     "sets": "GRAPH --coverage= --model=MODEL --job=JOB --label-column= --json",
     "abstain": "GRAPH --max-error= --confidence= --model=MODEL --job=JOB --label-column= --json",

@@ -27,7 +27,7 @@ from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.service.wire.labels import origin_named
 from peewit.streaming.edges.column_mapping import COLUMN_NAMES, EdgeColumns, obvious_ends
 from peewit.streaming.edges.node_kinds import KIND, named_column, split_column
-from peewit.streaming.edges.reading_options import Contradictions, Quote
+from peewit.streaming.edges.reading_options import Contradictions, NodelessRows, Quote
 from peewit.streaming.edges.relations import KIND_COLUMNS
 
 Name = Annotated[str, Query(max_length=1000)]
@@ -183,6 +183,7 @@ class LabelChoice:
     unknown: Annotated[UnknownNodesRule, Query()] = "refuse"
     no_label: Words = ()  # which mean none
     keep_word: Words = ()  # which are labels, though they usually mean none
+    missing_ids: Annotated[NodelessRows, Query()] = "refuse"
     contradictions: Annotated[Contradictions, Query()] = "refuse"
     quote: Quoting = None
     is_data: Annotated[bool, Query(alias="first_line_is_data")] = False
@@ -274,6 +275,7 @@ class FeatureChoice:
     node_kind: Kind = ""
     text: Name = ""  # columns of texts, with commas between
     without: Name = ""  # columns that become no features, with commas between
+    missing_ids: Annotated[NodelessRows, Query()] = "refuse"
     mode: Annotated[SetMode, Query()] = "replace"
 
     @property

@@ -123,7 +123,7 @@ def _blocks(
             upload.table_format,
             node=named_column(choice.node_kind, choice.node),
             encoding=home.features.encoding(graph) if choice.mode == "add" else None,
-            wishes=column_wishes(choice.text or None, choice.without or None),
+            wishes=column_wishes(choice.text or None, choice.without or None, choice.missing_ids),
             limits=home.upload_limits,
         )
 

@@ -176,6 +176,7 @@ def _read(
         givers_named={giver: column for giver, column in named.items() if column != giver},
         time=choice.time_column if choice.contradictions == "last" else "",
         words=choice.words,
+        missing_ids=choice.missing_ids,
         contradictions=choice.contradictions,
         quote=choice.quote,
     )

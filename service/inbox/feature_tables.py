@@ -171,7 +171,7 @@ def table_blocks(
     """
     settings = graph.settings
     n_columns: int | None = None
-    first_row = 0
+    n_read = n_taken = 0
     of_kind, node = split_column(node)
     for batch in feature_batches(
         file,
@@ -187,13 +187,16 @@ def table_blocks(
             of_kind=of_kind,
             node_kind=settings.node_ids,
             max_nodes=settings.max_nodes,
-            first_row=first_row,
+            first_row=n_read,
             n_columns=n_columns,
+            node=node,
+            missing_ids=wishes.missing_ids,
         )
         if not block.is_sparse and block.n_rows:
             n_columns = block.values.shape[1]
-        first_row += block.n_rows
-        yield block
+        yield replace(block, first_row=n_taken)
+        n_read += batch.num_rows
+        n_taken += block.n_rows
 
 
 def matrix_blocks(graph: GraphRecord, rows: Any) -> Iterator[FeatureBlock]:

@@ -16,6 +16,7 @@ from peewit.service.tables.column_names import column_wishes
 from peewit.service.tables.formats import encode
 from peewit.service.tasks.filter import files_of
 from peewit.service.wire.features import Features, FeatureSet
+from peewit.streaming.edges.reading_options import NodelessRows
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import NODE, BadFeatures
 from peewit.streaming.features.encoding import ColumnWishes
@@ -36,6 +37,9 @@ TextColumns = Annotated[
 UnwantedColumns = Annotated[
     str | None,
     Query("Columns that become no features, with commas between, as one that holds the label."),
+]
+NodelessFeatures = Annotated[
+    NodelessRows, Query("Rows that name no node: refuse the table, or leave them out and say so.")
 ]
 
 
@@ -78,13 +82,14 @@ def put_features(
     node: NodeColumn = None,
     text: TextColumns = None,
     without: UnwantedColumns = None,
+    missing_ids: NodelessFeatures = "refuse",
 ) -> FeatureSet:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
     The rows are checked, then written to disk and flushed: from the answer on they cannot be lost.
     202 while they wait, 200 once they are in the graph, for which `wait` can wait.
     """
-    return _taken(here, graph, rows, node, column_wishes(text, without), "replace")
+    return _taken(here, graph, rows, node, column_wishes(text, without, missing_ids), "replace")
 
 
 @operation("POST /features", "ingest", **_TAKES)
@@ -95,9 +100,10 @@ def add_features(
     node: NodeColumn = None,
     text: TextColumns = None,
     without: UnwantedColumns = None,
+    missing_ids: NodelessFeatures = "refuse",
 ) -> FeatureSet:
     """Add rows, or overwrite those of the same nodes; the others stay. Answers as PUT does."""
-    return _taken(here, graph, rows, node, column_wishes(text, without), "add")
+    return _taken(here, graph, rows, node, column_wishes(text, without, missing_ids), "add")
 
 
 @operation(

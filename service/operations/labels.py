@@ -24,7 +24,7 @@ from peewit.service.wire.labels import LabelColumn as ColumnOfLabels
 from peewit.service.wire.labels import LabelColumnList, LabelOrigin, LabelReceipt
 from peewit.service.wire.records import described, record
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.reading_options import Contradictions
+from peewit.streaming.edges.reading_options import Contradictions, NodelessRows
 
 
 class LabelRowIn(Body):
@@ -78,6 +78,10 @@ class LabelReading(Group):
     keep_word: Annotated[
         list[str] | None, Query("Take such a word for a label.", metavar="WORD")
     ] = None
+    missing_ids: Annotated[
+        NodelessRows,
+        Query("Rows that name no node: refuse the table, or leave them out and count them."),
+    ] = "refuse"
     contradictions: Annotated[
         Contradictions,
         Query(
@@ -96,6 +100,7 @@ class LabelReading(Group):
             words=LabelWords(
                 no_label=tuple(self.no_label or ()), keep_word=tuple(self.keep_word or ())
             ),
+            missing_ids=self.missing_ids,
             contradictions=self.contradictions,
             quote=self.quote,
             **others,

@@ -11,7 +11,7 @@ from peewit.streaming.edges.column_mapping import (
     NO_COLUMN,
     EdgeColumns,
 )
-from peewit.streaming.edges.reading_options import READING_OPTIONS
+from peewit.streaming.edges.reading_options import READING_OPTIONS, NodelessRows
 from peewit.streaming.edges.relations import RELATION_NAMES
 from peewit.streaming.features.encoding import ColumnWishes
 
@@ -96,6 +96,9 @@ def column_list(text: str | None, argument: str = "via") -> tuple[str, ...]:
     return names
 
 
-def column_wishes(text: str | None, without: str | None) -> ColumnWishes:
-    """What lists of columns, with commas between, say of features."""
-    return ColumnWishes(texts=column_list(text, "text"), without=column_list(without, "without"))
+def column_wishes(
+    text: str | None, without: str | None, missing_ids: NodelessRows = "refuse"
+) -> ColumnWishes:
+    """What is said of columns of features; lists have commas between."""
+    texts, unwanted = column_list(text, "text"), column_list(without, "without")
+    return ColumnWishes(texts=texts, without=unwanted, missing_ids=missing_ids)

@@ -42,6 +42,7 @@ from peewit.streaming.edges.operations import (
     without_deleted_weights,
 )
 from peewit.streaming.edges.plain_types import PERIOD, plain_column, text_bytes
+from peewit.streaming.edges.reading_options import NodelessRows
 from peewit.streaming.edges.relations.columns import read_relations
 from peewit.streaming.edges.times import read_times
 from peewit.streaming.kernels.block_columns import GREATEST_WEIGHT, narrow_ids, survey_edges
@@ -53,7 +54,7 @@ _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 _WORDS = pa.array(sorted(MISSING_WORDS))
 _WHOLE_KIND = rf"\A(?:{KIND.pattern})\z"
 _WORD_LENGTHS = min(map(len, MISSING_WORDS)), max(map(len, MISSING_WORDS))
-_WAY_OF_EDGES = (
+_WAY_OF_WORDS = (
     "say missing_ids='keep' where they are ids, or leave such rows of a file out with max_bad_rows"
 )
 _BEGINS_WORD = np.isin(
@@ -345,19 +346,43 @@ def checked_ids(
     max_nodes: int,
     first_row: int = 0,
     of_kind: str = "",
-) -> pa.Array:
-    """Node ids of one column that fulfil the data contract, as ``nodes`` maps them.
+    missing_ids: NodelessRows = "refuse",
+) -> tuple[pa.Array, BoolArray]:
+    """Node ids of one column that fulfil the data contract, and (n_rows,) which rows have one.
 
     ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. In a typed graph
     the column's nodes are ``of_kind``, or it names the kind of each. Raises `BadEdges` where the
-    type does not fit, or an id is null, not UTF-8, too long or out of range.
+    type does not fit, an id is not UTF-8, too long or out of range, or one is missing that must
+    not.
     """
-    way = "name their nodes, or take such rows out"
-    ids = _ids(column, name, node_kind, first_row, keeps_missing=False, of_kind=of_kind, way=way)
-    if node_kind != "dense":
-        return ids
-    _check_range(ids.to_numpy(), name, (0, max_nodes - 1), first_row)
-    return pc.cast(ids, pa.int32())
+    check_valid(column, name, first_row)
+    if node_kind in TEXT:  # before a dictionary is decoded, which may multiply a long id
+        _check_lengths(column, name, first_row)
+    column = _contiguous(plain_column(column))
+    is_missing = empty_cells(column, keeps_missing=False)
+    if is_missing.any() and missing_ids == "refuse":
+        row = int(np.argmax(is_missing))
+        raise BadEdges(
+            f"column {name!r} must name a node in every row, and {is_missing.sum():,} of the "
+            f"{len(column):,} rows looked at name none; say missing_ids='leave-out' to leave such "
+            "rows out",
+            argument=name,
+            row=first_row + row,
+            value="null" if (value := column[row].as_py()) is None else repr(value),
+        )
+    rows = np.flatnonzero(~is_missing)
+    if len(rows) < len(column):
+        column = column.take(pa.array(rows))
+    try:
+        ids = _ids(column, name, node_kind, 0, keeps_missing=False, of_kind=of_kind)
+        if node_kind == "dense":
+            _check_range(ids.to_numpy(), name, (0, max_nodes - 1), 0)
+            ids = pc.cast(ids, pa.int32())
+    except BadEdges as error:
+        if error.row is not None:
+            error.row = first_row + int(rows[error.row])
+        raise
+    return ids, ~is_missing
 
 
 def values_of(array: pa.Array) -> AnyArray:
@@ -387,7 +412,6 @@ def _ids(
     *,
     keeps_missing: bool,
     of_kind: str | pa.Array,
-    way: str = _WAY_OF_EDGES,
 ) -> pa.Array:
     check_valid(column, name, first_row)
     if node_kind in TEXT:  # before a dictionary is decoded, which may multiply a long id
@@ -406,7 +430,7 @@ def _ids(
             _check_range(ids.to_numpy(), name, (0, _MAX_INT64), first_row, way=way)
         return ids if ids.type == pa.int64() else pc.cast(ids, pa.int64())
     if node_kind in TEXT and ids.type in _STRINGS:
-        _check_text(ids, name, first_row, way=None if keeps_missing else way)
+        _check_text(ids, name, first_row, keeps_missing=keeps_missing)
     if node_kind == "typed":
         ids = named_ids(ids, of_kind, name, first_row)
         _check_lengths(ids, name, first_row)
@@ -438,11 +462,8 @@ def string_lengths(column: pa.Array) -> Int64Array:
     return lengths
 
 
-def _check_text(ids: pa.Array, name: str, first_row: int, *, way: str | None) -> None:
-    """Raise BadEdges with the first id that is empty, holds a NUL, or means that there is none.
-
-    That is taken where no ``way`` out is to be told.
-    """
+def _check_text(ids: pa.Array, name: str, first_row: int, *, keeps_missing: bool) -> None:
+    """Raise BadEdges with the first id that is empty, holds a NUL, or means that there is none."""
     if not len(ids):
         return
     ends, content = text_bytes(ids)
@@ -458,22 +479,16 @@ def _check_text(ids: pa.Array, name: str, first_row: int, *, way: str | None) ->
             row=first_row + row,
             value=repr(excerpt(ids[row].as_py())),
         )
-    if way is not None and content.size:
-        _check_words(ids, content, ends, name, first_row, way)
-
-
-def _check_words(
-    ids: pa.Array, content: UInt8Array, ends: IntArray, name: str, first_row: int, way: str
-) -> None:
-    """Raise BadEdges with the first id that is a word for a missing value, and their number."""
-    bad = _rows_of_words(ids, content, ends)
-    if bad.size:
+    if keeps_missing or not content.size:
+        return
+    words = _rows_of_words(ids, content, ends)
+    if words.size:
         raise BadEdges(
             f"column {name!r} must hold ids, not words for a missing value, in every row "
-            f"({bad.size} of the {len(ids)} rows looked at have one); {way}",
+            f"({words.size} of the {len(ids)} rows looked at have one); {_WAY_OF_WORDS}",
             argument=name,
-            row=first_row + int(bad[0]),
-            value=repr(ids[int(bad[0])].as_py()),
+            row=first_row + int(words[0]),
+            value=repr(ids[int(words[0])].as_py()),
         )
 
 

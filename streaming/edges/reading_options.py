@@ -8,6 +8,9 @@ Quote: TypeAlias = Literal["double", "none"]
 MissingIds: TypeAlias = Literal["refuse", "keep"]
 """What becomes of ids that are words for a missing value."""
 
+NodelessRows: TypeAlias = Literal["refuse", "leave-out"]
+"""What becomes of rows of labels or features that name no node; those left out are counted."""
+
 Contradictions: TypeAlias = Literal["refuse", "last", "leave-out", "opinions"]
 """What becomes of a table that gives nodes different labels: refused, the last of each holds, these
 nodes are left out, or the rows of a node are opinions of several people."""

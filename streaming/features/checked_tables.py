@@ -21,6 +21,7 @@ from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.blocks import BadEdges, excerpt
 from peewit.streaming.edges.columns import check_no_nulls, check_valid, checked_ids
 from peewit.streaming.edges.node_kinds import NodeKind
+from peewit.streaming.edges.reading_options import NodelessRows
 
 sp = LateModule("scipy.sparse")
 
@@ -68,6 +69,7 @@ class FeatureBlock:
     names: tuple[str, ...] | None = None
     encoding: str | None = None  # how they were made from columns of any kind, as JSON
     first_row: int = 0  # of the block, within the set
+    n_left_out: int = 0  # rows of the table that name no node
 
     @property
     def n_rows(self) -> int:
@@ -180,13 +182,15 @@ def read_features(
     first_row: int = 0,
     n_columns: int | None = None,
     of_kind: str = "",
+    node: str = NODE,
+    missing_ids: NodelessRows = "refuse",
 ) -> FeatureBlock:
     """Rows of a table of features, checked against the data contract.
 
     ``max_nodes`` bounds dense ids; the other kinds meet it when they are mapped. Errors count rows
     from ``first_row``, the row of the set where the table begins. Dense rows must have
     ``n_columns`` numbers, the length of the rows before. In a typed graph the nodes are
-    ``of_kind``, or the column names the kind of each.
+    ``of_kind``, or the column names the kind of each. Errors call the column of nodes ``node``.
 
     `BadFeatures` tells the first row that breaks the contract.
     """
@@ -198,13 +202,14 @@ def read_features(
             argument="node",
         )
     with as_bad_features():
-        nodes = checked_ids(
+        nodes, are_named = checked_ids(
             table.column(NODE),
-            name=NODE,
+            name=node,
             node_kind=node_kind,
             max_nodes=max_nodes,
             first_row=first_row,
             of_kind=of_kind,
+            missing_ids=missing_ids,
         )
     values = (
         sparse_values(table, first_row=first_row)
@@ -213,7 +218,8 @@ def read_features(
     )
     return FeatureBlock(
         nodes=nodes,
-        values=values,
+        values=values if are_named.all() else values[are_named],
+        n_left_out=len(are_named) - len(nodes),
         names=names_of(table),
         encoding=encoding_of(table.schema),
         first_row=first_row,

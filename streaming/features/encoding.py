@@ -19,6 +19,7 @@ from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray
 from peewit.solvers.late_modules import LateModule
 from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.plain_types import plain_column
+from peewit.streaming.edges.reading_options import NodelessRows
 from peewit.streaming.features.checked_tables import ENCODING, NODE, BadFeatures, with_names
 
 sp = LateModule("scipy.sparse")
@@ -164,6 +165,7 @@ class ColumnWishes:
 
     texts: Sequence[str] = ()  # whose words become features
     without: Sequence[str] = ()  # that become none, as a label must
+    missing_ids: NodelessRows = "refuse"  # in the column of nodes
 
     def require_among(self, names: Sequence[str]) -> None:
         """Raise BadFeatures for a column that the table lacks."""

@@ -150,14 +150,16 @@ def write_set(
     there is no row, some rows are sparse and others not, or sparse rows hold no entry at all.
     """
     shape = SetShape(n_rows=0, n_columns=0, is_sparse=False)
+    n_left_out = 0
     doubtful: DoubtfulColumns | None = None
     scales: UnlikeScales | None = None
 
     def write(temporary: Path) -> None:
-        nonlocal shape, doubtful, scales
+        nonlocal shape, n_left_out, doubtful, scales
         with naming(temporary), ExitStack() as stack:
             writer = None
             for block in blocks:
+                n_left_out += block.n_left_out
                 if not block.n_rows:
                     continue
                 shape = _add_shape(shape, block)
@@ -179,7 +181,8 @@ def write_set(
             raise BadFeatures("sparse features must hold at least one entry, got none")
 
     publish_file(path, write)
-    notes: list[str | None] = []
+    rows = "1 row that names" if n_left_out == 1 else f"{n_left_out:,} rows that name"
+    notes: list[str | None] = [f"left out {rows} no node" if n_left_out else None]
     sources: dict[str, str] = {}
     if shape.encoding is not None:
         encoding = Encoding.from_json(shape.encoding)

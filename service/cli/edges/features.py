@@ -30,6 +30,7 @@ from peewit.service.inbox.typed_graphs import kinds_named, typed_graph
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
 from peewit.service.tables.column_names import column_wishes
+from peewit.streaming.edges.reading_options import NodelessRows
 from peewit.streaming.edges.table_formats import format_of_file
 from peewit.streaming.features.checked_tables import NODE, FeatureBlock
 from peewit.streaming.graph_stream import Interrupted
@@ -78,6 +79,13 @@ def features(
             help="Columns that become no features, as one that holds the label.",
         ),
     ] = None,
+    missing_ids: Annotated[
+        NodelessRows,
+        typer.Option(
+            "--missing-ids",
+            help="Rows that name no node: refuse the table, or leave them out and say so.",
+        ),
+    ] = "refuse",
     add: Annotated[
         bool,
         typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
@@ -114,7 +122,7 @@ def features(
                     zero_based=zero_based,
                     node=column,
                     encoding=home.features.encoding(graph) if add else None,
-                    wishes=column_wishes(text, without),
+                    wishes=column_wishes(text, without, missing_ids),
                     n_threads=home.settings.n_threads,
                 )
                 n_rows = None if from_libsvm else n_rows_known(paths)
@@ -182,7 +190,7 @@ def _tell(home: Home, name: str, ended: FeatureSetRecord, seconds: float, *, as_
     elif ended.status == "committed":
         kind = "sparse " if ended.is_sparse else ""
         echo(
-            f"{name}: {ended.n_rows:,} {kind}rows of {ended.n_columns:,}, "
+            f"{name}: {ended.n_rows:,} {kind}rows of {ended.n_columns:,} columns, "
             f"{ended.n_new_nodes:,} new nodes, {seconds:.1f} s"
         )
         echo(f"features_version {ended.features_version}: {status.n_missing:,} nodes without a row")

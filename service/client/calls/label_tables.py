@@ -8,7 +8,7 @@ from peewit.service.client.calls.common import path, read
 from peewit.service.client.tables import Labels, by_node, labels_body
 from peewit.service.wire.labels import LabelOrigin, LabelReceipt
 from peewit.service.wire.predictions import NodeId
-from peewit.streaming.edges.reading_options import Contradictions, Quote
+from peewit.streaming.edges.reading_options import Contradictions, NodelessRows, Quote
 
 _NODES_PER_REQUEST = 200
 """They stand in the address, whose length servers bound."""
@@ -26,6 +26,7 @@ def put_labels(
     annotator: str | None = None,
     no_label: str | Sequence[str] | None = None,
     keep_word: str | Sequence[str] | None = None,
+    missing_ids: NodelessRows | None = None,
     contradictions: Contradictions | None = None,
     time_column: str | None = None,
     origin_column: str | None = None,
@@ -59,6 +60,9 @@ def put_labels(
         the key.
     no_label, keep_word : str or sequence of str, optional
         Further words that mean no label, '' for a missing one; and such words that are labels.
+    missing_ids : {"refuse", "leave-out"}
+        What becomes of rows that name no node: the table is refused, or they are left out and
+        counted.
     contradictions : {"refuse", "last", "leave-out", "opinions"}
         What becomes of a node with different labels in the table: it is refused, the last row
         holds, or the node is left out, or its rows are opinions of
@@ -97,6 +101,7 @@ def put_labels(
             "annotator": annotator,
             "no_label": no_label,
             "keep_word": keep_word,
+            "missing_ids": missing_ids,
             "contradictions": contradictions,
             "time_column": time_column,
             "origin_column": origin_column,

@@ -23,7 +23,7 @@ from peewit.service.wire.predictions import (
     NodeId,
     NodePrediction,
 )
-from peewit.streaming.edges.reading_options import Quote
+from peewit.streaming.edges.reading_options import NodelessRows, Quote
 
 _NODES_PER_REQUEST = 10_000
 """As many as the server takes in one lookup."""
@@ -343,6 +343,7 @@ def evaluate(
     positive_share: float | None = None,
     no_label: str | Sequence[str] | None = None,
     keep_word: str | Sequence[str] | None = None,
+    missing_ids: NodelessRows | None = None,
     contradictions: Literal["refuse", "last", "leave-out"] | None = None,
     quote: Quote | None = None,
 ) -> Call[PredictionEvaluation]:
@@ -368,6 +369,9 @@ def evaluate(
         beside a threshold, too.
     no_label, keep_word : str or sequence of str, optional
         Further words that mean no label, '' for a missing one; and such words that are labels.
+    missing_ids : {"refuse", "leave-out"}
+        What becomes of rows that name no node: the table is refused, or they are left out and
+        counted.
     contradictions : {"refuse", "last", "leave-out"}
         What becomes of a node with different labels in the table: it is refused, the last row
         holds, or the node is left out.
@@ -405,6 +409,7 @@ def evaluate(
             "positive_share": positive_share,
             "no_label": no_label,
             "keep_word": keep_word,
+            "missing_ids": missing_ids,
             "contradictions": contradictions,
             "quote": quote,
         },

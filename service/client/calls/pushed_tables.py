@@ -28,7 +28,7 @@ from peewit.service.wire.features import FeatureSet
 from peewit.service.wire.sources_and_pushes import (
     Push,
 )
-from peewit.streaming.edges.reading_options import MissingIds, Quote
+from peewit.streaming.edges.reading_options import MissingIds, NodelessRows, Quote
 from peewit.streaming.edges.time_units import TimeUnit
 
 
@@ -252,6 +252,7 @@ def put_features(
     node: str | None = None,
     text: str | None = None,
     without: str | None = None,
+    missing_ids: NodelessRows | None = None,
 ) -> Call[FeatureSet]:
     """Replace the features of all nodes; nodes that the graph does not know are created.
 
@@ -271,6 +272,9 @@ def put_features(
         Columns of texts, with commas between: their words become features, by a hash.
     without : str, optional
         Columns that become no features, with commas between, as one that holds the label.
+    missing_ids : {"refuse", "leave-out"}, optional
+        What becomes of rows that name no node: the table is refused, or they are left out and
+        ``note`` says how many.
 
     Returns
     -------
@@ -283,7 +287,7 @@ def put_features(
     RateLimited
         The backlog stayed full.
     """
-    return (yield from _send("PUT", graph, rows, wait, node, text, without))
+    return (yield from _send("PUT", graph, rows, wait, node, text, without, missing_ids))
 
 
 def add_features(
@@ -294,12 +298,13 @@ def add_features(
     node: str | None = None,
     text: str | None = None,
     without: str | None = None,
+    missing_ids: NodelessRows | None = None,
 ) -> Call[FeatureSet]:
     """Add rows, or overwrite those of the same nodes; the others stay. Else as `put_features`.
 
     Not repeated after a broken connection: what others have written since would be overwritten.
     """
-    return (yield from _send("POST", graph, rows, wait, node, text, without))
+    return (yield from _send("POST", graph, rows, wait, node, text, without, missing_ids))
 
 
 def _send(
@@ -310,11 +315,12 @@ def _send(
     node: str | None,
     text: str | None,
     without: str | None,
+    missing_ids: NodelessRows | None,
 ) -> Call[FeatureSet]:
     request = Request(
         method=method,
         path=path("graphs", graph, "features"),
-        params={"node": node, "text": text, "without": without},
+        params={"node": node, "text": text, "without": without, "missing_ids": missing_ids},
         body=table_body(rows),
         is_repeatable=method == "PUT",
     )

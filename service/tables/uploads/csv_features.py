@@ -5,11 +5,13 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.streaming.edges.arrow_faults import named_faults
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
+from peewit.streaming.edges.columns import empty_cells
 from peewit.streaming.edges.csv.layout import layout_of
 from peewit.streaming.edges.csv.tables import converted, csv_header, without_blanks
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind
@@ -56,13 +58,21 @@ def csv_features(
             lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), len(columns))
             table = with_names(lists, columns)
             if node_kind is not None:
-                kind = pa.string() if node_kind in TEXT else pa.int64()
                 nodes = batch.column(node)
                 nodes = without_blanks(nodes) if has_blanks_aside else nodes
-                ids = converted(nodes, kind, node, first_row)
+                ids = csv_ids(nodes, node_kind, node, first_row)
                 table = table.append_column(node, ids)
             yield table
             first_row += batch.num_rows
+
+
+def csv_ids(column: pa.Array, node_kind: NodeKind, name: str, first_row: int) -> pa.Array:
+    """Ids in the type of a graph's, null where a cell that should hold a number names none."""
+    if node_kind in TEXT:
+        return column
+    is_missing = pa.array(empty_cells(column, keeps_missing=False))
+    numbers = pc.if_else(is_missing, pa.scalar(None, column.type), column)
+    return converted(numbers, pa.int64(), name, first_row)
 
 
 def _require_no_null(batch: pa.RecordBatch, columns: list[str], first_row: int) -> None:

@@ -57,7 +57,7 @@ def json_label_batch(
         if not isinstance(row, dict):
             rule = f"a row must be an object with {columns.node} and {others}"
             raise BadUpload(rule, row=number, value=row)
-        for name in needed:
+        for name in needed if columns.missing_ids == "refuse" else needed[1:]:
             if name not in row:
                 raise BadUpload(f"{name!r} is missing", argument=name, row=number)
     held = set().union(*rows)

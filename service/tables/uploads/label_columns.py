@@ -8,7 +8,7 @@ from peewit.service.tables.uploads.givers import LABEL_TIME, TIME
 from peewit.service.tables.uploads.label_words import USUAL_WORDS, LabelWords
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.node_kinds import split_column
-from peewit.streaming.edges.reading_options import Contradictions, Quote
+from peewit.streaming.edges.reading_options import Contradictions, NodelessRows, Quote
 
 MAX_COLUMN_BYTES: Final = 200
 """Most bytes of the name of a column of labels."""
@@ -39,6 +39,7 @@ class LabelColumns:
     graph_names: Mapping[str, str] = field(default_factory=dict)  # its names of givers and times
     words: LabelWords = USUAL_WORDS  # that mean no label
     quote: Quote | None = None  # of CSV
+    missing_ids: NodelessRows = "refuse"  # of nodes
     contradictions: Contradictions = "refuse"  # of rows that give a node different labels
 
     def __post_init__(self) -> None:

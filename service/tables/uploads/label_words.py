@@ -28,6 +28,9 @@ _WHOLE: Final = re.compile(r"(?P<sign>-?)0*(?P<digits>[0-9]+)(\.0+)?")
 SEVERAL: Final = "several labels"
 """Stands for rows left out as a node has different ones, beside words."""
 
+NODELESS: Final = "no node"
+"""Stands for rows left out as they name none."""
+
 _NO_CLASS: Final = -1
 """What scikit-learn and others write for an unlabeled row of whole numbers."""
 
@@ -103,7 +106,7 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
         return ""
     n_rows = sum(left_out.values())
     words = ", ".join(f"{n:,} {word!r}" for word, n in left_out.items())
-    word = next((each for each in left_out if each != SEVERAL), None)
+    word = next((each for each in left_out if each not in {NODELESS, SEVERAL}), None)
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     way = "" if word is None else f" (keep_word={word} takes it for a label)"
     return f"left out {rows}: {words}{way}"

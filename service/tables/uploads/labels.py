@@ -25,6 +25,7 @@ from peewit.service.tables.uploads.json_labels import json_label_batch, ndjson_l
 from peewit.service.tables.uploads.label_columns import PLAIN_LABELS, LabelColumns
 from peewit.service.tables.uploads.label_words import (
     NO_CLASS_TEXTS,
+    NODELESS,
     SEVERAL,
     LabelWords,
     as_whole,
@@ -36,6 +37,7 @@ from peewit.service.tables.uploads.limits import (
     counted,
     require_at_most,
 )
+from peewit.solvers.missing_words import MISSING_WORDS
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES, BadEdges
 from peewit.streaming.edges.change_columns import (
@@ -339,11 +341,17 @@ def _checked_columns(
             rows = [row for row, label in enumerate(labels) if label is not None]
         elif is_csv:
             rows = [row for row, each in enumerate(zip(nodes, labels, strict=True)) if any(each)]
+        n_rows = len(rows)
+        if columns.missing_ids == "leave-out":
+            rows = [row for row in rows if not _is_missing(nodes[row])]
+        n_nodeless = n_rows - len(rows)
         if len(rows) < len(nodes):
             nodes, labels = [nodes[row] for row in rows], [labels[row] for row in rows]
         classes = text_classes(of_graph) if is_csv and text_classes is not None else ()
         is_number = is_csv and not classes
         nodes, labels, rows, left_out = _said(nodes, labels, rows, name, columns.words, is_number)
+        if n_nodeless:
+            left_out[NODELESS] = n_nodeless
         if classes:
             labels = list(as_whole(labels, classes))
         _check_labels(labels, rows, name)
@@ -561,7 +569,21 @@ def _nodes(
         ids = texts
     if _are_plain(ids, node_kind):
         return ids
+    for row, each in zip(rows, ids, strict=True):
+        if each is None or each == "":
+            raise BadUpload(
+                f"column {column!r} must name a node in every row; say missing_ids='leave-out' to "
+                "leave such rows out",
+                argument="node",
+                row=row,
+                value="null" if each is None else "''",
+            )
     return [node_id(each, node_kind, row=row) for row, each in zip(rows, ids, strict=True)]
+
+
+def _is_missing(node: object) -> bool:
+    """Whether a cell names no node."""
+    return node is None or (isinstance(node, str) and node.strip().lower() in {"", *MISSING_WORDS})
 
 
 def _bare(label: str) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.service.tables.uploads.arrow_and_parquet import stored_batches, stored_names
+from peewit.service.tables.uploads.csv_features import csv_ids
 from peewit.service.tables.uploads.feature_deletes import require_none_deleted
 from peewit.service.tables.uploads.json_features import is_by_name, json_features, with_edges
 from peewit.service.tables.uploads.limits import UploadLimits, columns_within, counted
@@ -17,7 +18,7 @@ from peewit.streaming.edges.bad_table import BadUpload, excerpt
 from peewit.streaming.edges.csv.strays import require_no_strays
 from peewit.streaming.edges.csv.tables import converted, csv_batches, csv_header
 from peewit.streaming.edges.json_tables import MAX_LINE_BYTES, json_ids, json_rows
-from peewit.streaming.edges.node_kinds import TEXT, NodeKind
+from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import COLUMNS, EDGES, NODE, order_of, with_names
 from peewit.streaming.features.encoding import (
@@ -275,8 +276,7 @@ def _text_columns(
             pair = node, next((name for name in names if name != node), node)
             require_no_strays(by_name, pair, first_row, way="take such lines out")
             place = batch.schema.get_field_index(node)
-            wanted = pa.string() if node_kind in TEXT else pa.int64()
-            ids = converted(batch.column(node), wanted, node, first_row)
+            ids = csv_ids(batch.column(node), node_kind, node, first_row)
             yield batch.set_column(place, node, ids)
         else:
             yield batch

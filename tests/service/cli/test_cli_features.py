@@ -30,7 +30,7 @@ def test_tables_replace_and_join_the_rows_there_are(peewit: Peewit, tmp_path: Pa
     pq.write_table(table, tmp_path / "2.parquet")
     first = peewit("features", "g", tmp_path / "1.csv")
     assert first.exit_code == 0, first.err
-    assert first.out.startswith("g: 2 rows of 2, 2 new nodes, ")
+    assert first.out.startswith("g: 2 rows of 2 columns, 2 new nodes, ")
     assert "features_version 1: 0 nodes without a row" in first.out
     added = peewit("features", "g", tmp_path / "2.parquet", "--add", "--json").json
     assert (added["set"]["features_version"], added["set"]["n_new_nodes"]) == (2, 1)

@@ -18,9 +18,11 @@ from peewit.service.catalog import GraphProgress, GraphRecord
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.feature_tables import n_rows_known, path_blocks, point_rows, table_blocks
 from peewit.service.tables.uploads import BadUpload
+from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.features.checked_tables import BadFeatures, FeatureBlock
+from peewit.streaming.features.encoding import ColumnWishes
 
 VALUES = np.array([[1.5, -2.0], [0.0, 3.25], [1e10, 4.0]], np.float32)
 NAMES = ["a", "b", "c"]
@@ -157,6 +159,37 @@ def test_what_is_no_table_of_features_is_named(
 ) -> None:
     with pytest.raises((BadUpload, BadFeatures), match=re.escape(message)):
         list(table_blocks(graph_of(), io.BytesIO(body), table_format))
+
+
+@pytest.mark.parametrize("table_format", Format)
+@pytest.mark.parametrize("kind", ["string", "int64"])
+def test_rows_without_a_node_are_refused_by_the_name_of_the_column_or_left_out(
+    table_format: Format, kind: NodeKind
+) -> None:
+    ids = pa.array(["3", None, "4"]).cast(pa.string() if kind == "string" else pa.int64())
+    body = WRITERS[table_format](dense_table(ids))
+    if table_format is Format.CSV:
+        body = body.replace(b"None", b"").replace(b"node", b"person")
+    column = "person" if table_format is Format.CSV else "node"
+    message = f"column '{column}' must name a node in every row, and 1 of the"
+    with pytest.raises(BadFeatures, match=message) as raised:
+        list(table_blocks(graph_of(kind), io.BytesIO(body), table_format, node=column))
+    assert raised.value.row == 1
+    wishes = ColumnWishes(missing_ids="leave-out")
+    opened = io.BytesIO(body)
+    blocks = list(table_blocks(graph_of(kind), opened, table_format, node=column, wishes=wishes))
+    nodes, values = joined(blocks)
+    assert (list(map(str, nodes)), sum(each.n_left_out for each in blocks)) == (["3", "4"], 1)
+    np.testing.assert_array_equal(values, VALUES[[0, 2]])
+    assert blocks[-1].first_row + blocks[-1].n_rows == 2
+
+
+def test_a_fault_below_a_row_that_is_left_out_has_its_own_row() -> None:
+    wishes = ColumnWishes(missing_ids="leave-out")
+    body = io.BytesIO(b"node,x\na,1\n,2\n" + b"b" * (MAX_NODE_BYTES + 1) + b",3\n")
+    with pytest.raises(BadFeatures, match="must hold strings of at most") as raised:
+        list(table_blocks(graph_of(), body, Format.CSV, wishes=wishes))
+    assert raised.value.row == 2
 
 
 def test_rows_that_change_their_length_between_batches_are_named() -> None:

@@ -1,6 +1,7 @@
 """Tables that people send: read alike in every format, and faults named with their row."""
 
 import io
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -508,6 +509,20 @@ def test_rows_without_a_label_are_left_out_where_that_is_said() -> None:
         columns = LabelColumns(words=LabelWords(no_label=("",)))
         found = read_labels(written(table, table_format), table_format, "string", columns)[""]
         assert (found.nodes, found.left_out) == (["a"], {"": 1})
+
+
+@pytest.mark.parametrize("table_format", Format)
+def test_labels_without_a_node_are_refused_by_the_name_of_the_column_or_left_out(
+    table_format: Format,
+) -> None:
+    table = pa.table({"who": ["a", None, "NA"], "label": ["x", "y", "x"]})
+    columns = LabelColumns(node="who")
+    with pytest.raises(BadUpload, match="column 'who' must name a node") as raised:
+        read_labels(written(table, table_format), table_format, "string", columns)
+    assert raised.value.row == 1
+    columns = replace(columns, missing_ids="leave-out")
+    found = read_labels(written(table, table_format), table_format, "string", columns)[""]
+    assert (found.nodes, found.labels, found.left_out) == (["a"], ["x"], {"no node": 2})
 
 
 @pytest.mark.parametrize("table_format", Format)

@@ -125,7 +125,10 @@ BAD = [
     ({"node": [1], "features": [[True]]}, "lists of numbers, got type list<item: bool>"),
     ({"node": [1], "features": [3.5]}, "lists of numbers, got type double"),
     ({"node": ["a"], "features": [[1.0]]}, "'node' must hold integers in a graph of int64 ids"),
-    ({"node": [1, None], "features": [[1.0], [1.0]]}, "'node' must not be null, got null in row 1"),
+    (
+        {"node": [1, None], "features": [[1.0], [1.0]]},
+        "'node' must name a node in every row, and 1 of the 2 rows looked at name none",
+    ),
     ({"features": [[1.0]]}, "column 'node' is missing"),
     ({"node": [1]}, "must hold column features, or indices and values; the columns are node"),
     ({"node": [1], "indices": [[1]]}, "must hold column features, or indices and values"),
