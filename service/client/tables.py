@@ -206,8 +206,8 @@ def _reader_of(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     if not isinstance(first, pa.RecordBatch):
         kind = type(first).__name__
         raise TypeError(
-            f"a table must be made of record batches, got an iterable of {kind}; give "
-            "labels as a mapping by node, or as a Series whose index has the nodes"
+            f"a table must be record batches, got an iterable of {kind}; give labels as a "
+            "mapping by node, or as a Series whose index has the nodes"
         )
 
     def all_of_them() -> Iterator[pa.RecordBatch]:

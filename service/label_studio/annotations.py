@@ -83,8 +83,8 @@ def read_export(exported: object, *, graph: str, control: str = CONTROL) -> Expo
     tasks = [each for each in exported if isinstance(each, dict)]
     if tasks and all("data" in each and not each.keys() & _ANSWERED for each in tasks):
         raise ValueError(
-            "the export must hold annotations, got tasks without any; import the tasks "
-            "into Label Studio, label them, and export them as JSON"
+            "the export must hold annotations, got bare tasks; import them into Label Studio, "
+            "label them there, and export them as JSON"
         )
     answers: list[Answer] = []
     refused: list[RefusedTask] = []

@@ -94,7 +94,7 @@ class DeltaSource:
         reached = at.get("table", at.get("version"))
         if at.get("id", log.id) != log.id or reached > log.version:
             raise ChangesLost(
-                f"version {reached} must be one of {shown_url(self._access.url)}, whose log "
-                f"was made anew or ends at {log.version}; make the graph anew from the "
-                "whole table, or begin after one of its versions with --from"
+                f"version {reached} must be one of {shown_url(self._access.url)}. Its log was "
+                f"made anew, or ends at {log.version}: make the graph anew from the whole "
+                "table, or begin after one of its versions with --from"
             )

@@ -197,9 +197,8 @@ def _csv_rows(value: bytes, access: Access, *, is_said: bool) -> list[dict[str, 
     has_header = set(names[:2]) <= set(header)
     if not (is_said or has_header or _is_plain(text, lines, by_place=by_place)):
         raise BadUpload(
-            "the value must be JSON, plain CSV or an Arrow stream; name the columns in a "
-            "first line of the CSV, or send the header Content-Type: text/csv with the "
-            "message",
+            "the value must be JSON, plain CSV or an Arrow stream. Begin the CSV with a line "
+            "of names, or send the message with the header Content-Type: text/csv",
             value=excerpt(text),
         )
     if by_place and lines:

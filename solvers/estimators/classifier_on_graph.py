@@ -76,9 +76,8 @@ class _OnGraph(Model):
             if rows.is_sparse:
                 raise BadArgument(
                     "features",
-                    "must be dense, as most classifiers want them, got a sparse matrix; "
-                    "make fewer columns of it first, as by "
-                    "sklearn.decomposition.TruncatedSVD",
+                    "must be dense, got a sparse matrix, which few classifiers take; make "
+                    "fewer columns of it first, as sklearn's TruncatedSVD does",
                 )
             own = _of_all_nodes(rows, graph.n_nodes)
             columns += [own, filter_features(whole, own, teleport=TELEPORT)]

@@ -155,9 +155,9 @@ class DaskPartitions:
         n_shared = sum(callable(getattr(task, "func", None)) for task in shared)
         if n_shared and len(self) > 1:
             warnings.warn(
-                f"{len(self):,} partitions share {n_shared:,} tasks, as after a shuffle or "
-                "a sort, and each computes them anew; persist what they share, or write "
-                "the edges to Parquet and give the path",
+                f"{len(self):,} partitions share {n_shared:,} tasks, and each computes them "
+                "anew, as after a sort; persist what they share, or write the edges to "
+                "Parquet and give the path",
                 stacklevel=5,
             )
 

@@ -225,9 +225,8 @@ def _unseen_notes(ids: pa.ChunkedArray) -> list[str]:
     if not len(unseen):
         return []
     text = (
-        f"{_new_ids(len(unseen))} written with blanks or invisible characters around, or "
-        f"with separate accents, the first {unseen[0].as_py()!a}: without these it is "
-        "another node"
+        f"{_new_ids(len(unseen))} written with blanks, invisible characters or separate "
+        f"accents, the first {unseen[0].as_py()!a}: without these it is another node"
     )
     return [text]
 

@@ -129,8 +129,8 @@ def _require_plain_files(paths: Sequence[str], root: str) -> None:
                 else f"`peewit source add GRAPH {table} --kind {kind.lower()}` reads it as one"
             )
             raise TableDirectory(
-                f"url must not be the directory of a table, or lie in it, got {root!r}: the "
-                f"files of {kind} table {table} also hold rows that were removed; {way}"
+                f"url must not lie in a {kind} table, got {root!r}: its files hold removed rows, "
+                f"too; {way}"
             )
 
 

@@ -154,9 +154,8 @@ class Seams:
         begin = self._tail + bytes(piece[: min(n_bytes, len(self._seam))])
         if self._seam in begin or piece.find(self._seam, 0, n_bytes) >= 0:
             raise BadUpload(
-                "it must be one file, and is several, one after the other, of which only "
-                "the last would be read; give each by itself, or write them into one with "
-                "a table library"
+                "it must be one file, and is several, one after the other. Only the last "
+                "would be read: give each by itself, or write them into one with pyarrow"
             )
         self._tail = (self._tail + bytes(piece[max(0, n_bytes - 16) : n_bytes]))[-16:]
 

@@ -296,8 +296,8 @@ def _read_otherwise(home: Home, source: SourceRecord, before: Sequence[SourceRec
     said = ", ".join(f"{name}={value}" for name, value in (earlier.columns or {}).items())
     return (
         f"{n_files:,} files of {shown_url(source.url)} were read with "
-        f"{said or 'the columns of the graph'} and are not read again with others; name all "
-        "columns at once by --via, or copy the file to another name and add --again"
+        f"{said or 'the columns of the graph'}. A file is not read again with others: name "
+        "all columns at once by --via, or copy it to another name and add --again"
     )
 
 

@@ -171,9 +171,8 @@ def _numbers_note(labels: Iterable[object]) -> str | None:
     if odd is None:
         return None
     return (
-        f"labels are numbers, and some are written as {odd!r}, which makes words of them; "
-        "if numbers are meant, write them with a decimal point, and nothing between "
-        "thousands"
+        f"labels such as {odd!r} make words of the others, which are numbers; if numbers are "
+        "meant, write them with a decimal point, and nothing between thousands"
     )
 
 

@@ -480,9 +480,9 @@ def _contradiction(several: _Several, name: str) -> BadUpload:
     nodes = "1 node has" if len(several) == 1 else f"{len(several):,} nodes have"
     return BadUpload(
         f"a node must have one {name} in a table, and {nodes} several (rows count from 0): "
-        f"{'; '.join(shown)}{more}; say contradictions='last' to let the last row of each "
-        "hold, 'leave-out' to give such nodes no label, or 'opinions' if several people "
-        "say so",
+        f"{'; '.join(shown)}{more}. Say contradictions='last' to take the last row of each, "
+        "'leave-out' to give such nodes no label, or 'opinions' where rows are those of "
+        "several people",
         argument="node",
     )
 

@@ -26,8 +26,8 @@ def refit(solving: Solving) -> None:
     if not is_dropped.any():
         return
     assessment.warnings.append(
-        "cross-validation, sets and probabilities are those of the answer from all labels, "
-        "before any was dropped"
+        "labels were dropped after this: cross-validation, sets and probabilities are those of "
+        "all labels"
     )
     remaining = labels.subset(np.flatnonzero(~is_dropped))
     plan = replace(

@@ -87,8 +87,8 @@ class StartedModel(VariationalModel):
         """Nodes have the values of a partition, to which functions are fitted."""
         if is_calibrated and stats.get("input") == FEATURES:
             return (
-                "its probabilities come from a partition of the nodes, and new points have "
-                "class scores alone; solve without probabilities to predict new points"
+                "its probabilities are of nodes, and new points have class scores alone; "
+                "solve without probabilities to predict new points"
             )
         return None
 

@@ -144,9 +144,9 @@ def _require_first_edge(one: pa.Array, other: pa.Array, pair: Sequence[str]) -> 
     is_alone = len(one) > 2 and all(not whole[0] and all(whole[1:]) for whole in are_whole)
     if is_alone or (len(first[0]) > 1 and obvious_ends(first) is not None):
         rule = (
-            "the first row must be an edge, and seems to name the columns; say "
-            f"src={first[0]!r}, dst={first[1]!r}, or leave it out with max_bad_rows. If it "
-            "is an edge, put a line of names above it"
+            f"the first row must be an edge, and seems to name columns; say src={first[0]!r}, "
+            f"dst={first[1]!r}, or leave it out with max_bad_rows. If it is an edge, put a "
+            "line of names above it"
         )
         raise BadUpload(rule, row=0, value=", ".join(first))
 

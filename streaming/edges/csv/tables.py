@@ -344,9 +344,8 @@ def _require_as_written(column: pa.Array, name: str, first_row: int) -> None:
     if place >= 0:
         row = int(rows[place])
         raise BadUpload(
-            f"column {name!r} must hold integers without leading zeros, plus or 0x, since "
-            "01 and 1 would be one node; make the graph with node_ids='string' to keep "
-            "them apart",
+            f"column {name!r} must hold integers without leading zeros, plus or 0x. Else 01 "
+            "and 1 would be one node; node_ids='string' makes a graph that keeps them apart",
             argument=name,
             row=first_row + row,
             value=column[row].as_py(),

@@ -57,8 +57,7 @@ def read_relations(
 def too_many_relations(name: str) -> BadEdges:
     """The refusal of a column with more different values than a graph has relations."""
     return BadEdges(
-        f"column {name!r} must name at most {MOST_RELATIONS} relations, and has more "
-        "different values, like a column of ids; name the column that says of which kind "
-        "each edge is",
+        f"column {name!r} must name at most {MOST_RELATIONS} relations, and has more values, "
+        "as ids have; name the column that says of which kind each edge is",
         argument=name,
     )

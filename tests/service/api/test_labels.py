@@ -313,7 +313,7 @@ def test_words_that_may_be_classes_are_told_or_left_out(graph: Api) -> None:
     for written in (b"a;1,5\nb;0", b"a;$5\nb;$6", b"a;1 000\nb;2", b"a;50%\nb;20%"):
         numbers = b"node;label\n" + written
         told = graph.call("PUT", "/graphs/g/labels", 200, content=numbers, **options).json()
-        assert "which makes words of them" in told["note"]
+        assert "make words of the others" in told["note"]
     for classes in (b"a,1.2.3\nb,1.2.4", b"a,2026-01-01\nb,x", b"a,5%\nb,low", b"a,1\nb,1.5"):
         words = b"node,label\n" + classes
         told = graph.call("PUT", "/graphs/g/labels", 200, content=words, **options).json()

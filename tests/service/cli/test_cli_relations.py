@@ -87,7 +87,7 @@ def test_other_columns_of_a_file_that_was_read_are_told_not_to_be_read(
         read = peewit("ingest", "g", events, *ends, "--skip-bad-rows", 9)
         assert read.exit_code == 0, read.err
         assert (
-            "are not read again with others; name all columns at once by --via" in read.err
+            "is not read again with others: name all columns at once by --via" in read.err
         ) == told
 
 

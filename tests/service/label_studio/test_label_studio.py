@@ -188,5 +188,5 @@ def test_an_export_is_a_list_of_tasks(exported: object) -> None:
 
 
 def test_tasks_that_nobody_has_seen_are_no_export() -> None:
-    with pytest.raises(ValueError, match="must hold annotations, got tasks without any"):
+    with pytest.raises(ValueError, match="must hold annotations, got bare tasks"):
         read_export([{"data": {"node": "a", "graph": "g"}, "predictions": []}], graph="g")

@@ -406,9 +406,9 @@ def test_all_contradictions_are_named_at_once_or_left_out() -> None:
         read_labels(io.BytesIO(content), Format.CSV, "string")
     assert str(caught.value) == (
         "a node must have one label in a table, and 2 nodes have several (rows count from 0): "
-        "'b' has 'bot' in row 1 and 'human' in row 3; 'c' has 'x' in row 4 and 'y' in row 5; "
-        "say contradictions='last' to let the last row of each hold, 'leave-out' to give such "
-        "nodes no label, or 'opinions' if several people say so"
+        "'b' has 'bot' in row 1 and 'human' in row 3; 'c' has 'x' in row 4 and 'y' in row 5. "
+        "Say contradictions='last' to take the last row of each, 'leave-out' to give such nodes no "
+        "label, or 'opinions' where rows are those of several people"
     )
 
     def read(contradictions: Contradictions) -> UploadedLabels:

@@ -240,9 +240,9 @@ def test_ids_may_look_like_what_stands_between_rows(tmp_path: Path) -> None:
     [
         ("1 1:0.5 2:0.3\n2 1:0.7 3:0.1\n", "as LibSVM has them"),
         ("1 1:0.5\n2 1:0.7\n", "as LibSVM has them"),
-        ("from,to\na,b\n", "seems to name the columns"),
-        ("user,item\n1,2\n2,3\n", "seems to name the columns"),
-        ("// sym\n1 2\n2 3\n", "seems to name the columns"),
+        ("from,to\na,b\n", "seems to name columns"),
+        ("user,item\n1,2\n2,3\n", "seems to name columns"),
+        ("// sym\n1 2\n2 3\n", "seems to name columns"),
         ("4 3\n1 2\n2 3\n3 4\n", "numbers of nodes and edges"),
         ("1 2 {'weight': 3}\n", "nx.write_weighted_edgelist"),
         ("(1, 2)\n(2, 3)\n", "as Python prints them"),
