@@ -129,8 +129,8 @@ def _require_plain_files(paths: Sequence[str], root: str) -> None:
                 else f"`peewit source add GRAPH {table} --kind {kind.lower()}` reads it as one"
             )
             raise TableDirectory(
-                f"url must not lie in a {kind} table, got {root!r}: its files hold removed rows, "
-                f"too; {way}"
+                f"url must not hold files of a {kind} table, got {root!r}: those of {table} have "
+                f"rows that were removed; {way}"
             )
 
 
