@@ -415,6 +415,7 @@ jobs = Table(
     _time("finished_at"),
     _owner(),
     Column("traceparent", Text),
+    _flag("after_ingest"),
     UniqueConstraint("graph_id", "idempotency_key"),
     CheckConstraint("lane IN ('fast', 'heavy')", name="lane"),
     CheckConstraint(

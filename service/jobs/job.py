@@ -111,6 +111,7 @@ class JobSpec:
     max_attempts: int = 3  # that may end with the death of the process before the job fails
     owner: str | None = None  # prefix of the key that asks
     snapshot: int | None = None  # to work on; None: the newest when the job begins
+    after_ingest: bool = False  # whether it waits until what was sent to the graph is read
 
     def __post_init__(self) -> None:
         if self.lane not in LANES:
@@ -164,6 +165,7 @@ class Job:
     finished_at: datetime | None
     owner: str | None
     traceparent: str | None = None  # span that led to it; None where nothing is traced
+    after_ingest: bool = False
 
     @property
     def short_id(self) -> str:

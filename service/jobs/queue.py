@@ -11,11 +11,13 @@ from time import monotonic, sleep, time_ns
 from typing import Any, Final
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Row,
     Select,
     and_,
     delete,
+    exists,
     func,
     insert,
     or_,
@@ -27,7 +29,7 @@ from sqlalchemy.exc import IntegrityError
 
 from peewit.service.catalog import lock_graph
 from peewit.service.database.engine import Database, insert_into
-from peewit.service.database.tables import job_events, jobs
+from peewit.service.database.tables import feature_sets, files, graphs, job_events, jobs, pushes
 from peewit.service.database.timestamps import now
 from peewit.service.jobs.job import (
     IdempotencyConflict,
@@ -439,6 +441,7 @@ def _new_row(spec: JobSpec) -> dict[str, Any]:
         "max_attempts": spec.max_attempts,
         "owner": spec.owner,
         "snapshot": spec.snapshot,
+        "after_ingest": spec.after_ingest,
         "traceparent": traceparent(),
     }
 
@@ -468,7 +471,10 @@ def _earlier_submission(connection: Connection, spec: JobSpec) -> Job:
 
 
 def _startable_jobs() -> Select[Any]:
-    """Jobs that may start now: waiting ones whose equal is not running, and lapsed ones."""
+    """Jobs that may start now: waiting ones whose equal is not running, and lapsed ones.
+
+    Those that wait for ingest have waited until all is read.
+    """
     equal = jobs.alias("equal")
     equal_runs = (
         select(equal.c.id)
@@ -480,8 +486,21 @@ def _startable_jobs() -> Select[Any]:
         .correlate(jobs)
         .exists()
     )
-    waits = and_(jobs.c.status == JobStatus.QUEUED, ~equal_runs)
+    is_due = or_(~jobs.c.after_ingest, _all_is_read())
+    waits = and_(jobs.c.status == JobStatus.QUEUED, ~equal_runs, is_due)
     return select(jobs).where(or_(waits, _has_lapsed))
+
+
+def _all_is_read() -> ColumnElement[bool]:
+    """Whether the job's graph has edges, and nothing that was sent to it waits for ingest."""
+    sent = (
+        (pushes, pushes.c.file_id.is_(None)),
+        (files, and_(files.c.status == "pending", files.c.push_id.is_not(None))),
+        (feature_sets, feature_sets.c.status == "pending"),
+    )
+    waits = [exists().where(each.c.graph_id == jobs.c.graph_id, rule) for each, rule in sent]
+    has_edges = and_(graphs.c.edges_seen > 0, graphs.c.at_rest.is_not(None))
+    return and_(exists().where(graphs.c.id == jobs.c.graph_id, has_edges), ~or_(*waits))
 
 
 def _lapsed_jobs() -> Select[Any]:

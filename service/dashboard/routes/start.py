@@ -1,5 +1,6 @@
 """Start with your files: tables are sent, said to hold something, and taken as one graph."""
 
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -46,6 +47,8 @@ from peewit.service.first_look.commands import Step, positive, script, steps
 from peewit.service.operations.graph_settings import GraphCreate, create_graph
 from peewit.service.operations.here import Here
 from peewit.service.problems import InvalidArgument
+from peewit.service.tasks.kind_list import KINDS
+from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 router = page_router()
 
@@ -97,7 +100,7 @@ async def download_script(
 async def run(
     request: Request, home: HomeHere, caller: CallerHere, choice: StartChosen
 ) -> Response:
-    """Make the graph and take every table; predictions follow once the edges are read."""
+    """Make the graph and take every table; a job predicts once all of them are read."""
     name = (await form_of(request)).get("name", "").strip()
     found = await _understood(request, home, choice)
     first, *others = steps(found.roles)
@@ -115,6 +118,10 @@ async def run(
             taken.append(await _taken(request, home, caller, name, step, upload))
     graph = await run_in_threadpool(home.catalog.get, name)
     classes = found.roles.classes
+    puts_labels = any(each.words == ("labels", "put") for each in others)  # as the last table
+    if puts_labels and len(classes) >= _CLASSES_COMPARED and not taken[-1]["fault"]:
+        spec = KINDS["solve"].spec(graph.id, model=DEFAULT_MODEL, parameters={}, owner=caller.name)
+        await run_in_threadpool(home.jobs.submit, replace(spec, after_ingest=True))
     outcome = {
         "taken": taken,
         "positive": positive(found.roles) if len(classes) == _CLASSES_COMPARED else "",
@@ -144,16 +151,11 @@ def show_outcome(request: Request, graph: GraphHere, home: HomeHere, seen: Seen 
 
 def _progress(request: Request, graph: GraphRecord, home: ServedHome) -> dict[str, Any]:
     outcome = uploads_of(request).remembered(graph.id, _HOLDS)
-    step = next_step(graph, home)
-    taken = outcome.get("taken", [])
-    reads_features = bool(home.features.status(graph).n_pending)
-    is_first = step.kind == "solve" and step.job is None
     return {
-        "taken": taken,
+        "taken": outcome.get("taken", []),
         "positive": outcome.get("positive", ""),
-        "step": step,
-        "reads_features": reads_features,
-        "solves_itself": bool(taken) and is_first and not reads_features,
+        "step": next_step(graph, home),
+        "reads_features": bool(home.features.status(graph).n_pending),
     }
 
 

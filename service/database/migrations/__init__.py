@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FIRST: Final = "0027"
 """The first step: databases of before it were never released, and none of them is read."""
 
-NEWEST: Final = "0028"
+NEWEST: Final = "0029"
 """The last step, by which a present database is recognized without loading alembic."""
 
 _VERSION_TABLE: Final = """

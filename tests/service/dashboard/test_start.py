@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from peewit.service.dashboard.start_intake import MOST_FILES
+from peewit.service.jobs.job import LANES
 from tests.service.api.conftest import CSV, Api
 from tests.service.dashboard.forms import PIECE, look, send
 from tests.service.dashboard.test_access import keyed, sign_in
@@ -68,16 +69,14 @@ def test_files_become_a_graph_with_predictions(pages: Api) -> None:
     assert not list(pages.home.settings.graphs_directory.glob("*/uploads/*/*.*/*"))
     begun = look(pages, outcome)
     assert "Read the edges in logins.csv: taken." in begun
-    assert 'hx-trigger="load"' not in begun  # nothing is predicted before the edges are read
+    graph = pages.home.catalog.get("shop")
+    (job,) = pages.home.jobs.list(graph_id=graph.id).jobs
+    assert pages.home.jobs.claim("w", LANES) is None  # before the edges are read
     pages.ingest("shop")
-    ready = look(pages, outcome, headers=PIECE)
-    assert 'hx-post="/graphs/shop/jobs" hx-trigger="load"' in ready
-    send(pages, "/graphs/shop/jobs")
+    assert "waits until all is read" in look(pages, outcome, headers=PIECE)
     graph = pages.home.catalog.get("shop")
     assert graph.settings.node_ids == "typed"
     assert graph.features_version == 1
-    (job,) = pages.home.jobs.list(graph_id=graph.id).jobs
-    assert 'hx-trigger="load"' not in look(pages, outcome)
     pages.run_job(job.id)
     assert "Those most likely bad" in look(pages, outcome)
 
@@ -127,6 +126,11 @@ def test_a_file_that_is_refused_waits_where_it_is_mended(pages: Api) -> None:
     page = look(pages, f"/graphs/shop/edges/files/{mend}")
     assert '<option value="from" selected>' in page
     assert '<option value="to" selected>' in page
+    pages.ingest("shop")
+    assert pages.home.jobs.claim("w", LANES) is None  # there are no edges
+    send(pages, f"/graphs/shop/edges/files/{mend}&max_bad_rows=1")
+    pages.ingest("shop")
+    assert pages.home.jobs.claim("w", LANES) is not None
 
 
 def test_rows_without_an_id_are_left_out(pages: Api) -> None:
