@@ -26,18 +26,18 @@ from peewit.service.demo.digits import (
     write_pictures,
     write_shuffled,
 )
+from peewit.service.demo.own_home import require_idle, take_home
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.known_nodes import KnownNodes
 from peewit.service.inbox.manifest import Manifest
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.jobs.queue import JobQueue
-from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.labels.label_entry import Labeling
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.evaluation import evaluate
 from peewit.service.predictions.store import PredictionStore
-from peewit.service.settings import COMPILED, Settings
+from peewit.service.settings import Settings
 from peewit.service.tables.formats import encode
 from peewit.service.tables.uploads import LabelValue, UploadedLabels
 from peewit.service.tasks.kind_list import KINDS
@@ -57,15 +57,6 @@ MAX_EDGES: Final = 16_000
 """Fewer than there are, so that the demo shows what thinning does."""
 LABELS_PER_CLASS: Final = 10
 SEED: Final = 0
-
-NOT_INHERITED: Final = (
-    "database_url",
-    "database_password_file",
-    "scheduler",
-    "admin_key_file",
-    "items",
-)
-"""Settings of the user that would lead the demo out of its home."""
 
 _MARKER: Final = ".peewit-demo"
 
@@ -116,12 +107,6 @@ class DemoResult:
     evaluation: Evaluation  # on the nodes without a label
 
 
-def demo_settings(settings: Settings, directory: Path) -> Settings:
-    """The same settings with the demo's directory as home and its own SQLite file."""
-    changes = {"home": directory.expanduser().absolute(), **dict.fromkeys(NOT_INHERITED)}
-    return settings.model_copy(update=changes)
-
-
 def run_demo(settings: Settings, tell: Tell) -> DemoResult:
     """Run the demo in ``settings.home``, which comes from `demo_settings`.
 
@@ -148,32 +133,6 @@ def run_demo(settings: Settings, tell: Tell) -> DemoResult:
         job=job,
         evaluation=evaluation,
     )
-
-
-def take_home(home: Path, marker: str, whose: str) -> None:
-    """Make the home, or make sure that an earlier run made it; raises FileExistsError."""
-    made = home / marker
-    if home.exists() and not home.is_dir():
-        raise FileExistsError(f"--dir must be a directory, got the file {home}")
-    names = {each.name for each in home.iterdir()} if home.exists() else set()
-    if not made.exists() and names - {COMPILED}:
-        raise FileExistsError(
-            f"the {whose}'s directory must be new, empty or an earlier {whose}'s, got {home}; "
-            "choose another --dir"
-        )
-    home.mkdir(parents=True, exist_ok=True)
-    made.touch()
-
-
-def require_idle(settings: Settings, whose: str) -> None:
-    """Raise a RuntimeError where a server runs on a home, which would join in."""
-    with closing(open_database(settings.database)) as database:
-        alive = WorkerRegistry(database).alive()
-    if alive:
-        raise RuntimeError(
-            f"the {whose}'s home must not be in use, got {settings.home}, where {alive[0].id} "
-            "runs; stop that server or choose another --dir"
-        )
 
 
 def _write_inputs(files: DemoFiles, tell: Tell) -> None:

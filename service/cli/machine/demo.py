@@ -1,7 +1,5 @@
 """`peewit demo`: the whole path on real digits."""
 
-import shutil
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -9,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from peewit.service.cli.machine.demo_command import demo_command
 from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.role_options import Host, Port
 from peewit.service.cli.machine.serve import run_serve
@@ -21,7 +20,8 @@ from peewit.service.cli.session import (
     say,
     stderr_console,
 )
-from peewit.service.demo.walk import NOT_INHERITED, DemoFiles, demo_settings, run_demo
+from peewit.service.demo.own_home import demo_settings
+from peewit.service.demo.walk import DemoFiles, run_demo
 from peewit.service.settings import Settings
 from peewit.solvers.kernels.compilation import not_kept, told_of_compilations
 
@@ -74,24 +74,6 @@ def _tell_more(settings: Settings, users: Settings, *, serve: bool) -> None:
     echo(f"  {peewit} evaluate digits {truth}")
     if not serve:
         echo(f"  {peewit} serve")
-
-
-def demo_command(home: Path, users: Settings) -> str:
-    """Shell command that runs this program on the demo's home, from any directory."""
-    # an empty variable is an unset one
-    unset = [
-        f"PEEWIT_{name.upper()}=" for name in NOT_INHERITED if getattr(users, name) is not None
-    ]
-    return " ".join([f"PEEWIT_HOME={quote(str(home))}", *unset, program(may_be_found=True)])
-
-
-def program(*, may_be_found: bool = False) -> str:
-    """Shell words that run this program from any directory; by its name if the PATH may find it."""
-    own = Path(sys.executable).with_name("peewit")
-    installed = shutil.which("peewit") if may_be_found else None
-    if installed is not None and own.exists() and Path(installed).samefile(own):
-        return "peewit"
-    return quote(str(own)) if own.exists() else f"{quote(sys.executable)} -m peewit"
 
 
 def _tell_curl(host: str, port: int) -> None:

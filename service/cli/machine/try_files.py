@@ -12,9 +12,9 @@ import typer
 from pyarrow.csv import CSVWriter, WriteOptions
 from pyarrow.parquet import ParquetWriter
 
-from peewit.service.cli.machine.demo import demo_command, program
+from peewit.service.cli.machine.demo_command import demo_command, program
 from peewit.service.cli.session import AsJson, command_group, echo, print_json, say
-from peewit.service.demo.walk import NOT_INHERITED, demo_settings, require_idle, take_home
+from peewit.service.demo.own_home import NOT_INHERITED, demo_settings, require_idle, take_home
 from peewit.service.first_look.columns import SAMPLE_ROWS, TableLook, look_at
 from peewit.service.first_look.commands import are_all_labeled, commands, in_words, script
 from peewit.service.first_look.roles import Role, Roles, roles_of

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from peewit.service.catalog import Catalog
-from peewit.service.cli.machine.demo import demo_command
+from peewit.service.cli.machine.demo_command import demo_command
 from peewit.service.database.engine import open_database
-from peewit.service.demo.walk import demo_settings
+from peewit.service.demo.own_home import demo_settings
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.settings import Settings
 

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from peewit.service.catalog import Catalog
 from peewit.service.database.engine import open_database
 from peewit.service.demo.digits import digit_edges, digit_labels, draw_labels, write_shuffled
+from peewit.service.demo.own_home import demo_settings, take_home
 from peewit.service.demo.walk import (
     _MARKER,
     LABELS_PER_CLASS,
@@ -21,9 +22,7 @@ from peewit.service.demo.walk import (
     DemoFiles,
     DemoResult,
     _fresh_graph,
-    demo_settings,
     run_demo,
-    take_home,
 )
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.jobs.worker_registry import WorkerRegistry
