@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
+from unicodedata import combining, normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,6 +43,8 @@ _TRUTH: Final = frozenset({"0", "1", "true", "false", "yes", "no", "t", "f", "y"
 _TIME: Final = r"^(\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})([T ]\d\d:\d\d.*)?$"
 _WHOLE: Final = r"^-?\d{1,18}$"
 _NUMBER: Final = r"^-?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?$"
+_PADDED: Final = r"^0\d"
+_POINTED: Final = r"^-?\d+\.0+$"
 _SEPARATED: Final = "[|;,]"
 _NO_NAMES: Final = "#1"
 _PLACES_OF_IDS: Final = (_NO_NAMES, "#2")
@@ -51,6 +54,8 @@ _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LONGEST_ID: Final = 80
 _MOST_WITH_PARTS: Final = 0.3
 _LEAST_SHARED: Final = 0.5
+_UNIQUE: Final = 0.98
+"""Distinct values of a column, relative to its rows, from which a row is about one of them."""
 MOST_CLASSES: Final = 30
 """Distinct values of a column up to which they may be classes, and no ids."""
 _LEAST_DISTINCT: Final = 0.02
@@ -81,9 +86,22 @@ class ColumnLook:
         return _all(self.distinct, _WHOLE)
 
     @property
+    def are_codes(self) -> bool:
+        """Whether its values are digits that some zeros begin, so that they are no quantities."""
+        padded = pc.match_substring_regex(self.distinct, _PADDED)
+        return self.is_whole and bool(pc.any(padded).as_py())
+
+    @property
+    def are_pointed_ids(self) -> bool:
+        """Whether it is called as ids are, and holds whole numbers with a point, as 123.0."""
+        words = words_of(self.name)
+        is_called_so = _names_thing(words) or not _ID_WORDS.isdisjoint(words)
+        return self.holds == "numbers" and is_called_so and _all(self.distinct, _POINTED)
+
+    @property
     def is_unique(self) -> bool:
         """Whether hardly a value stands twice."""
-        return len(self.distinct) >= 0.98 * self.n_filled > 0
+        return len(self.distinct) >= _UNIQUE * self.n_filled > 0
 
     def share_in(self, other: "ColumnLook") -> float:
         """Share of its values that another column has, too."""
@@ -139,7 +157,8 @@ class TableLook:
 
 def words_of(name: str) -> list[str]:
     """Words of a name: parted by what is no letter, by digits, which are none, and by capitals."""
-    words = [word for word in _WORDS.split(_CAMEL.sub("_", name).lower()) if not word.isdigit()]
+    bare = "".join(each for each in normalize("NFKD", name) if not combining(each))
+    words = [word for word in _WORDS.split(_CAMEL.sub("_", bare).lower()) if not word.isdigit()]
     parted = [(word[:-2], "id") if word[:-2] in _THINGS | _SIDES else (word,) for word in words]
     return [
         part
@@ -197,34 +216,42 @@ def _are_values(names: Sequence[str]) -> bool:
 def _holds_its_names(look: TableLook) -> bool:
     """Whether what should be a name stands among the values, too, so that it is one of these."""
     known = _ID_WORDS | _THINGS | _SIDES
-    if any(not known.isdisjoint(words_of(name)) for name in look.columns):
+    called = [name for name in look.columns if not known.isdisjoint(words_of(name))]
+    if any(not re.search(r"\d{2}", name) for name in called):  # u1 may be a name, u103 is none
         return False
-    n_numbers = sum(bool(re.match(_NUMBER, name)) for name in look.columns)
-    return n_numbers < 2 and any(  # several numbers are how pandas calls columns
+    return not _count_on(list(look.columns)) and any(
         pc.is_in(pa.scalar(name), value_set=each.distinct).as_py()
         for name, each in look.columns.items()
         if len(each.distinct)
     )
 
 
+def _count_on(names: Sequence[str]) -> bool:
+    """Whether several names are numbers that count on, as pandas calls columns."""
+    numbers = [int(name) for name in names if re.match(_WHOLE, name)]
+    first = numbers[0] if numbers else 0
+    return len(numbers) > 1 and numbers == list(range(first, first + len(numbers)))
+
+
 def _unnamed_ids(values: Mapping[str, pa.ChunkedArray]) -> list[str]:
-    """Columns without names that seem to hold ids: the first, and the second if it has many."""
-    found: list[str] = []
-    for name in _PLACES_OF_IDS:
-        distinct = pc.unique(values[name].drop_null()) if name in values else pa.array([])
-        is_like_first = (
-            bool(found)
-            and bool(len(distinct))
-            and (
-                pc.mean(
-                    pc.is_in(distinct, value_set=pc.unique(values[found[0]])).cast(pa.int8())
-                ).as_py()
-                >= _LEAST_SHARED
-            )
-        )
-        if len(distinct) > MOST_CLASSES or is_like_first or (name == _NO_NAMES and len(distinct)):
-            found.append(name)
-    return found
+    """Columns without names that seem to hold ids: the first, and the second if it has many.
+
+    Where the first has a row for each id, a second that repeats much describes it, as a month does.
+    """
+    if not (places := [name for name in _PLACES_OF_IDS if name in values]):
+        return []
+    filled = [values[name].drop_null() for name in places]
+    distinct = [pc.unique(each) for each in filled]
+    found = places[:1] if len(distinct[0]) else []
+    if len(places) < len(_PLACES_OF_IDS) or not len(distinct[1]):
+        return found
+    is_like_first = (
+        pc.mean(pc.is_in(distinct[1], value_set=distinct[0]).cast(pa.int8())).as_py()
+        >= _LEAST_SHARED
+    )
+    is_by_row = len(distinct[0]) >= _UNIQUE * len(filled[0])
+    fewest = max(MOST_CLASSES, _LEAST_DISTINCT * len(filled[1]) if is_by_row else 0)
+    return places if is_like_first or len(distinct[1]) > fewest else found
 
 
 def _is_named(name: str) -> bool:
@@ -273,7 +300,7 @@ def _holds(name: str, distinct: pa.Array, n_filled: int, *, is_end: bool) -> Hol
         return "times"
     words, has_many = words_of(name), len(distinct) > MOST_CLASSES
     may_be_ids = has_many or len(distinct) == n_filled
-    is_thing = may_be_ids and (_THINGS | _SIDES).issuperset(words)
+    is_thing = may_be_ids and _names_thing(words)
     is_called_so = is_end or is_thing or not _ID_WORDS.isdisjoint(words)
     if _all(distinct, _WHOLE):
         return "ids" if is_called_so else "numbers"
@@ -282,6 +309,11 @@ def _holds(name: str, distinct: pa.Array, n_filled: int, *, is_end: bool) -> Hol
     if is_called_so or (words[-1:] != ["name"] and _are_ids(distinct, n_filled)):
         return "ids"
     return "words"
+
+
+def _names_thing(words: Sequence[str]) -> bool:
+    """Whether words of a name say what is numbered, and nothing else."""
+    return bool(words) and (_THINGS | _SIDES).issuperset(words)
 
 
 def _are_ids(distinct: pa.Array, n_filled: int) -> bool:

@@ -132,6 +132,9 @@ def in_words(role: Role, roles: Roles) -> Iterator[str]:
 
 
 def _sentences(role: Role, roles: Roles) -> Iterator[str]:
+    if not role.table.n_rows:
+        yield "no rows, only the names of columns"
+        return
     if not role.table.has_names:
         yield "no line of names, so columns are called by their places: #1 is the first"
     if role.table.names_kinds:
@@ -155,7 +158,11 @@ def _sentences(role: Role, roles: Roles) -> Iterator[str]:
     times = [name for name in role.left_out if role.joins and _are_times(role, name)]
     if times:
         yield f"times: {_some(times)} (not needed unless edges are to expire)"
-    unused = [name for name in role.left_out if name not in times]
+    pointed = [each for each in role.left_out if role.table.columns[each].are_pointed_ids]
+    if pointed:
+        id_ = role.table.columns[pointed[0]].distinct[0]
+        yield f"ids with a point, as {id_}: {_some(pointed)}. Write whole numbers, and try again"
+    unused = [name for name in role.left_out if name not in {*times, *pointed}]
     if unused:
         yield f"not used: {_some(unused)}{_why_not(role, roles)}"
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Final
 
-import pyarrow.compute as pc
-
 from peewit.service.first_look.columns import MOST_CLASSES, ColumnLook, TableLook, words_of
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.solvers.arguments import BadArgument
@@ -105,6 +103,7 @@ def roles_of(
     An empty ``label`` says that there are none. Raises BadArgument where no table has that column,
     or it says nothing.
     """
+    tables = [_with_codes(table, tables) for table in tables]
     tables = [_with_ends(_with_pairs(table, tables), tables) for table in tables]
     kinds = _kinds(tables)
     paths = {table.path for table in tables if within in (None, table)}
@@ -170,17 +169,31 @@ def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
         for table, each in columns
         if each.stem and (usual[each.stem] > 1 or not each.is_unique or len(table.ids) == 1)
     }
-    for table, column in columns:
+    largest_first = sorted(columns, key=lambda each: _size(each[1]), reverse=True)
+    for table, column in largest_first:
         if not column.stem:
             of_table = [kind for kind in named.values() if table.stem.startswith(kind)]
             is_of_rows = bool(of_table) and column.is_unique
             kind = of_table[0] if is_of_rows else _alike(column, named)
             kinds[column] = kind or NODE
-        elif not pc.all(pc.match_substring_regex(column.distinct, "^[0-9]*$")).as_py():
+        elif not column.is_whole or column.are_codes:
             # words are seldom equal by chance, as numbers are
-            others = {each: kind for each, kind in named.items() if kind != column.stem}
-            larger = {each: kind for each, kind in others.items() if _is_larger(each, column)}
+            others = [each for each, kind in named.items() if kind != column.stem]
+            larger = {each: kinds[each] for each in others if _size(each) > _size(column)}
             kinds[column] = _alike(column, larger) or kinds[column]
+    n_columns = Counter(kinds.values())
+    alone = {each: kind for each, kind in named.items() if n_columns[kind] == 1}
+    ends = [
+        (table, column)
+        for table, column in columns
+        if kinds[column] == NODE and (column.name in (table.ends or ()) or not table.has_names)
+    ]
+    for table, column in ends:  # what nothing names is what only another table names
+        others = {each: kind for each, kind in alone.items() if each not in table.ids}
+        kinds[column] = _within(column, others) or NODE
+    for table, column in ends:
+        same = {each: kinds[each] for each in table.ids if kinds[each] != kinds[column] == NODE}
+        kinds[column] = _alike(column, same) or kinds[column]
     for table in tables:  # both ends of an edge are of one kind
         pair = [table.columns[name] for name in table.ends or () if not table.names_kinds]
         named_ends = [kinds[each] for each in pair if each.stem and each in kinds]
@@ -222,8 +235,25 @@ def _with_ends(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
     return replace(table, columns=table.columns | ends)
 
 
-def _is_larger(one: ColumnLook, other: ColumnLook) -> bool:
-    return (len(one.distinct), one.name) > (len(other.distinct), other.name)
+def _with_codes(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
+    """Numbers that zeros begin are ids where another column of such has half of them."""
+    codes = [
+        each
+        for every in tables
+        for each in every.columns.values()
+        if each.holds in {"ids", "numbers"} and len(each.distinct) > MOST_CLASSES and each.are_codes
+    ]
+    shared = {
+        each.name: replace(each, holds="ids")
+        for each in codes
+        if each in table.columns.values() and each.holds == "numbers"
+        if any(each.share_in(other) >= _LEAST_SHARED for other in codes if other is not each)
+    }
+    return replace(table, columns=table.columns | shared)
+
+
+def _size(column: ColumnLook) -> tuple[int, str]:
+    return len(column.distinct), column.name
 
 
 def _alike(column: ColumnLook, kinds: Mapping[ColumnLook, str]) -> str | None:
@@ -234,6 +264,13 @@ def _alike(column: ColumnLook, kinds: Mapping[ColumnLook, str]) -> str | None:
         key=lambda each: (round(column.share_in(each), 1), column.likeness(each)),
         default=None,
     )
+    return None if best is None else kinds[best]
+
+
+def _within(column: ColumnLook, kinds: Mapping[ColumnLook, str]) -> str | None:
+    """The kind of the column most like it, of those that it has half of; None if there is none."""
+    inside = [each for each in kinds if each.share_in(column) >= _LEAST_SHARED]
+    best = max(inside, key=column.likeness, default=None)
     return None if best is None else kinds[best]
 
 
@@ -358,7 +395,9 @@ def _role(
         ends = names[0], names[1]
     is_events = ends is None and len(ids) > 1
     others = [each for each in table.columns.values() if each.holds != "ids" and each is not label]
-    features = tuple(each.name for each in others if is_described and _describes(each))
+    describing = [each for each in others if is_described and _describes(each)]
+    are_names = all(each.holds == "words" and each.is_unique for each in describing)
+    features = () if are_names else tuple(each.name for each in describing)
     weight = next((each for each in _WEIGHTS if each in table.columns), None) if ends else None
     is_second = not is_described and key is not None and key.is_unique and bool(others)
     of_kinds = {"relation", "src_kind", "dst_kind"} if table.names_kinds else {"kind"}

@@ -233,6 +233,39 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
             },
             ["ingest g payments.csv --src nameOrig --dst nameDest"],
         ),
+        (  # ends of no name, and labels of a few of them by another
+            {
+                "edges": {"src": numbers(900), "dst": numbers(900)},
+                "known": {"account": [3, 5, 33, 40], "verdict": ["bad", "good"] * 2},
+            },
+            [
+                "graph create g --seed 0 --node-ids int64",
+                "ingest g edges.csv --src src --dst dst",
+                "labels put g known.parquet --node account --label verdict",
+            ],
+        ),
+        (  # numbers that zeros begin, of the same doctors; each has a name of its own
+            {
+                "edges": {
+                    "Überweisung-Nr": [f"W{k}" for k in range(900)],
+                    "Arzt_von": [f"{k:06}" for k in numbers(900)],
+                    "Arzt_an": [f"{k:06}" for k in numbers(900)],
+                },
+                "known": {
+                    "Arzt": [f"{k:06}" for k in range(N)],
+                    "Jahr": numbers(N, 50),
+                },
+                "follows": {
+                    "Arztnummer": [f"{k:06}" for k in range(60)],
+                    "Befund": ["gut", "schlecht"] * 30,
+                },
+            },
+            [
+                "ingest g edges.csv --src Arzt_von --dst Arzt_an",
+                "features g known.parquet --node Arzt",
+                "labels put g follows.csv --node Arztnummer --label Befund",
+            ],
+        ),
         (  # rows that name their kinds
             {
                 "edges": {
@@ -314,6 +347,15 @@ def test_columns_without_names_are_called_by_their_places(tmp_path: Path) -> Non
     tiny = tmp_path / "tiny.csv"
     tiny.write_text("1,2\n2,3\n3,1\n")
     assert asked([tiny])[1] == "ingest g tiny.csv --src #1 --dst #2"
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("\n".join(f"A{k % 90},{k % 70:04d},5.0,13{k}" for k in range(N)))
+    assert asked([ratings])[1] == "ingest g ratings.csv --src #1 --dst #2"
+    u103 = tmp_path / "u103.csv"
+    u103.write_text("\n".join(f"u{k % 90 + 103},u{(k + 7) % 90 + 103}" for k in range(N)))
+    assert asked([u103])[1] == "ingest g u103.csv --src #1 --dst #2"
+    months = tmp_path / "months.csv"
+    months.write_text("\n".join(f"p{k},{k % 40},{k / 7}" for k in range(5_000)))
+    assert asked([pairs, months])[1:] == ["ingest g pairs.txt --src #1 --dst #2"]
 
 
 def test_blanks_may_separate_columns_with_names(tmp_path: Path) -> None:
@@ -392,6 +434,23 @@ def test_a_second_table_of_features_is_told_with_a_way_to_take_it(tmp_path: Path
     )
     roles = guessed([paths[0], paths[2]])
     assert list(in_words(roles.of_tables[1], roles)) == ["features of person (person_id): salary"]
+
+
+def test_what_a_table_lacks_is_told(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        follows={"follower_id": numbers(900), "followee_id": numbers(900)},
+    )
+    pointed = tmp_path / "pointed.csv"
+    pointed.write_text("userId,likes\n" + "".join(f"{k}.0,tea{k % 2}\n" for k in range(N)))
+    bare = tmp_path / "bare.csv"
+    bare.write_text("src,dst\n")
+    roles = guessed([paths[0], pointed, bare])
+    assert list(in_words(roles.of_tables[1], roles)) == [
+        "ids with a point, as 0.0: userId. Write whole numbers, and try again",
+        "not used: likes",
+    ]
+    assert list(in_words(roles.of_tables[2], roles)) == ["no rows, only the names of columns"]
 
 
 def test_rows_without_an_end_are_told_and_left_out(tmp_path: Path) -> None:
