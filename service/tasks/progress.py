@@ -1,6 +1,6 @@
 """Progress of a task: stages that are timed and reported, and the stop between two of them."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -54,14 +54,16 @@ class Reporter:
 class StageTimer:
     """Times and reports the stages of a task, and stops it between two of them.
 
-    ``seconds`` is by stage; ``iteration`` takes what models report after each step; ``watch`` is
-    both that and the question whether to stop.
+    ``seconds`` is by stage, and so are ``passes`` over all edges; ``iteration`` takes what models
+    report after each step; ``watch`` is both that and the question whether to stop.
     """
 
     def __init__(self, report: Report, cancelled: Cancelled) -> None:
         self.seconds: dict[str, float] = {}
+        self.passes: Counter[str] = Counter()
         self.iteration = Reporter(report)
         self._report = report
+        self._stage = ""
         self.watch = Watch(progress=self.iteration, cancelled=cancelled)
 
     @contextmanager
@@ -70,8 +72,13 @@ class StageTimer:
         if self.watch.is_cancelled():
             raise StoppedEarly
         self.iteration.turn_to(stage=name)
+        self._stage = name
         self._report(Advanced(phase=name, stage=name))
         began = monotonic()
         yield
         self.iteration.turn_to()
         self.seconds[name] = round(monotonic() - began, 6)
+
+    def count_passes(self, number: int) -> None:
+        """Count passes over all edges that the stage has made."""
+        self.passes[self._stage] += number

@@ -182,6 +182,9 @@ def _tell_details(result: Mapping[str, Any]) -> None:
         if len(phases) > 1:
             costs = ", ".join(f"{phase} {taken:.2f} s" for phase, taken in phases.items())
             say(f"{stage} took {costs}")
+    if passes := result.get("passes"):
+        of_stages = ", ".join(f"{number} in {stage}" for stage, number in passes.items())
+        say(f"{sum(passes.values())} passes over all edges: {of_stages}")
     if result.get("notes"):
         say(f"note: {result['notes']}")
     stats = result["stats"]

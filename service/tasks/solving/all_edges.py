@@ -60,6 +60,8 @@ def all_edges(
             yield passes
         except RawEdgesGone as error:
             raise with_remedy(error, keep_raw=task.keep_raw) from error
+        finally:
+            stages.count_passes(passes.n_passes)
 
 
 @dataclass(slots=True, eq=False)

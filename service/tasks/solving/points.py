@@ -56,8 +56,12 @@ def give_points(
     stages: StageTimer,
     *,
     max_passes: int,
+    makes_own: bool = False,
 ) -> PointsGiven:
-    """Points of ``prepared``, if they are kept, or if all edges are worth their passes."""
+    """Points of ``prepared``, if they are kept, or if all edges are worth their passes.
+
+    An answer that ``makes_own`` reads all edges afterwards, and makes points from them.
+    """
     meta = graph.snapshot.meta
     if not prepared.has_full_points:
         _take_kept(graph, prepared)
@@ -74,7 +78,7 @@ def give_points(
             _read_all_edges(task, graph, prepared, stages)
         except (ValueError, OSError, ClusterError) as error:
             warnings = (f"points of nodes are of the edges kept alone: {error}",)
-    made_of = "all edges" if prepared.has_full_points else "edges kept"
+    made_of = "all edges" if prepared.has_full_points or makes_own else "edges kept"
     return PointsGiven(stats={"points": made_of}, warnings=warnings)
 
 

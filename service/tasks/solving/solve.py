@@ -232,8 +232,11 @@ def _solve_task(task: SolveTask, context: TaskContext) -> dict[str, Any]:
     points = PointsGiven()
     if isinstance(prepared, PreparedAuto) and on_two is None:
         with stages.stage("placing nodes"):
+            reads_all = options.refine or options.prove > 0
             points = give_points(
-                graphs, task, graph, prepared, stages, max_passes=options.max_passes
+                *(graphs, task, graph, prepared, stages),
+                max_passes=0 if reads_all else options.max_passes,
+                makes_own=reads_all,
             )
     with stages.stage("solving"):
         key = task.graph_id, (type(model), options.label_column)

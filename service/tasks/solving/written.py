@@ -85,6 +85,7 @@ def write_result(solving: Solving) -> dict[str, Any]:
         "started_from": solving.started_from,
         "seconds": solving.stages.seconds,
         "phase_seconds": solving.stages.iteration.seconds,
+        "passes": dict(solving.stages.passes),
         "judged": solving.judgement,
         "thinning": thinning_summary(solving),
         "proof": solving.proof,
