@@ -15,6 +15,7 @@ from peewit.service.first_look.roles import Roles, roles_of
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.node_kinds import split_column
+from peewit.streaming.edges.reading_options import NodelessRows
 
 MOST_FILES: Final = 20
 NO_LABELS: Final = "none"
@@ -159,7 +160,12 @@ def edge_choice(step: Step) -> EdgeChoice:
 def feature_choice(step: Step) -> FeatureChoice:
     """Columns of a table of features."""
     kind, node = split_column(step.options["node"] or "")
-    return FeatureChoice(node=node, node_kind=kind, without=step.options.get("without") or "")
+    return FeatureChoice(
+        node=node,
+        node_kind=kind,
+        without=step.options.get("without") or "",
+        missing_ids=_missing_ids(step),
+    )
 
 
 def label_choice(step: Step) -> LabelChoice:
@@ -172,10 +178,15 @@ def label_choice(step: Step) -> LabelChoice:
         node_kind=kind,
         label=said["label"] or "",
         unknown="keep",
+        missing_ids=_missing_ids(step),
         no_label=() if no_label is None else (no_label,),
         keep_word=() if keep_word is None else (keep_word,),
         is_data=_is_data(step),
     )
+
+
+def _missing_ids(step: Step) -> NodelessRows:
+    return "leave-out" if "missing-ids" in step.options else "refuse"
 
 
 def _is_data(step: Step) -> bool:

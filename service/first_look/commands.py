@@ -74,6 +74,7 @@ def _answers(labeled: Role, node: str, label: str, roles: Roles) -> Iterator[Ste
     put = {"node": _named(roles, labeled, node), "label": label}
     put |= {"unknown": "keep"}  # edges of their nodes may be missing in a sample
     column = labeled.table.columns[label]
+    put |= _nodeless(labeled)
     put |= {"no-label": ""} if column.n_filled < labeled.table.n_rows else {}
     put |= {"keep-word": "-1"} if set(column.counts) == SIGNS else {}
     yield Step(
@@ -146,8 +147,8 @@ def _sentences(role: Role, roles: Roles) -> Iterator[str]:
     if role.via:
         others = " and with ".join(_thing(roles, role, each) for each in role.via)
         yield f"events: each row joins {_thing(roles, role, role.entity or '')} with {others}"
-    if role.n_without_end:
-        yield f"rows without an id, which are left out: at most {role.n_without_end:,}"
+    if n_missing := role.n_without_end or role.n_nodeless:
+        yield f"rows without an id, which are left out: at most {n_missing:,}"
     if role.label is not None:
         counts = _some([f"{each} {count:,}" for each, count in roles.classes.items()])
         guess = ", guessed by its values" if roles.is_label_guessed else ""
@@ -243,4 +244,8 @@ def _features(role: Role, roles: Roles) -> dict[str, str | None]:
         if name not in {*role.features, role.node} and "," not in name
     ]
     without = {"without": ",".join(unwanted)} if unwanted else {}
-    return {"node": _named(roles, role, role.node or ""), **without}
+    return {"node": _named(roles, role, role.node or ""), **without, **_nodeless(role)}
+
+
+def _nodeless(role: Role) -> dict[str, str]:
+    return {"missing-ids": "leave-out"} if role.n_nodeless else {}

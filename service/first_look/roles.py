@@ -60,7 +60,15 @@ class Role:
     def n_without_end(self) -> int:
         """Most rows that cannot be an edge, as an end or what an event is about is missing."""
         needed = self.ends or ((self.entity,) if self.entity else ())
-        return sum(self.table.n_rows - self.table.columns[name].n_filled for name in needed)
+        return sum(map(self._n_empty, needed))
+
+    @property
+    def n_nodeless(self) -> int:
+        """Rows of features or labels that name no node."""
+        return 0 if self.node is None else self._n_empty(self.node)
+
+    def _n_empty(self, column: str) -> int:
+        return self.table.n_rows - self.table.columns[column].n_filled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,7 +114,7 @@ def roles_of(
     tables = [_with_codes(table, tables) for table in tables]
     tables = [_with_ends(_with_pairs(table, tables), tables) for table in tables]
     kinds = _kinds(tables)
-    paths = {table.path for table in tables if within in (None, table)}
+    paths = {table.path for table in tables if within is None or table.path == within.path}
     candidates = _candidates(tables)
     labeled, column, is_guessed = None, None, False
     if label != "":

@@ -463,3 +463,21 @@ def test_rows_without_an_end_are_told_and_left_out(tmp_path: Path) -> None:
     assert "rows without an id, which are left out: at most 2" in list(
         in_words(roles.of_tables[0], roles)
     )
+
+
+def test_rows_of_labels_and_features_that_name_no_node_are_told_and_left_out(
+    tmp_path: Path,
+) -> None:
+    users = [f"u{number}" for number in range(N)]
+    paths = written(
+        tmp_path,
+        follows={"src": users, "dst": [*users[1:], users[0]]},
+        people={"user": [*users, None], "age": [*range(N), 3]},
+        verdicts={"user": [*users[:9], None], "label": ["bot", "human"] * 5},
+    )
+    _, _, features, labels, *_ = asked(paths)
+    assert features.endswith("--node user --missing-ids leave-out")
+    assert "--missing-ids leave-out" in labels
+    roles = guessed(paths)
+    for role in roles.of_tables[1:]:
+        assert "rows without an id, which are left out: at most 1" in set(in_words(role, roles))
