@@ -127,7 +127,10 @@ class Uploads:
         try:
             received = path if compression is None else directory / _PACKED
             if not await _write(received, content, self._settings.max_body_bytes):
-                raise InvalidArgument("file must hold something, got an empty one", argument="file")
+                raise InvalidArgument(
+                    f"file must hold something, got the empty {plain}; send the others without it",
+                    argument="file",
+                )
             if compression is not None:
                 await run_in_threadpool(
                     _unpack, received, compression, path, self._settings.max_body_bytes

@@ -105,7 +105,7 @@ class FeatureCommitter:
         if row is not None:
             node = int(nodes[row])
             raise BadFeatures(
-                "column 'node' must hold a node once in a set",
+                "features must have one row of each node; leave the second out",
                 argument="node",
                 row=row,
                 value=excerpt(index.external_ids(node, node + 1)[0].as_py()),

@@ -20,7 +20,11 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.doubtful_columns import DoubtfulColumns
 from peewit.solvers.estimators.documentation import with_parameters
-from peewit.solvers.estimators.edge_tables import graphs_of_tables, is_edge_table
+from peewit.solvers.estimators.edge_tables import (
+    column_names,
+    graphs_of_tables,
+    is_edge_table,
+)
 from peewit.solvers.estimators.frames import ENCODE, index_names, require_numbers
 from peewit.solvers.estimators.graph_of_features import Neighborhood
 from peewit.solvers.estimators.kinds import Kinds
@@ -42,7 +46,7 @@ from peewit.solvers.status import Status
 pa = LateModule("pyarrow")
 sp = LateModule("scipy.sparse")
 
-_EDGES = "a table of edges has columns src and dst; peewit.sparsify takes other names"
+_EDGES = "a table of edges has columns src and dst, and peewit.sparsify takes other names"
 """Way out of a frame without numbers where a graph should be."""
 
 _AFFINITIES = ("precomputed", "knn")
@@ -118,7 +122,7 @@ class ModelEstimator(BaseEstimator):
         """
         if places is None:
             y = y if isinstance(y, Mapping) else dict(zip(y.index, y, strict=True))
-            places = places_of(list(y), names, n_nodes)
+            places = places_of(list(y), names, n_nodes, "y")
             values = without_nulls(np.array([plain(value) for value in y.values()], object))
             is_none = np.array([value is None for value in values], bool)
             values = np.where(is_none, self._no_label(), values)
@@ -436,6 +440,7 @@ class GraphEstimator(ModelEstimator):
             X, is_one_order = graphs_of_tables({"edges": X})["edges"], False
         else:
             require_numbers(X, "X", _EDGES if self.affinity == "precomputed" else ENCODE)
+            self._require_square(X)
         if not (is_one_order or is_by_node(y)):
             raise BadArgument(
                 "y",
@@ -452,6 +457,16 @@ class GraphEstimator(ModelEstimator):
         elif self.affinity == "precomputed":
             names = names_of(X)
         return X, self._at_nodes(y, names, n_nodes)
+
+    def _require_square(self, X: Any) -> None:
+        """Raise `BadArgument` where a frame is no adjacency matrix, as one of edges is none."""
+        columns = column_names(X)
+        if self.affinity == "precomputed" and columns is not None and len(columns) != len(X):
+            raise BadArgument(
+                "X",
+                "must be a square adjacency matrix, or features with affinity='knn', got "
+                f"{len(X):,} rows and {len(columns):,} columns; {_EDGES}",
+            )
 
     def _check_graph(self, graph: Graph, y: Any, checks: dict[str, Any]) -> tuple[Graph, AnyArray]:
         """``graph`` itself, checked against ``y``."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.decision import DecisionRule, decided
 from peewit.solvers.estimators.kinds import Kinds
@@ -118,23 +119,33 @@ class NodePredictions(NodeTable):
         return cls(table=pa.table(columns), model=model, score="number")
 
 
-def places_of(nodes: Any, names: "pa.Array | None", n_nodes: int) -> AnyArray:
-    """Place of each node, by name where nodes have names and else by number."""
+def places_of(
+    nodes: Any, names: "pa.Array | None", n_nodes: int, argument: str = "nodes"
+) -> AnyArray:
+    """Place of each node, by name where nodes have names and else by number.
+
+    ``argument`` names them in a message.
+    """
     wanted = nodes if isinstance(nodes, Sequence) else np.asarray(nodes)
     if isinstance(nodes, str) or (isinstance(wanted, np.ndarray) and wanted.ndim != 1):
         raise ValueError(f"nodes must be a list or a vector of nodes, got {nodes!r}")
     if names is None:
         places = np.asarray(wanted)
         if places.size and places.dtype.kind not in "iu":
-            raise ValueError(
-                f"nodes must be numbers, as the graph has no names of nodes, got {places[0]!r}"
-            )
+            rule = "must name nodes by numbers, as the graph has no names of nodes"
+            raise BadArgument(argument, f"{rule}, got {places[0]!r}")
         outside = (places < 0) | (places >= n_nodes)
         if outside.any():
-            raise ValueError(f"nodes must lie in [0, {n_nodes}), got {places[outside][0]}")
+            rule = f"must name nodes in [0, {n_nodes})"
+            raise BadArgument(argument, f"{rule}, got {places[outside][0]}")
         return places.astype(np.int64)
     place = {name: number for number, name in enumerate(names.to_pylist())}
     numbers = [place.get(node.item() if hasattr(node, "item") else node) for node in wanted]
-    if None in numbers:
-        raise ValueError(f"nodes must be nodes of the graph, got {wanted[numbers.index(None)]!r}")
+    if n_unknown := numbers.count(None):
+        unknown = wanted[numbers.index(None)]
+        raise BadArgument(
+            argument,
+            f"must name nodes of the graph, got {n_unknown:,} unknown, the first {unknown!r}; "
+            "leave those out",
+        )
     return np.array(numbers, np.int64)

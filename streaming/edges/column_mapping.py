@@ -293,7 +293,7 @@ class EdgeColumns:
             count = names.count(name)
             if count > 1:
                 raise BadEdges(
-                    f"column {name!r} must stand once, the file has it {count} times",
+                    f"column {name!r} must stand once, the file has it {count} times; rename one",
                     argument=self.said(argument),
                     row=row,
                 )

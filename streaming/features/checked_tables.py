@@ -154,9 +154,9 @@ def is_sparse_schema(names: list[str]) -> bool:
     """
     held = ", ".join(excerpt(name) for name in names) or "no columns"
     for column in COLUMNS:
-        if names.count(column) > 1:
+        if (count := names.count(column)) > 1:
             raise BadFeatures(
-                f"column {column!r} must stand once, the table has it {names.count(column)} times",
+                f"column {column!r} must stand once, the table has it {count} times; rename one",
                 argument=column,
             )
     present = {name for name in names if name in COLUMNS}

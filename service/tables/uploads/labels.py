@@ -625,7 +625,8 @@ def _check_names(wanted: Sequence[str], options: Mapping[str, str], names: Seque
         count = names.count(column)
         if count > 1:
             raise BadUpload(
-                f"column {column!r} must stand once, the file has it {count} times", argument=column
+                f"column {column!r} must stand once, the file has it {count} times; rename one",
+                argument=column,
             )
         if count == 0:
             held = ", ".join(excerpt(name) for name in names) or "no columns"

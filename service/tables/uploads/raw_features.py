@@ -240,10 +240,12 @@ def _columns(
 
     def check(names: Sequence[str]) -> None:
         for name in names if node_kind is None else (*names, node):
-            if names.count(name) != 1:
+            if (count := names.count(name)) != 1:
                 held = ", ".join(names)
                 rule = f"column {name!r} must stand once; the file has {excerpt(held)}"
-                if name == node:
+                if count:
+                    rule += ": rename one"
+                elif name == node:
                     rule += "; say node='COLUMN' with the name of the one that holds the nodes"
                 raise BadUpload(rule, argument=name)
 

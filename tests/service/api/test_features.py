@@ -126,7 +126,7 @@ def test_what_only_ingest_can_see_is_told_to_whoever_waits(api: Api, daemon: Non
     assert problem["type"] == "urn:peewit:problem:features-break-the-contract"
     assert (problem["argument"], problem["row"], problem["value"]) == ("node", 2, "a")
     refused = api.call("GET", "/graphs/g/features", 200).json()["refused"]
-    assert refused["reason"] == "column 'node' must hold a node once in a set"
+    assert refused["reason"] == "features must have one row of each node; leave the second out"
     give(api, ROWS, 200, wait=30)
     assert api.call("GET", "/graphs/g/features", 200).json()["refused"] is None
 

@@ -110,7 +110,9 @@ def test_what_is_refused_is_named_and_changes_nothing(peewit: Peewit, tmp_path: 
     later = peewit("features", "g", path, "--json")
     assert later.exit_code == 1
     assert later.json["set"]["status"] == "refused"
-    assert "column 'node' must hold a node once in a set, got a in row 2" in later.err
+    assert (
+        "features must have one row of each node; leave the second out, got a in row 2" in later.err
+    )
     assert peewit("graph", "show", "g", "--json").json["features_version"] == 0
     assert "the last set was refused" in peewit("graph", "show", "g").out
 

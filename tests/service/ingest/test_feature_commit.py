@@ -206,7 +206,7 @@ def test_a_node_that_stands_twice_is_named_with_its_second_row(home: Home) -> No
     home.ingest()
     ended = home.ended(given)
     assert (ended.status, ended.row, ended.value) == ("refused", 3, "b")
-    assert ended.reason == "column 'node' must hold a node once in a set"
+    assert ended.reason == "features must have one row of each node; leave the second out"
     status = home.sets.status(home.graph)
     assert status.refused == ended
     assert (home.graph.progress.n_nodes, home.graph.features_version) == (0, 0)

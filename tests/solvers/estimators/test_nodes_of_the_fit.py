@@ -59,9 +59,9 @@ def named(model: Any) -> Any:
 def test_nodes_of_a_graph_with_names_are_asked_for_by_name(model: Any, friends: Sparsified) -> None:
     fitted = pickle.loads(pickle.dumps(named(model).fit(friends, Y)))
     assert fitted.predict(nodes=["dan", "ann", "fay"]).tolist() == ["east", "west", "?"]
-    with pytest.raises(ValueError, match="must be nodes of the graph, got 'zoe'"):
+    with pytest.raises(ValueError, match="nodes of the graph, got 1 unknown, the first 'zoe'"):
         fitted.predict(nodes=["ann", "zoe"])
-    with pytest.raises(ValueError, match="must be nodes of the graph, got 0"):
+    with pytest.raises(ValueError, match="nodes of the graph, got 1 unknown, the first 0"):
         fitted.predict(nodes=[0])
 
 
@@ -76,8 +76,8 @@ def test_nodes_of_a_graph_without_names_are_asked_for_by_number(friends: Sparsif
     assert fitted.predict(nodes=np.array([3, 0])).tolist() == ["east", "west"]
     assert np.array_equal(fitted.predict_proba(nodes=[3, 0]), fitted.label_distributions_[[3, 0]])
     for wrong, told in (
-        ([6], r"must lie in \[0, 6\), got 6"),
-        ([-1], r"must lie in \[0, 6\), got -1"),
+        ([6], r"nodes in \[0, 6\), got 6"),
+        ([-1], r"nodes in \[0, 6\), got -1"),
         (["ann"], "no names of nodes, got"),
         ("ann", "a list or a vector of nodes, got 'ann'"),
     ):
@@ -289,10 +289,12 @@ def test_numbers_are_given_by_the_names_of_nodes() -> None:
 
 
 def test_labels_of_nodes_that_are_none_are_refused() -> None:
-    with pytest.raises(ValueError, match="nodes must be nodes of the graph, got 'q'"):
+    with pytest.raises(
+        ValueError, match="y must name nodes of the graph, got 1 unknown, the first 'q'"
+    ):
         StableHFS().fit(sparsify(TRIANGLES), {"a": 1, "q": 2})
     square = np.ones((3, 3)) - np.eye(3)
-    with pytest.raises(ValueError, match=r"nodes must lie in \[0, 3\), got 7"):
+    with pytest.raises(ValueError, match=r"y must name nodes in \[0, 3\), got 7"):
         StableHFS().fit(square, {0: 1, 7: 2})
     assert StableHFS().fit(square, {0: 1, 2: 2}).predict(nodes=[0, 2]).tolist() == [1, 2]
 
@@ -330,7 +332,7 @@ def test_features_are_given_by_the_names_of_nodes(model: Any) -> None:
     assert found.predictions().table == expected.predictions().table
     if isinstance(found, ClassifierOnGraph):  # two of sizes and of walks, and one whose rows are
         assert found.stats_["n_columns"] == 2 + 2 * (2 + 1) + 2
-    with pytest.raises(ValueError, match=r"features must have rows of nodes .* got 'q'"):
+    with pytest.raises(ValueError, match=r"features must have rows of nodes .* first 'q'"):
         clone(model).fit(graph, KNOWN, features=by_name(ROWS | {"q": [1.0, 2.0]}))
     with pytest.raises(ValueError, match="must have one row of each node, got several of 'c'"):
         clone(model).fit(graph, KNOWN, features=pl.concat([by_name(ROWS), by_name(ROWS)[-1:]]))
@@ -400,6 +402,8 @@ def test_columns_that_are_no_numbers_are_named_with_the_way_out(table: Any) -> N
     for model in (Auto(affinity="knn", n_neighbors=1), FilteredRidge(n_neighbors=1)):
         with pytest.raises(ValueError, match=told.format("X")):
             model.fit(table(words), [1, 2])
+    with pytest.raises(ValueError, match=r"X must be a square .* has columns src and dst"):
+        Auto().fit(pl.DataFrame({"id_1": [1, 2, 3], "id_2": [2, 3, 1]}), {1: "a", 3: "b"})
     with pytest.raises(ValueError, match=r"none in column 'from', 'to'.* has columns src and dst"):
         HFS().fit(table({"from": ["a", "b"], "to": ["c", "d"]}), {"a": 1, "b": 2})
 
