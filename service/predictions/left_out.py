@@ -90,8 +90,8 @@ def read_left_out(file: PredictionFile) -> LeftOutScores:
     except FileNotFoundError:
         if not meta.parameters.get("cross_validate"):
             raise NotCrossValidated(
-                f"job {meta.job_id} left no labels out, and this is measured by such "
-                "labels; solve again with cross_validate=5"
+                f"job {meta.job_id} kept no scores of labels left out, by which this is measured; "
+                "solve again with cross_validate=5"
             ) from None
         # the model is judged by other scores
         raise NotCrossValidated(

@@ -118,6 +118,13 @@ _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {
         "min_recall=0.8) choose a threshold",
         "mcp": "who runs the server can choose a threshold",
     },
+    "threshold at hand": {
+        "command": "`peewit threshold {graph}{column} --positive CLASS --min-recall .8` chooses a "
+        "threshold",
+        "page": "Suspects chooses a threshold",
+        "python": "threshold(name, positive=CLASS, min_recall=0.8) chooses a threshold",
+        "mcp": "who runs the server can choose a threshold",
+    },
     "label more": {
         "command": "`peewit suggest {graph}{column}` names nodes to label",
         "page": "Label next names nodes to label",
@@ -154,6 +161,9 @@ _TO_DO: Final[Mapping[str, Mapping[Door, str]]] = {
 }
 """How to follow each advice."""
 
+_LEFT_OUT: Final = frozenset({"cross_validation", "belief"})
+"""Figures of jobs that keep scores of labels left out: of all models, of `auto`."""
+
 
 def warning_text(
     result: Mapping[str, Any],
@@ -165,7 +175,12 @@ def warning_text(
     """The warning of a solve with how to follow its advice; arguments as of `solve_lines`."""
     if not result.get("warning"):
         return None
-    ways = (_to_do(each, graph, label_column, door) for each in result.get("advice", ()))
+    has_left_out = not _LEFT_OUT.isdisjoint(result.get("stats") or ())
+    advice = (
+        "threshold at hand" if each == "threshold" and has_left_out else each
+        for each in result.get("advice", ())
+    )
+    ways = (_to_do(each, graph, label_column, door) for each in advice)
     return ". ".join([result["warning"], *ways])
 
 

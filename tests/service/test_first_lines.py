@@ -184,6 +184,10 @@ def test_a_warning_ends_in_what_is_to_be_done_at_its_door() -> None:
     assert warning_text(result, door="page") == (
         "all is one class. Predict has other models. Label next names nodes to label"
     )
+    rare = {"warning": "all is one class", "advice": ["threshold"]}
+    assert "--set cross_validate=5` and then" in str(warning_text(rare, graph="g"))
+    at_hand = warning_text(rare | {"stats": {"belief": 1.0}}, graph="g")
+    assert str(at_hand).startswith("all is one class. `peewit threshold g --positive CLASS")
     assert warning_text({"warning": None}) is None
     assert warning_text({"warning": "of an earlier version"}) == "of an earlier version"
 

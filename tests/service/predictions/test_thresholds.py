@@ -146,7 +146,9 @@ def test_predictions_without_scores_of_classes_take_none(tmp_path: Path) -> None
 
 
 def test_a_job_that_left_no_labels_out_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotCrossValidated, match=r"left no labels out.*cross_validate=5"):
+    with pytest.raises(
+        NotCrossValidated, match=r"kept no scores of labels left out.*cross_validate=5"
+    ):
         class_threshold(written(tmp_path), "cat", min_recall=0.5)
     with pytest.raises(NotCrossValidated, match="kept no scores"):
         class_threshold(written(tmp_path, JUDGED), "cat", min_recall=0.5)
