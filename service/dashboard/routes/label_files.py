@@ -23,7 +23,7 @@ from peewit.service.dashboard.routes.sent_files import (
     upload_of,
     uploads_of,
 )
-from peewit.service.tables.uploads.label_words import SEVERAL
+from peewit.service.tables.uploads.label_words import REASONS
 from peewit.streaming.edges.table_formats import Format
 
 router = page_router()
@@ -71,7 +71,7 @@ async def look_through_labels(
         chosen=chosen,
         report=report,
         address=address,
-        several=SEVERAL,
+        reasons=REASONS,
     )
 
 

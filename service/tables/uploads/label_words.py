@@ -31,6 +31,9 @@ SEVERAL: Final = "several labels"
 NODELESS: Final = "no node"
 """Stands for rows left out as they name none."""
 
+REASONS: Final = {SEVERAL: "of nodes with several labels", NODELESS: "without a node"}
+"""How rows are told that are left out for no word."""
+
 _NO_CLASS: Final = -1
 """What scikit-learn and others write for an unlabeled row of whole numbers."""
 
@@ -105,8 +108,8 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
     if not left_out:
         return ""
     n_rows = sum(left_out.values())
-    words = ", ".join(f"{n:,} {word!r}" for word, n in left_out.items())
-    word = next((each for each in left_out if each not in {NODELESS, SEVERAL}), None)
+    words = ", ".join(f"{n:,} {REASONS.get(word) or repr(word)}" for word, n in left_out.items())
+    word = next((each for each in left_out if each not in REASONS), None)
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     way = "" if word is None else f" (keep_word={word} takes it for a label)"
     return f"left out {rows}: {words}{way}"
