@@ -197,8 +197,8 @@ def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
         if kinds[column] == NODE and (column.name in (table.ends or ()) or not table.has_names)
     ]
     for table, column in ends:  # what nothing names is what only another table names
-        others = {each: kind for each, kind in alone.items() if each not in table.ids}
-        kinds[column] = _within(column, others) or NODE
+        elsewhere = {each: kind for each, kind in alone.items() if each not in table.ids}
+        kinds[column] = _within(column, elsewhere) or NODE
     for table, column in ends:
         same = {each: kinds[each] for each in table.ids if kinds[each] != kinds[column] == NODE}
         kinds[column] = _alike(column, same) or kinds[column]
