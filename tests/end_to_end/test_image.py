@@ -68,7 +68,8 @@ def test_it_holds_the_wheel_of_dist(inside: Image) -> None:
 
 def test_the_bill_names_every_distribution_that_is_in_it(inside: Image) -> None:
     bill = json.loads((inside.root / "opt/peewit/bill.cdx.json").read_text())
-    named = {each["name"]: each["version"] for each in bill["components"]}
+    components = [bill["metadata"]["component"], *bill["components"]]
+    named = {each["name"]: each["version"] for each in components}
     assert bill["bomFormat"] == "CycloneDX"
     assert named == json.loads(inside.run("python3", "-c", DISTRIBUTIONS))
     (beside,) = (REPOSITORY / "dist").glob("peewit-*.cdx.json")
