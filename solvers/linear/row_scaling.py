@@ -12,7 +12,14 @@ from peewit.solvers.features import Rows
 _LARGEST: Final = 1e150
 """Largest entry of a row, so that its square is a finite float."""
 
-_ROUNDING: Final = 1e-12
+_SMALLEST: Final = 1e-150
+"""Least of the largest entries of all rows, so that squares are not 0 to a float."""
+
+_ROUNDING: Final = 1e-26
+"""Square of what the subtraction of a center leaves of a row at it, against the row's."""
+
+_ROUNDING_OF_SPARSE: Final = 1e-12
+"""The same where squares are subtracted, as of sparse rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,10 +46,7 @@ class RowScaling:
             return cls(is_unit=False, constant=constant, length=length)
         if rows.is_sparse:
             return cls(is_unit=True, constant=constant)
-        sums = np.zeros(rows.n_columns)
-        for _, block in rows.blocks():
-            sums += block.sum(axis=0, dtype=np.float64)
-        return cls(is_unit=True, constant=constant, center=frozen(sums / rows.n_rows))
+        return cls(is_unit=True, constant=constant, center=mean_of_rows(rows))
 
     def scale(self, block: Any) -> FloatArray:
         """(n_rows,) factor of each row."""
@@ -59,20 +63,44 @@ class RowScaling:
         """(n_rows,) |x - center|; 0 if that is rounding beside |x|, or if x has to stay 0."""
         own, center = np.square(_lengths(block)), float(self.center @ self.center)
         if sp.issparse(block):
-            squares = own - 2.0 * (block @ self.center) + center
+            squares, rounding = own - 2.0 * (block @ self.center) + center, _ROUNDING_OF_SPARSE
         else:
-            squares = np.square(_lengths(block - self.center))
-        is_nothing = squares < _ROUNDING * (own + center)
+            squares, rounding = np.square(_lengths(block - self.center)), _ROUNDING
+        is_nothing = squares < rounding * (own + center)
         squares[is_nothing | (self.zeros_stay & (own == 0))] = 0.0
         return np.asarray(np.sqrt(squares))
 
 
+def mean_of_rows(rows: Rows) -> FloatArray:
+    """(n_columns,) mean of the rows; raises ValueError where all of their squares underflow.
+
+    Dense rows are summed as they differ from the first, so that those all alike have it exactly.
+    """
+    sums, largest = np.zeros(rows.n_columns), 0.0
+    first: FloatArray | None = None
+    for _, block in rows.blocks():
+        if not block.shape[0]:
+            continue
+        if first is None:
+            first = np.zeros(rows.n_columns) if rows.is_sparse else block[0].astype(np.float64)
+        away = block if rows.is_sparse else block - first
+        sums += away.sum(axis=0, dtype=np.float64)
+        largest = max(largest, _largest(block))
+    if 0.0 < largest < _SMALLEST:
+        raise ValueError(f"features must reach {_SMALLEST:g}, got at most {largest}; scale them up")
+    return frozen(sums / rows.n_rows if first is None else first + sums / rows.n_rows)
+
+
+def _largest(block: Any) -> float:
+    return float(np.abs(block.data if sp.issparse(block) else block).max(initial=0.0))
+
+
 def _lengths(block: Any) -> FloatArray:
     """(n_rows,) lengths of rows; raises ValueError if a square overflows."""
-    entries = block.data if sp.issparse(block) else block
-    largest = float(np.abs(entries).max(initial=0.0))
+    largest = _largest(block)
     if largest > _LARGEST:
-        raise ValueError(f"features must lie within -{_LARGEST:g} and {_LARGEST:g}, got {largest}")
+        rule = f"features must lie within -{_LARGEST:g} and {_LARGEST:g}, got {largest}"
+        raise ValueError(f"{rule}; scale them down")
     if not sp.issparse(block):
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64)))
     squares, filled = np.zeros(block.shape[0]), np.flatnonzero(np.diff(block.indptr))

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array, frozen
+from peewit.solvers.arrays import Float32Array, FloatArray, Int64Array
 from peewit.solvers.features import Rows
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.linear.linear_functions import LinearFunctions
-from peewit.solvers.linear.row_scaling import RowScaling
+from peewit.solvers.linear.row_scaling import RowScaling, mean_of_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,10 +29,7 @@ class UnitRows:
     @classmethod
     def of_rows(cls, rows: Rows, n_nodes: int) -> "UnitRows":
         """The rows with their mean and lengths; one pass for each."""
-        sums = np.zeros(rows.n_columns)
-        for _, block in rows.blocks():
-            sums += block.sum(axis=0, dtype=np.float64)
-        center = frozen(sums / rows.n_rows)
+        center = mean_of_rows(rows)
         form = RowScaling(is_unit=True, constant=1.0, center=center, zeros_stay=True)
         scale = np.concatenate([form.scale(block) for _, block in rows.blocks()])
         return cls(rows=rows, form=form, scale=scale, n_nodes=n_nodes)

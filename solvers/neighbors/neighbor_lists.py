@@ -32,6 +32,7 @@ _EQUALLY_FAR: Final = 1e-9
 _ROUNDING: Final = 4 * float(np.finfo(np.float32).eps)
 _LEAST_SQUARE: Final = 1e-20
 _MOST_SQUARE: Final = 1e30
+_LEAST_ENTRY: Final = 1e-150
 _BLOCK_PRODUCTS: Final = 10_000_000_000
 _ENTRIES: Final = 1 << 22
 _BLOCK_ENTRIES: Final = 1 << 24
@@ -89,6 +90,10 @@ class PointSearch:
     """
 
     def __init__(self, points: Any) -> None:
+        largest = float(abs(points).max()) if points.shape[0] and points.shape[1] else 0.0
+        if 0.0 < largest < _LEAST_ENTRY:
+            rule = "must have distances whose squares a float can hold; scale them up"
+            raise BadArgument("features", f"{rule}, got at most {largest}")
         self.points = points
         self._index: Any = None
         self._rounded = None if sp.issparse(points) else _Rounded.of(points)

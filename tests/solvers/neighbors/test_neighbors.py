@@ -175,6 +175,8 @@ def test_wrong_arguments_are_named(options: dict, message: str) -> None:
 def test_distances_beyond_floats_are_refused() -> None:
     with pytest.raises(ValueError, match="scale them down"):
         neighbor_graph(np.array([[0.0], [1e200], [-1e200]]), 1)
+    with pytest.raises(ValueError, match=r"scale them up, got at most 2e-200"):
+        neighbor_graph(np.array([[0.0], [1e-200], [2e-200]]), 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -196,6 +196,27 @@ def test_rows_of_zeros_are_nodes_without_features() -> None:
     np.testing.assert_allclose(found[reached], twin.scores()[reached], atol=1e-4)
 
 
+@pytest.mark.parametrize("dense", [False, True])
+def test_features_far_from_zero_say_what_they_say_beside_it(dense: bool) -> None:
+    graph, classes = weighted_graph()
+    labels, rows = some_labels(classes), words(classes).toarray()
+    model, found = FilteredRidge(), []
+    for away in (0.0, 1e9) if dense else (0.0, 1e4):
+        given = rows + away if dense else sp.csr_array(rows + away)
+        prepared = model.prepare(graph, given)
+        solution = model.solve(prepared, labels)
+        found.append((solution.scores, model.predict(prepared, solution, given)))
+    for here, there in zip(*found, strict=True):
+        np.testing.assert_allclose(here, there, atol=1e-4)
+
+
+def test_features_whose_squares_are_nothing_to_a_float_are_refused() -> None:
+    graph, classes = weighted_graph()
+    rows = words(classes).toarray() * 1e-200
+    with pytest.raises(ValueError, match=r"features must reach 1e-150, got at most .*scale them"):
+        solved(FilteredRidge(), graph, rows, some_labels(classes))
+
+
 @pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 1.0])
 def test_features_that_are_all_alike_say_nothing(value: float) -> None:
     graph, classes = weighted_graph()
