@@ -20,12 +20,14 @@ from peewit.solvers.arguments import BadArgument
 from peewit.solvers.arrays import AnyArray, BoolArray, FloatArray
 from peewit.solvers.doubtful_columns import DoubtfulColumns
 from peewit.solvers.estimators.documentation import with_parameters
-from peewit.solvers.estimators.edge_tables import (
-    column_names,
-    graphs_of_tables,
-    is_edge_table,
+from peewit.solvers.estimators.edge_tables import column_names, graphs_of_tables, is_edge_table
+from peewit.solvers.estimators.frames import (
+    ENCODE,
+    entries_of_index,
+    index_names,
+    refuse_two_readings,
+    require_numbers,
 )
-from peewit.solvers.estimators.frames import ENCODE, index_names, require_numbers
 from peewit.solvers.estimators.graph_of_features import Neighborhood
 from peewit.solvers.estimators.kinds import Kinds
 from peewit.solvers.estimators.named_relations import NamedRelations, names_of
@@ -121,7 +123,7 @@ class ModelEstimator(BaseEstimator):
         What it names without a value has no label.
         """
         if places is None:
-            y = y if isinstance(y, Mapping) else dict(zip(y.index, y, strict=True))
+            y = y if isinstance(y, Mapping) else entries_of_index(y, "y")
             places = places_of(list(y), names, n_nodes, "y")
             values = without_nulls(np.array([plain(value) for value in y.values()], object))
             is_none = np.array([value is None for value in values], bool)
@@ -396,16 +398,6 @@ class GraphEstimator(ModelEstimator):
             graph, y = self._check_graph(graph, y, checks)
             return getattr(X, "relations", graph), y
         self._node_names = None
-        if hasattr(X, "adj") and hasattr(X, "is_directed"):
-            raise TypeError(
-                "X must be an adjacency matrix or a graph of Peewit, got one of networkx; give "
-                "peewit.sparsify(X), which keeps the names, or networkx.to_scipy_sparse_array(X)"
-            )
-        if is_anndata(X):
-            raise TypeError(
-                "X must be an adjacency matrix or a graph of Peewit, got an AnnData; give "
-                "peewit.sparsify(X), which keeps the names"
-            )
         X, y = self._validate(X, y, ensure_min_samples=2, **checks)
         self._neighborhood: Neighborhood | None = None
         if self.affinity == "precomputed":
@@ -432,6 +424,7 @@ class GraphEstimator(ModelEstimator):
             ``y`` names a node that is none, or names none where relations differ in their nodes or
             tables of edges name them; such a table breaks the edge contract.
         """
+        _refuse_graphs_of_others(X)
         is_one_order = True
         if isinstance(X, Mapping) and not sp.issparse(X):  # scipy has matrices that are both
             X = NamedRelations.of(X)
@@ -447,9 +440,10 @@ class GraphEstimator(ModelEstimator):
                 "must name its nodes, as a mapping or a Series, where tables or relations have "
                 f"them in orders of their own, got {type(y).__name__}",
             )
-        if not is_by_node(y):
-            return X, y
         graph, names = graph_of(X), getattr(X, "external_ids", None)
+        if not is_by_node(y):
+            refuse_two_readings(y, names, "y")
+            return X, y
         n_nodes = X.shape[0] if graph is None else graph.n_nodes
         if not isinstance(y, Mapping):
             if names is None:  # rows of an array or a frame go by place, as everywhere
@@ -501,6 +495,20 @@ class GraphEstimator(ModelEstimator):
     @abstractmethod
     def _scores(self) -> FloatArray:
         """(n_nodes, k) scores of all nodes."""
+
+
+def _refuse_graphs_of_others(X: Any) -> None:
+    """Raise TypeError for a graph of networkx and an AnnData, which ``sparsify`` takes."""
+    if hasattr(X, "adj") and hasattr(X, "is_directed"):
+        raise TypeError(
+            "X must be an adjacency matrix or a graph of Peewit, got one of networkx; give "
+            "peewit.sparsify(X), which keeps the names, or networkx.to_scipy_sparse_array(X)"
+        )
+    if is_anndata(X):
+        raise TypeError(
+            "X must be an adjacency matrix or a graph of Peewit, got an AnnData; give "
+            "peewit.sparsify(X), which keeps the names"
+        )
 
 
 def is_by_node(y: Any) -> bool:

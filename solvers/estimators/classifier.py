@@ -18,6 +18,7 @@ from peewit.solvers.estimators.targets import (
     ClassTargets,
     Marker,
     find_markers,
+    refuse_nan,
     target_columns,
     without_mask,
     without_nulls,
@@ -71,7 +72,11 @@ class Classifier(ClassifierMixin, ModelEstimator):
         return float(accuracy_score(truth[known], predicted, sample_weight=weights))
 
     def _with_nulls(self, y: Any) -> Any:
-        return without_nulls(y) if self.unlabeled is None else without_mask(y, self.unlabeled)
+        if self.unlabeled is None:
+            return without_nulls(y)
+        y = without_mask(y, self.unlabeled)
+        refuse_nan(y)
+        return y
 
     def _no_label(self) -> Any:
         return plain(self.unlabeled)

@@ -1,5 +1,6 @@
 """Data frames of pandas, polars and pyarrow: columns by name, and rows by the names of nodes."""
 
+from collections import Counter
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Final
@@ -34,6 +35,35 @@ def index_names(given: Any) -> list[Any] | None:
     return None if names == list(range(len(names))) else names
 
 
+def entries_of_index(series: Any, argument: str) -> dict[Any, Any]:
+    """Entries of a Series by the names of its index; raises `BadArgument` for a name twice."""
+    names = list(series.index)
+    entries = dict(zip(names, series, strict=True))
+    if len(entries) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise BadArgument(
+            argument,
+            f"must name each node once, got {twice!r} {names.count(twice)} times; take rows out, "
+            f"as by {argument}[~{argument}.index.duplicated(keep='last')]",
+        )
+    return entries
+
+
+def refuse_two_readings(given: Any, names: Any, argument: str) -> None:
+    """Raise `BadArgument` where an index 0 to n-1 numbers rows, and the nodes in another order."""
+    index = getattr(given, "index", None)
+    if names is None or index is None or callable(index) or len(index) != len(names):
+        return
+    ids, numbers = np.asarray(names), np.arange(len(names))
+    if ids.dtype.kind == "i" and (ids != numbers).any() and (np.sort(ids) == numbers).all():
+        raise BadArgument(
+            argument,
+            f"must be clear of order: its index 0 to {len(names) - 1} numbers rows, and the nodes "
+            f"are called so in another order; give {argument}.to_numpy() where rows are in that of "
+            f"external_ids, else {argument}.loc[graph.external_ids.to_pylist()].to_numpy()",
+        )
+
+
 def require_numbers(frame: Any, argument: str, way_out: str = ENCODE) -> None:
     """Raise `BadArgument` that names the columns of a frame which hold no numbers."""
     wrong = [name for name in column_names(frame) or () if _numbers(frame[name]) is None]
@@ -56,6 +86,8 @@ def rows_of_nodes(frame: Any, names: Any, argument: str) -> tuple[Any, Int64Arra
     if columns is None:
         return frame, None
     nodes = None if names is None else index_names(frame)
+    if nodes is None and _NODE not in columns:
+        refuse_two_readings(frame, names, argument)
     if nodes is None and names is not None and _NODE in columns:
         nodes = np.asarray(frame[_NODE]).tolist()
         kept = [name for name in columns if name != _NODE]

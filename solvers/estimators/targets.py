@@ -76,6 +76,18 @@ def without_nulls(y: Any) -> Any:
     return values
 
 
+def refuse_nan(y: Any) -> None:
+    """Raise ValueError where ``y`` has nan or NA, which are no marker but of None."""
+    if issparse(y):
+        return
+    is_missing = np.equal(np.asarray(without_nulls(y), object), None)
+    if (np.not_equal(np.asarray(y, object), None) & is_missing).any():
+        raise ValueError(
+            "Input y contains NaN; say unlabeled=None where missing values mark entries without "
+            "label"
+        )
+
+
 def _is_null(value: object) -> bool:
     is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - nan is not itself
     return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}

@@ -291,7 +291,7 @@ def test_the_marker_stands_for_no_label_and_classes_keep_their_type(
         ([-1] * 5, -1, ValueError, "every entry of y is the marker -1"),
         ([2] * 5, -1, ValueError, r"one class only \(2\); at least two"),
         ([0.5, -1, -1, 1, 0], -1, ValueError, "continuous value 0.5"),
-        ([0, np.nan, 1, 1, 0], -1, ValueError, "y contains NaN"),
+        ([0, np.nan, 1, 1, 0], -1, ValueError, "y contains NaN; say unlabeled=None"),
         ([0, -1, -1, 1], -1, ValueError, "4"),
         ([[0, 1]] * 5, -1, ValueError, r"column 0: y holds one class only \(0\)"),
         ([[0, -1], [1, -1]] * 2 + [[0, -1]], -1, ValueError, "column 1: every entry of y is the"),

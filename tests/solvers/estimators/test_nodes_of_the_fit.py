@@ -242,8 +242,9 @@ def test_models_refuse_weights_of_labels_that_they_do_not_heed(friends: Sparsifi
 
 def test_a_graph_of_networkx_is_sent_through_what_keeps_its_names() -> None:
     graph = nx.path_graph(["ann", "bob", "cid"])
-    with pytest.raises(TypeError, match=r"got one of networkx; give peewit.sparsify\(X\)"):
-        HFS().fit(graph, ["west", None, "east"])
+    for estimator, y in (HFS(), ["west", None, "east"]), (HFSRegressor(), {"ann": 1.0, "cid": 2.0}):
+        with pytest.raises(TypeError, match=r"got one of networkx; give peewit.sparsify\(X\)"):
+            estimator.fit(graph, y)
     fitted = HFS(unlabeled=None).fit(sparsify(graph), ["west", None, "east"])
     assert fitted.predict(nodes=["cid"]).tolist() == ["east"]
 

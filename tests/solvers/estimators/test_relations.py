@@ -8,7 +8,15 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from peewit import HFS, Auto, HFSRegressor, StableHFS, sparsify, sparsify_relations
+from peewit import (
+    HFS,
+    Auto,
+    FilteredRidge,
+    HFSRegressor,
+    StableHFS,
+    sparsify,
+    sparsify_relations,
+)
 from tests.solvers.relations.made import made
 
 RELATIONS, CLASSES = made({"login": 0.9, "random": 0.0}, n_nodes=120)
@@ -90,6 +98,24 @@ def test_tables_of_pandas_are_relations() -> None:
     tables = {"phone": pandas.DataFrame(PHONES), "transfer": pandas.DataFrame(TRANSFERS)}
     model = HFS().fit(tables, pandas.Series({"ann": "honest", "eve": "fraud"}))
     assert model.predict(nodes=["bob", "dan", "p2"]).tolist() == ["honest", "fraud", "fraud"]
+
+
+def test_an_index_that_names_a_node_twice_or_may_only_number_rows_is_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    named = pandas.Series(["honest", "fraud", "fraud"], index=["ann", "ann", "eve"])
+    with pytest.raises(ValueError, match="y must name each node once, got 'ann' 2 times"):
+        HFS().fit(pa.table(PHONES), named)
+    path = sparsify(pa.table({"src": [3, 2, 1], "dst": [2, 1, 0]}))
+    numbered = pandas.Series([0, -1, -1, 3])
+    with pytest.raises(ValueError, match="y must be clear of order: its index 0 to 3"):
+        HFS().fit(path, numbered)
+    assert path.external_ids is not None
+    in_order = numbered.loc[path.external_ids.to_pylist()]
+    for y in in_order, in_order.to_numpy():
+        assert HFS().fit(path, y).predict(nodes=[0, 1, 2, 3]).tolist() == [0, 0, 3, 3]
+    rows = pandas.DataFrame({"f": [0.0, 1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="X must be clear of order: its index 0 to 3"):
+        FilteredRidge().fit(rows, [0, -1, -1, 3], graph=path)
 
 
 @pytest.mark.parametrize(
