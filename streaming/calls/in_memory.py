@@ -20,6 +20,13 @@ sp = LateModule("scipy.sparse")
 
 _NOT_CONVERTED: Final = re.compile(r"failed for column (.*) with type (\w+)")
 
+_NO_OTHERS: Final = (
+    "text in Unicode or integers below 2^63, all of one kind; write greater ones as text"
+)
+
+_PLACES: Final = ("src", "dst", "weight")
+"""Columns of what has places in their stead."""
+
 _CONNECTIVITIES: Final = "connectivities"
 """Where scanpy leaves the graph of neighbors, in ``obsp``."""
 
@@ -69,11 +76,12 @@ def edge_table(edges: Edges, weight: str = "weight") -> tuple[pa.Table, int | No
             raise ValueError(f"edges must be (u, v) or (u, v, weight), got {len(edges)} arrays")
         if any(isinstance(column, np.ma.MaskedArray) for column in edges):
             raise TypeError("arrays of edges must be plain, not masked; take masked rows out")
-        columns = [pa.array(np.asarray(column)) for column in edges]
-        lengths = [len(column) for column in columns]
+        arrays = map(np.asarray, edges)
+        columns = {name: _column(name, each) for name, each in zip(_PLACES, arrays, strict=False)}
+        lengths = [len(column) for column in columns.values()]
         if len(set(lengths)) > 1:
             raise ValueError(f"u, v and weight must be equally long, got {lengths}")
-        return pa.table(dict(zip(("src", "dst", "weight"), columns, strict=False))), None
+        return pa.table(columns), None
     if hasattr(edges, "is_multigraph"):  # networkx
         return _table_of_networkx(edges, weight), None
     if isinstance(edges, list):
@@ -81,6 +89,8 @@ def edge_table(edges: Edges, weight: str = "weight") -> tuple[pa.Table, int | No
     if hasattr(edges, "__arrow_c_stream__") or isinstance(edges, pa.RecordBatch):
         try:
             return pa.table(edges), None
+        except OverflowError as error:
+            raise ValueError(f"columns of a table must hold {_NO_OTHERS}") from error
         except pa.ArrowException as error:
             rule = "columns of a table must hold values of one type, all text or all numbers"
             column = _NOT_CONVERTED.search(str(error))
@@ -119,13 +129,25 @@ def _table_of_rows(rows: Sequence[Any]) -> pa.Table:
     widths = {len(row) if isinstance(row, tuple) else 0 for row in rows}
     if widths not in ({2}, {3}):
         raise ValueError("edges must be tuples, all (u, v) or all (u, v, weight)")
-    columns = dict(zip(("src", "dst", "weight"), zip(*rows, strict=True), strict=False))
+    columns = dict(zip(_PLACES, zip(*rows, strict=True), strict=False))
     kinds = {type(node) for name in ("src", "dst") for node in columns[name]}
     are_integers = all(issubclass(kind, int | np.integer) for kind in kinds) and bool not in kinds
     if kinds != {str} and not are_integers:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"ids of nodes must be all strings or all integers, got {names}")
-    return pa.table(columns)
+    return pa.table({name: _column(name, values) for name, values in columns.items()})
+
+
+def _column(name: str, values: Any) -> pa.Array:
+    """Ends or weights as Arrow has them."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        if name == "weight":
+            rule = "must hold numbers of one type; make floats of all"
+        else:
+            rule = f"must hold {_NO_OTHERS}"
+        raise ValueError(f"column {name!r} {rule} ({error})") from error
 
 
 def columns_in_memory(edges: Edges, columns: EdgeColumns) -> EdgeColumns:

@@ -2,9 +2,11 @@
 
 import doctest
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -89,6 +91,21 @@ def test_a_graph_of_networkx_is_a_list_of_its_edges() -> None:
         sparsify(graph)
     with pytest.raises(ValueError, match="must be tuples"):
         sparsify([(1, 2), (1, 2, 3.0)])
+
+
+@pytest.mark.parametrize(
+    ("edges", "told"),
+    [
+        ([(2**64, 1)], "column 'src' must hold text in Unicode or integers below 2^63"),
+        ([("a", "\ud800")], "column 'dst' must hold text in Unicode or integers"),
+        ((np.array([1, "a"], object), np.array([2, 3])), "column 'src' must hold text in Unicode"),
+        ([("a", "b", 1), ("b", "c", "3")], "column 'weight' must hold numbers of one type"),
+        ([("a", "b", 2**64)], "column 'weight' must hold numbers of one type; make floats of all"),
+    ],
+)
+def test_values_that_arrow_has_no_type_for_are_refused_by_column(edges: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        sparsify(edges)
 
 
 def test_a_weight_of_networkx_that_is_called_otherwise_is_asked_for() -> None:
