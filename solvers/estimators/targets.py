@@ -80,8 +80,8 @@ def refuse_nan(y: Any) -> None:
     """Raise ValueError where ``y`` has nan or NA, which are no marker but of None."""
     if issparse(y):
         return
-    is_missing = np.equal(np.asarray(without_nulls(y), object), None)
-    if (np.not_equal(np.asarray(y, object), None) & is_missing).any():
+    given, kept = (np.asarray(each, object).ravel() for each in (y, without_nulls(y)))
+    if any(after is None and before is not None for before, after in zip(given, kept, strict=True)):
         raise ValueError(
             "Input y contains NaN; say unlabeled=None where missing values mark entries without "
             "label"
