@@ -78,10 +78,10 @@ def without_nulls(y: Any) -> Any:
 
 def refuse_nan(y: Any) -> None:
     """Raise ValueError where ``y`` has nan or NA, which are no marker but of None."""
-    if issparse(y):
+    if issparse(y) or (found := without_nulls(y)) is y:
         return
-    given, kept = (np.asarray(each, object).ravel() for each in (y, without_nulls(y)))
-    if any(after is None and before is not None for before, after in zip(given, kept, strict=True)):
+    pairs = zip(np.asarray(found, object).flat, np.asarray(y, object).flat, strict=True)
+    if any(one is None and given is not None for one, given in pairs):
         raise ValueError(
             "Input y contains NaN; say unlabeled=None where missing values mark entries without "
             "label"

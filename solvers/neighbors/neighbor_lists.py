@@ -90,7 +90,7 @@ class PointSearch:
     """
 
     def __init__(self, points: Any) -> None:
-        largest = float(abs(points).max()) if points.shape[0] and points.shape[1] else 0.0
+        largest = float(max(points.max(), -points.min())) if 0 not in points.shape else 0.0
         if 0.0 < largest < _LEAST_ENTRY:
             rule = "must have distances whose squares a float can hold; scale them up"
             raise BadArgument("features", f"{rule}, got at most {largest}")
