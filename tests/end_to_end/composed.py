@@ -334,7 +334,7 @@ class Composed:
 
 def _replaced(text: str, table: Mapping[str, str]) -> str:
     names = "|".join(map(re.escape, sorted(table, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w/]){names}(?!\d)", lambda found: table[found[0]], text)
+    return re.sub(rf"(?<!\w)(?:{names})(?!\d)", lambda found: table[found[0]], text)
 
 
 def _runner() -> tuple[str, str, dict[str, Any]]:
