@@ -72,7 +72,7 @@ WORDS: Final = {
     "jobs wait": "JOB --json",
     "features": (
         "GRAPH FILE... --from-libsvm --zero-based --node= --text= --without= "
-        "--missing-ids=refuse,leave-out --add --json"
+        "--missing-ids=refuse,leave-out --join --add --json"
     ),
     "source add": (
         "GRAPH FILE --kind= --holds=edges,labels,features --from= --follow --src= --dst= --weight= "

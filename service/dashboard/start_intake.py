@@ -7,15 +7,22 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query
 
+from peewit.service.api.schemas.bodies_and_problems import refusing
+from peewit.service.api.served_home import ServedHome
+from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, FeatureChoice, LabelChoice, Words
-from peewit.service.dashboard.uploads import Holds, Upload
+from peewit.service.dashboard.uploads import Holds, Upload, Uploads
 from peewit.service.first_look.columns import ColumnLook, TableLook
 from peewit.service.first_look.commands import Step, in_words
 from peewit.service.first_look.roles import Roles, roles_of
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
+from peewit.service.inbox.typed_graphs import kinds_named, typed_graph
+from peewit.service.tables.column_names import column_list
+from peewit.service.tables.uploads.joined_features import NodeTable, join_tables, joined_file
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.node_kinds import split_column
 from peewit.streaming.edges.reading_options import NodelessRows
+from peewit.streaming.features.checked_tables import NODE
 
 MOST_FILES: Final = 20
 NO_LABELS: Final = "none"
@@ -123,14 +130,14 @@ def edge_choice(step: Step) -> EdgeChoice:
     said = step.options
     n_bad_rows = min(int(said.get("skip-bad-rows") or 0), MAX_BAD_ROWS)
     if not said.keys() & {"src", "via"}:  # each row names the kinds of its ends
-        has_relations = step.role is not None and "relation" in step.role.table.columns
+        has_relations = "relation" in step.role.table.columns
         return EdgeChoice(
             src="src",
             dst="dst",
             src_kind_column="src_kind",
             dst_kind_column="dst_kind",
             relation_column="relation" if has_relations else "",
-            weight=(step.role and step.role.weight) or "",
+            weight=step.role.weight or "",
             max_bad_rows=n_bad_rows,
         )
     if "via" in said:
@@ -158,14 +165,44 @@ def edge_choice(step: Step) -> EdgeChoice:
 
 
 def feature_choice(step: Step) -> FeatureChoice:
-    """Columns of a table of features."""
-    kind, node = split_column(step.options["node"] or "")
+    """Columns of a table of features, which may be a join of several."""
+    said = step.options
+    kind, node = ("", NODE) if len(step.roles) > 1 else split_column(said["node"] or "")
     return FeatureChoice(
         node=node,
         node_kind=kind,
-        without=step.options.get("without") or "",
+        without=said.get("without") or "",
         missing_ids=_missing_ids(step),
     )
+
+
+def joined(
+    uploads: Uploads, graph: GraphRecord, home: ServedHome, step: Step, *, owner: str | None
+) -> tuple[Upload, GraphRecord]:
+    """The join of a step's tables, and the graph as it is once it is for their kinds of nodes.
+
+    Raises BadFeatures and InvalidArgument as taking the tables does.
+    """
+    nodes = column_list(step.options["node"], "node")
+    for node in nodes:
+        with refusing():
+            graph = typed_graph(home.database, graph, kinds_named({NODE: node}))
+    paths = [role.table.path for role in step.roles]
+    name = joined_file([path.name for path in paths])
+    upload = uploads.made(name, "features", graph.id, owner=owner)
+    try:
+        join_tables(
+            [NodeTable(path=path, node=node) for path, node in zip(paths, nodes, strict=True)],
+            upload.path,
+            node_kind=graph.settings.node_ids,
+            max_nodes=graph.settings.max_nodes,
+            missing_ids=_missing_ids(step),
+            limits=home.upload_limits,
+        )
+    except BaseException:
+        upload.remove()
+        raise
+    return upload, graph
 
 
 def label_choice(step: Step) -> LabelChoice:
@@ -190,4 +227,4 @@ def _missing_ids(step: Step) -> NodelessRows:
 
 
 def _is_data(step: Step) -> bool:
-    return step.role is not None and not step.role.table.has_names
+    return not step.role.table.has_names

@@ -175,6 +175,14 @@ class Uploads:
         shutil.copytree(upload.path.parent, directory, copy_function=os.link)
         return replace(upload, id=upload_id, path=directory / upload.path.name)
 
+    def made(self, name: str, holds: Holds, graph_id: str, *, owner: str | None) -> Upload:
+        """A file that is yet to be written, of others that were sent."""
+        upload_id = token_urlsafe(18)
+        directory = self._place(graph_id, holds, upload_id, owner)
+        directory.mkdir(parents=True)
+        table_format, _ = format_of_file(name)
+        return Upload(id=upload_id, path=directory / name, table_format=table_format)
+
     def remember(self, graph_id: str, holds: Holds, columns: Mapping[str, Any]) -> None:
         """Keep the chosen columns of a file, to propose them for the next one."""
         self._directory(graph_id, holds).mkdir(parents=True, exist_ok=True)

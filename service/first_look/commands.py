@@ -7,6 +7,7 @@ from shlex import join
 from typing import Final
 
 from peewit.service.first_look.roles import SIGNS, Role, Roles
+from peewit.service.tables.uploads.joined_features import joined_names
 
 _POSITIVE: Final = ("1", "true", "yes", "t", "y", "fraud", "spam", "bot", "scam", "bad")
 _TWO: Final = 2
@@ -20,12 +21,18 @@ class Step:
 
     words: tuple[str, ...]  # of the command: ingest, labels put
     title: str  # what it does
-    role: Role | None = None  # of the table that it reads
+    roles: tuple[Role, ...] = ()  # of the tables that it reads
     options: Mapping[str, str | None]  # without their dashes; None of those without a value
 
+    @property
+    def role(self) -> Role:
+        """That of its only table."""
+        (role,) = self.roles
+        return role
+
     def arguments(self, graph: str, paths: Mapping[Path, str]) -> list[str]:
-        """Arguments of `peewit`, with the path that stands for its table."""
-        read = [] if self.role is None else [_path(self.role, paths)]
+        """Arguments of `peewit`, with the paths that stand for its tables."""
+        read = [_path(each, paths) for each in self.roles]
         flags = [
             word
             for name, value in self.options.items()
@@ -48,21 +55,17 @@ def steps(roles: Roles) -> list[Step]:
         Step(
             words=("ingest",),
             title=f"Read the edges in {role.table.path.name}",
-            role=role,
+            roles=(role,),
             options=_edges(role, roles, is_alone=len(joining) == 1),
         )
         for role in joining
     ]
-    made += [
-        Step(
-            words=("features",),
-            title=f"Read the features in {role.table.path.name}",
-            role=role,
-            options=_features(role, roles),
-        )
-        for role in roles.of_tables
-        if role.features
-    ]
+    if described := tuple(role for role in roles.of_tables if role.features):
+        names = [role.table.path.name for role in described]
+        title = f"Read the features in {' and '.join(names)}"
+        title += ", joined by their ids" if len(described) > 1 else ""
+        options = _features(described, roles)
+        made.append(Step(words=("features",), title=title, roles=described, options=options))
     labeled = next((role for role in roles.of_tables if role.label is not None), None)
     if labeled is None or labeled.node is None or labeled.label is None:
         return made
@@ -80,7 +83,7 @@ def _answers(labeled: Role, node: str, label: str, roles: Roles) -> Iterator[Ste
     yield Step(
         words=("labels", "put"),
         title=f"Put the labels in {labeled.table.path.name}",
-        role=labeled,
+        roles=(labeled,),
         options=put,
     )
     yield Step(words=("solve",), title="Predict the labels of all nodes", options={})
@@ -173,18 +176,14 @@ def _are_times(role: Role, column: str) -> bool:
 
 
 def _why_not(role: Role, roles: Roles) -> str:
-    """Why a table of features is not taken, and how it would be."""
-    taken = next((each.table.path.name for each in roles.of_tables if each.features), None)
-    if not role.is_second:
+    """Why columns that may be features are not taken, and how they would be."""
+    if not role.has_untaken:
         return ""
     if not role.table.has_names:
         return " (features need a first line with the names of the columns: add one)"
-    if taken is None:
+    if role.label is None or not any(each.features for each in roles.of_tables):
         return ""
-    return (
-        f" (features of one table are taken, those of {taken}: join both tables by their ids, or "
-        f"leave {taken} out)"
-    )
+    return " (they stand beside labels of a few, and may come with these)"
 
 
 def _some(words: Sequence[str]) -> str:
@@ -237,15 +236,23 @@ def _edges(role: Role, roles: Roles, *, is_alone: bool) -> dict[str, str | None]
     return made
 
 
-def _features(role: Role, roles: Roles) -> dict[str, str | None]:
+def _features(described: Sequence[Role], roles: Roles) -> dict[str, str | None]:
+    others = [[name for name in role.table.columns if name != role.node] for role in described]
+    files = [role.table.path.name for role in described]
+    is_joined = len(described) > 1
+    called = joined_names(list(zip(files, others, strict=True))) if is_joined else [{}]
     unwanted = [
-        name
-        for name in role.table.columns
-        if name not in {*role.features, role.node} and "," not in name
+        own.get(name, name)
+        for role, names, own in zip(described, others, called, strict=True)
+        for name in names
+        if name not in role.features and "," not in name
     ]
-    without = {"without": ",".join(unwanted)} if unwanted else {}
-    return {"node": _named(roles, role, role.node or ""), **without, **_nodeless(role)}
+    nodes = [_named(roles, role, role.node or "") for role in described]
+    made: dict[str, str | None] = {"join": None} if is_joined else {}
+    made["node"] = ",".join(nodes)
+    made |= {"without": ",".join(unwanted)} if unwanted else {}
+    return made | _nodeless(*described)
 
 
-def _nodeless(role: Role) -> dict[str, str]:
-    return {"missing-ids": "leave-out"} if role.n_nodeless else {}
+def _nodeless(*roles: Role) -> dict[str, str]:
+    return {"missing-ids": "leave-out"} if any(role.n_nodeless for role in roles) else {}

@@ -49,7 +49,7 @@ class Role:
     features: tuple[str, ...]
     label: str | None
     left_out: tuple[str, ...]  # columns that serve nothing
-    is_second: bool  # whether it has features, too, but those of another table are taken
+    has_untaken: bool  # whether it has features that are not taken
 
     @property
     def joins(self) -> bool:
@@ -127,14 +127,14 @@ def roles_of(
     if labeled is not None and (key := _key(labeled, kinds, None)) is not None:
         answers = kinds[key]
     by_row = any(table.names_kinds for table in tables)  # so columns of nodes have no one kind
-    described = None if by_row else _described(tables, kinds, answers)
+    described = [] if by_row else _described(tables, kinds, answers, labeled)
     roles = tuple(
         _role(
             table,
             kinds,
             answers,
             label=column if table is labeled else None,
-            is_described=table is described,
+            is_described=any(table is each for each in described),
         )
         for table in tables
     )
@@ -346,23 +346,27 @@ def _rank(column: ColumnLook, *, is_alone: bool) -> int | None:
 
 
 def _described(
-    tables: Sequence[TableLook], kinds: Mapping[ColumnLook, str], answers: str | None
-) -> TableLook | None:
-    """The table of features: with most columns, a row for each thing that is labeled."""
-    keys = {
-        table: _key(table, kinds, answers)
-        for table in tables
-        if table.ends is None and table.has_names
-    }
-    return max(
-        (
-            table
-            for table, key in keys.items()
-            if key is not None and key.is_unique and answers in (None, kinds[key])
-        ),
-        key=lambda each: len(each.columns) - len(each.ids),
-        default=None,
-    )
+    tables: Sequence[TableLook],
+    kinds: Mapping[ColumnLook, str],
+    answers: str | None,
+    labeled: TableLook | None,
+) -> list[TableLook]:
+    """Tables of features: a row for each thing.
+
+    Columns beside the labels of a few are none, as they may come with the label; unless no other
+    table describes the same things.
+    """
+    found: dict[TableLook, ColumnLook] = {}
+    for table in tables:
+        key = _key(table, kinds, answers)
+        if table.ends is None and table.has_names and key is not None and key.is_unique:
+            found[table] = key
+    if labeled in found:
+        own = found[labeled]
+        alike = [len(each.distinct) for each in found.values() if kinds[each] == kinds[own]]
+        if len(own.distinct) < _MOST_LABELED * max(alike):
+            del found[labeled]
+    return list(found)
 
 
 def _describes(column: ColumnLook) -> bool:
@@ -407,7 +411,7 @@ def _role(
     are_names = all(each.holds == "words" and each.is_unique for each in describing)
     features = () if are_names else tuple(each.name for each in describing)
     weight = next((each for each in _WEIGHTS if each in table.columns), None) if ends else None
-    is_second = not is_described and key is not None and key.is_unique and bool(others)
+    has_untaken = not is_described and key is not None and key.is_unique and bool(others)
     of_kinds = {"relation", "src_kind", "dst_kind"} if table.names_kinds else {"kind"}
     serves = {*(ends or names), *of_kinds, *features, weight, *([label.name] if label else [])}
     return Role(
@@ -421,5 +425,5 @@ def _role(
         features=features,
         label=label.name if label else None,
         left_out=tuple(name for name in table.columns if name not in serves),
-        is_second=is_second and ends is None and not is_events,
+        has_untaken=has_untaken and ends is None and not is_events,
     )

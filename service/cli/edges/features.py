@@ -1,9 +1,10 @@
 """`peewit features`: numbers that describe nodes."""
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -29,7 +30,8 @@ from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, n_rows_known, pat
 from peewit.service.inbox.typed_graphs import kinds_named, typed_graph
 from peewit.service.ingest.ingestor import Ingestor
 from peewit.service.process_lifetime import StopSignal, exit_after_signal
-from peewit.service.tables.column_names import column_wishes
+from peewit.service.tables.column_names import column_list, column_wishes
+from peewit.service.tables.uploads.joined_features import NodeTable, join_tables, joined_file
 from peewit.streaming.edges.reading_options import NodelessRows
 from peewit.streaming.edges.table_formats import format_of_file
 from peewit.streaming.features.checked_tables import NODE, FeatureBlock
@@ -86,6 +88,16 @@ def features(
             help="Rows that name no node: refuse the table, or leave them out and say so.",
         ),
     ] = "refuse",
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help=(
+                "The tables have other columns of the same nodes: join them by node, with gaps "
+                "where one lacks it. --node may name the column of each, with commas between."
+            ),
+        ),
+    ] = False,
     add: Annotated[
         bool,
         typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
@@ -95,13 +107,16 @@ def features(
     """Give nodes features; nodes that the graph does not know are created.
 
     All files together replace what there is, unless --add is given. The set is taken whole or not
-    at all.
+    at all. Columns of tables that are joined keep their names; those of equal names get that of
+    their file before them, as accounts.age.
     """
     if zero_based and not from_libsvm:
         raise typer.BadParameter("must stand beside --from-libsvm", param_hint="--zero-based")
     for value, flag in ((text, "--text"), (without, "--without")):
         if value and (from_libsvm or any(path.suffix == MATRIX_SUFFIX for path in paths)):
             raise typer.BadParameter("a matrix has no columns by name", param_hint=flag)
+    if join and (from_libsvm or any(path.suffix == MATRIX_SUFFIX for path in paths)):
+        raise typer.BadParameter("a matrix has no column of nodes", param_hint="--join")
     for path in () if from_libsvm else paths:
         if path.suffix != MATRIX_SUFFIX:
             try:
@@ -112,9 +127,14 @@ def features(
     with open_home() as home:
         graph = home.graph(name)
         column = node or graph.settings.columns.get(NODE, NODE)
-        graph = typed_graph(home.database, graph, kinds_named({NODE: column}))
-        with StopSignal() as stop, exit_after_signal(STOP_SECONDS):
+        columns = _columns_of(paths, column) if join else [column]
+        for each in columns:
+            graph = typed_graph(home.database, graph, kinds_named({NODE: each}))
+        with ExitStack() as stack, StopSignal() as stop, exit_after_signal(STOP_SECONDS):
             with ended_when_stopped("nothing was taken"):
+                if join:
+                    one = _joined(home, graph, paths, columns, missing_ids)
+                    paths, column = [stack.enter_context(one)], NODE
                 blocks = path_blocks(
                     graph,
                     paths,
@@ -143,6 +163,39 @@ def features(
     if ended.status == "refused":
         say(f"peewit: {ended.fault}")
         raise typer.Exit(1)
+
+
+def _columns_of(paths: Sequence[Path], node: str) -> list[str]:
+    """The column of nodes of each table, of which ``node`` names one for all or one for each."""
+    columns = column_list(node, "node")
+    if len(columns) not in {1, len(paths)}:
+        rule = f"must name one column, or one for each of the {len(paths)} tables"
+        raise typer.BadParameter(f"{rule}, got {len(columns)}", param_hint="--node")
+    return list(columns) * (len(paths) // len(columns))
+
+
+@contextmanager
+def _joined(
+    home: Home,
+    graph: GraphRecord,
+    paths: Sequence[Path],
+    columns: Sequence[str],
+    missing_ids: NodelessRows,
+) -> Iterator[Path]:
+    """One table of all columns, while it is needed."""
+    tables = [NodeTable(path=path, node=node) for path, node in zip(paths, columns, strict=True)]
+    settings = graph.settings
+    with TemporaryDirectory(dir=home.settings.home) as directory:
+        target = Path(directory) / joined_file([path.name for path in paths])
+        n_left_out = join_tables(
+            *(tables, target),
+            node_kind=settings.node_ids,
+            max_nodes=settings.max_nodes,
+            missing_ids=missing_ids,
+        )
+        if n_left_out:
+            say(f"note: rows that name no node were left out: {n_left_out:,}")
+        yield target
 
 
 def _watch_blocks(

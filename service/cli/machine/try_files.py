@@ -139,11 +139,13 @@ def _run(name: str, roles: Roles, home: Path, *, as_json: bool) -> int:
 
 
 def _sampled(role: Role, path: Path) -> tuple[Path, str]:
-    """The path of a large table, and of a copy of its first rows, of text as text."""
+    """The path of a large table, and of a copy of its first rows below a path, of text as text."""
     look: TableLook = role.table
     table_format, compression = format_of_file(look.path.name)
     is_text = table_format in {Format.CSV, Format.NDJSON}
-    path, n_rows = path.with_suffix(".csv" if is_text else ".parquet"), 0
+    path.mkdir()
+    stem, n_rows = look.path.name.split(".")[0], 0  # by which columns of equal names are told apart
+    path /= f"{stem}.{'csv' if is_text else 'parquet'}"
     with unpacked(look.path, compression) as file:
         batches = table_columns(file, table_format, first=look.first)
         first = next(batches)

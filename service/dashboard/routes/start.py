@@ -38,6 +38,7 @@ from peewit.service.dashboard.start_intake import (
     edge_choice,
     feature_choice,
     holds_of,
+    joined,
     label_choice,
     understood,
 )
@@ -111,11 +112,9 @@ async def run(
         await run_in_threadpool(create_graph, Here(home=home), body=body)
     except NOT_MADE as error:
         return await _tables(request, home, choice, name=name, fault=why_not_made(error))
-    taken = []
-    for step in others:
-        if step.role is not None:
-            upload = found.uploads[step.role.table.path]
-            taken.append(await _taken(request, home, caller, name, step, upload))
+    taken = [
+        await _taken(request, home, caller, name, each, found) for each in others if each.roles
+    ]
     graph = await run_in_threadpool(home.catalog.get, name)
     classes = found.roles.classes
     puts_labels = any(each.words == ("labels", "put") for each in others)  # as the last table
@@ -210,23 +209,36 @@ def _uploads(request: Request, choice: StartChoice) -> list[Upload]:
 
 
 async def _taken(
-    request: Request, home: ServedHome, caller: Caller, name: str, step: Step, upload: Upload
+    request: Request,
+    home: ServedHome,
+    caller: Caller,
+    name: str,
+    step: Step,
+    found: Understood,
 ) -> dict[str, str]:
     """What became of a file: where it was refused, the reason, and the page where it waits."""
     graph = await run_in_threadpool(home.catalog.get, name)
-    holds = holds_of(step)
-    copied = partial(uploads_of(request).copied, upload, holds, graph.id, owner=caller.name)
-    own = await run_in_threadpool(copied)
-    choice, take = _of_step(step, own, graph, home, caller)
+    holds, uploads = holds_of(step), uploads_of(request)
+    sent = [found.uploads[role.table.path] for role in step.roles]
+    n_bytes = max([await decoding_of(each, home) for each in sent])
+    address = f"/graphs/{name}/{holds}"
     try:
-        async with home.decoding.held(await decoding_of(own, home)):
+        async with home.decoding.held(n_bytes):
+            if len(sent) > 1:
+                join = partial(joined, uploads, graph, home, step, owner=caller.name)
+                own, graph = await run_in_threadpool(join)
+            else:
+                copied = partial(uploads.copied, sent[0], holds, graph.id, owner=caller.name)
+                own = await run_in_threadpool(copied)
+            choice, take = _of_step(step, own, graph, home, caller)
+            query = urlencode(choice.given, doseq=True)
+            address = f"{address_of(graph, holds, own)}?{query}"
             await run_in_threadpool(take)
     except Exception as error:
         answer = errors.answer_of(request, error)
         if answer is None:
             raise
         fault = orjson.loads(bytes(answer.body))["detail"]
-        address = f"{address_of(graph, holds, own)}?{urlencode(choice.given, doseq=True)}"
         return {"title": step.title, "fault": fault, "address": address}
     return {"title": step.title, "fault": "", "address": ""}
 

@@ -29,7 +29,7 @@ from peewit.streaming.features.encoding import (
     encoded_batch,
 )
 
-_LISTS: Final = (*COLUMNS[1:], EDGES)
+LISTS: Final = (*COLUMNS[1:], EDGES)
 """Columns of tables that hold features as lists already."""
 
 
@@ -53,7 +53,7 @@ def is_raw(
         return False
     finally:
         file.seek(start)
-    return any(name != node for name in names) and not set(names) & set(_LISTS)
+    return any(name != node for name in names) and not set(names) & set(LISTS)
 
 
 def encoded_batches(
@@ -78,7 +78,7 @@ def encoded_batches(
     if encoding is not None and (used := set(wishes.without) - set(encoding.unwanted)):
         rule = f"without must be left out, as the features there were made from {min(used)!r}, too"
         raise BadUpload(f"{rule}; replace the whole set to change that", argument="without")
-    batches = _columns(file, table_format, node_kind, node, limits, unwanted=wishes.without)
+    batches = columns_of_nodes(file, table_format, node_kind, node, limits, unwanted=wishes.without)
     held: list[pa.RecordBatch] = []
     if encoding is None:
         n_rows = 0
@@ -110,7 +110,7 @@ def named_batches(
     Raises `BadUpload` and `BadFeatures`.
     """
     first_row = 0
-    for batch in counted(_columns(file, table_format, None, NODE, limits), limits):
+    for batch in counted(columns_of_nodes(file, table_format, None, NODE, limits), limits):
         own = [name for name in batch.schema.names if name != NODE]
         order_of(own, names)
         values = np.empty((batch.num_rows, len(own)))
@@ -206,7 +206,7 @@ def table_columns(
     """
     if table_format is Format.NDJSON:
         return _json_columns(_emptied(json_rows(file)), None, NODE, lambda _names: None)
-    return _columns(file, table_format, None, first, None)
+    return columns_of_nodes(file, table_format, None, first, None)
 
 
 def _emptied(
@@ -227,16 +227,19 @@ def _emptied(
         ]
 
 
-def _columns(
+def columns_of_nodes(
     file: BinaryIO,
     table_format: Format,
     node_kind: NodeKind | None,
     node: str,
     limits: UploadLimits | None,
     *,
-    unwanted: Sequence[str] = (),
+    unwanted: Sequence[str] | None = (),
 ) -> Iterator[pa.RecordBatch]:
-    """All columns as they stand, but for unwanted ones of JSON; ids in the type of the graph's."""
+    """All columns as they stand, but for unwanted ones of JSON (None: nested ones).
+
+    Ids are of the type of the graph's, unless it is None.
+    """
 
     def check(names: Sequence[str]) -> None:
         for name in names if node_kind is None else (*names, node):
@@ -258,7 +261,7 @@ def _columns(
         case Format.CSV:
             yield from _text_columns(file, node_kind, node, columns_within(limits, check))
         case Format.NDJSON:
-            rows = _emptied(json_rows(file), unwanted) if unwanted else json_rows(file)
+            rows = json_rows(file) if unwanted == () else _emptied(json_rows(file), unwanted)
             yield from _json_columns(rows, node_kind, node, check)
 
 

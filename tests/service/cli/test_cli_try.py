@@ -70,7 +70,7 @@ def test_first_rows_are_tried_in_a_home_of_their_own_and_the_script_reads_all(
     done = peewit("try", *tables)
     assert done.exit_code == 0, done.err
     assert "mine: 1,000 rows in" in done.out
-    assert f"$ peewit ingest mine {home / 'try' / 'sample-0.csv'} --entity" in done.out
+    assert f"$ peewit ingest mine {home / 'try' / 'sample-0' / 'logins.csv'} --entity" in done.out
     script = (home / "try" / "commands.sh").read_text()
     assert f"peewit ingest mine {tables[0]} --entity account:account_id --via" in script
     listed = [line for line in done.out.splitlines() if line.startswith('"account:')]
@@ -83,5 +83,5 @@ def test_first_rows_are_tried_in_a_home_of_their_own_and_the_script_reads_all(
     assert peewit("try", *tables, "--dry-run").exit_code == 0
     assert (home / "try" / "commands-1.sh").read_text() == script  # the first may be changed
     assert list((home / "try").glob("*.db")) != []  # a dry run empties nothing
-    inside = peewit("try", home / "try" / "sample-0.csv", "--dry-run")
+    inside = peewit("try", home / "try" / "sample-0" / "logins.csv", "--dry-run")
     assert "FILE must lie outside the home of the trial" in inside.err

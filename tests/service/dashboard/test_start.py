@@ -141,6 +141,24 @@ def test_rows_without_an_id_are_left_out(pages: Api) -> None:
     assert "Read the edges in pairs.csv: taken." in outcome
 
 
+def test_tables_of_features_are_joined_by_their_ids(pages: Api) -> None:
+    plans = [f"{account},{'abc'[account % 3]},{account % 9}" for account in range(0, 200, 2)]
+    devices = [f"d{each},{('ios', 'android')[each % 2]}" for each in range(120)]
+    files = tables() | {
+        "plans.csv": "\n".join(["account_id,plan,age", *plans]).encode(),
+        "devices.csv": "\n".join(["device_id,system", *devices]).encode(),
+    }
+    outcome = look(pages, run(pages, sent(pages, files)))
+    title = "Read the features in accounts.csv and plans.csv and devices.csv, joined by their ids"
+    assert f"{title}: taken." in outcome
+    pages.ingest("shop")
+    graph = pages.home.catalog.get("shop")
+    present = pages.home.features.status(graph).present
+    assert present is not None
+    assert present.n_rows == 320
+    assert {"accounts.age", "plans.age missing", "system=ios"} < set(present.names or ())
+
+
 def test_files_arrive_without_a_script_too(pages: Api) -> None:
     files: Sequence[tuple[str, tuple[str, bytes, str]]] = [
         ("file", (name, content, CSV)) for name, content in tables().items()

@@ -419,21 +419,30 @@ def test_one_column_of_any_name_that_fits_is_proposed_as_labels(tmp_path: Path) 
     assert guessed(paths, "").classes == {}
 
 
-def test_a_second_table_of_features_is_told_with_a_way_to_take_it(tmp_path: Path) -> None:
-    paths = written(
-        tmp_path,
-        follows={"follower_id": numbers(900), "followee_id": numbers(900)},
-        people={"person_id": list(range(N)), "age": numbers(N, 70), "height": numbers(N, 90)},
-        jobs={"person_id": list(range(N)), "salary": numbers(N, 900)},
+def test_several_tables_of_features_are_joined_by_their_ids(tmp_path: Path) -> None:
+    tables: dict[str, dict[str, object]] = {
+        "logins": {"person_id": numbers(900), "device": words("d", 900, 300)},
+        "people": {"person_id": list(range(N)), "age": numbers(N, 70), "note": ["x"] * N},
+        "jobs": {"person": list(range(N)), "note": words("n", N, 9), "pay": numbers(N, 900)},
+        "devices": {"device": [f"d{k}" for k in range(300)], "system": words("s", 300, 4)},
+        "known": {
+            "person": list(range(50)),
+            "label": ["bad", "ok"] * 25,
+            "why": words("w", 50, 9),
+        },
+    }
+    paths = written(tmp_path, **tables)
+    (told,) = [each for each in asked(paths) if each.startswith("features")]
+    assert told == (
+        "features g people.parquet jobs.csv devices.parquet --join --node "
+        "person:person_id,person:person,device:device --without people.note"
     )
     roles = guessed(paths)
-    (told,) = in_words(roles.of_tables[2], roles)
-    assert told == (
-        "not used: salary (features of one table are taken, those of people.parquet: join both "
-        "tables by their ids, or leave people.parquet out)"
-    )
-    roles = guessed([paths[0], paths[2]])
-    assert list(in_words(roles.of_tables[1], roles)) == ["features of person (person_id): salary"]
+    assert "features of device (device): system" in list(in_words(roles.of_tables[3], roles))
+    why = "not used: why (they stand beside labels of a few, and may come with these)"
+    assert why in list(in_words(roles.of_tables[4], roles))
+    alone = guessed([paths[0], paths[4]])
+    assert "features of person (person): why" in list(in_words(alone.of_tables[1], alone))
 
 
 def test_what_a_table_lacks_is_told(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from sklearn.datasets import dump_svmlight_file
 from peewit.service.catalog import GraphProgress, GraphRecord
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.inbox.feature_tables import n_rows_known, path_blocks, point_rows, table_blocks
-from peewit.service.tables.uploads import BadUpload
+from peewit.service.tables.uploads import BadUpload, joined_features
+from peewit.service.tables.uploads.joined_features import NodeTable, join_tables, joined_names
 from peewit.streaming.edges.blocks import MAX_NODE_BYTES
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.table_formats import Format
@@ -338,3 +339,55 @@ def test_what_is_no_matrix_is_named(tmp_path: Path) -> None:
     path.write_text("1 1:0.5\nnot libsvm\n")
     with pytest.raises(BadFeatures, match="must be libsvm text"):
         list(path_blocks(graph_of("dense"), [path], is_libsvm=True))
+
+
+@pytest.mark.parametrize("held_bytes", [1 << 26, 0])  # in memory, and parted on the disk
+def test_tables_of_the_same_nodes_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_bytes: int
+) -> None:
+    monkeypatch.setattr(joined_features, "_HELD_BYTES", held_bytes)
+    ages = {f"account:{k}": f"{k % 70}" if k % 5 else "" for k in range(0, 900, 2)}
+    pays = {
+        f"account:{k}": {"age": k / 2, "node": None if k % 7 else True} for k in range(0, 900, 3)
+    }
+    os = {f"device:{k}": "ios" for k in range(40)}
+    paths = [tmp_path / name for name in ("accounts.csv", "pay.day.parquet", "devices.ndjson")]
+    lines = [f"{node.split(':')[1]},{age}" for node, age in ages.items()]
+    paths[0].write_text("\n".join(["id,age", *lines]))
+    columns = {name: [each[name] for each in pays.values()] for name in ("age", "node")}
+    numbers = {"account": [int(node.split(":")[1]) for node in pays]}
+    pq.write_table(pa.table(numbers | columns), paths[1], row_group_size=50)
+    rows = [
+        f'{{"device": {node.split(":")[1]}, "os": "{each}", "x": []}}' for node, each in os.items()
+    ]
+    paths[2].write_text("\n".join(rows))
+    kinds = ("account:id", "account:account", "device:device")
+    tables = [NodeTable(path=path, node=node) for path, node in zip(paths, kinds, strict=True)]
+    target = tmp_path / "joined.arrow"
+    join_tables(tables, target, node_kind="typed", max_nodes=9_000)
+    with target.open("rb") as file:
+        made = {row.pop("node"): row for row in pa.ipc.open_stream(file).read_all().to_pylist()}
+    lacks = {"age": None, "node": None}
+    assert made == {
+        node: {
+            "accounts.age": ages.get(node),
+            "pay.age": pays.get(node, lacks)["age"],
+            "pay.node": pays.get(node, lacks)["node"],
+            "os": os.get(node),
+            "x": None,
+        }
+        for node in {**ages, **pays, **os}
+    }
+    paths[0].write_text("id,age\n3,1\n3,2\n")
+    with pytest.raises(BadFeatures, match=r"accounts.csv: column 'id' must .* 'account:3' several"):
+        join_tables(tables, target, node_kind="typed", max_nodes=9_000)
+    pq.write_table(pa.table({"account": [1], "features": [[1.0]]}), paths[1])
+    with pytest.raises(BadFeatures, match=r"day.parquet: column 'features' must not hold lists"):
+        join_tables(tables[1:], target, node_kind="typed", max_nodes=9_000)
+
+
+def test_columns_of_a_join_bear_the_name_of_their_file_where_they_must() -> None:
+    assert joined_names([("a.csv", ["x", "y"]), ("a.parquet", ["x", "z"])]) == [
+        {"x": "a1.x", "y": "y"},
+        {"x": "a2.x", "z": "z"},
+    ]
