@@ -333,8 +333,10 @@ class Composed:
 
 
 def _replaced(text: str, table: Mapping[str, str]) -> str:
-    names = "|".join(map(re.escape, sorted(table, key=len, reverse=True)))
-    return re.sub(rf"(?<!\w)(?:{names})(?!\d)", lambda found: table[found[0]], text)
+    """What stands for names, and for numbers that are no part of others."""
+    longest_first = sorted(table, key=len, reverse=True)
+    names = (re.escape(each) + (r"(?!\d)" if each[-1].isdigit() else "") for each in longest_first)
+    return re.sub(rf"(?<!\w)(?:{'|'.join(names)})", lambda found: table[found[0]], text)
 
 
 def _runner() -> tuple[str, str, dict[str, Any]]:
