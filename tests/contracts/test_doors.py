@@ -159,7 +159,8 @@ def typed(operation: Operation[Any], graph: str, values: Mapping[str, Any]) -> l
             value = __file__  # some file
         for one in value if isinstance(value, list) else [value]:
             if flag is None or flag.startswith("-"):
-                words += [flag or f"--{each.name.replace('_', '-')}", str(one)]
+                words.append(flag or f"--{each.name.replace('_', '-')}")
+                words += [] if one is True else [str(one)]
             else:
                 words.append(str(one))
     return words

@@ -67,20 +67,6 @@ def test_a_dry_run_tells_what_comes_too_late_or_too_early(peewit: Peewit, tmp_pa
     assert (told["n_live"], told["n_expired"], told["n_late"]) == (1, 3, 0)
 
 
-def test_what_makes_no_sense_is_refused(peewit: Peewit) -> None:
-    refused = peewit("expire", "plain", "--before", "tomorrow")
-    assert refused.exit_code == 2
-    assert "must be ISO 8601" in refused.err
-    for options, told in (
-        (("--window", "soon"), "must be seconds"),
-        (("--window-by", "arrival"), "--window-by needs --window"),
-        (("--window", "5d", "--time-unit", "hours"), "time_unit"),
-    ):
-        refused = peewit("graph", "create", "g", *options)
-        assert refused.exit_code == 2, options
-        assert told in refused.err, options
-
-
 def test_relations_have_windows_of_their_own(peewit: Peewit, tmp_path: Path) -> None:
     own = ("--window", "5d", "--buckets", 5, "--relation-windows", "card=none")
     peewit("graph", "create", "g", *own)
@@ -108,5 +94,3 @@ def test_relations_have_windows_of_their_own(peewit: Peewit, tmp_path: Path) -> 
     assert "window.relations must be 1 to 4096 buckets" in refused.err
     peewit("graph", "set", "g", "--relation-windows", "")
     assert "5 d by their time" in peewit("graph", "show", "g").out
-    needs = peewit("graph", "create", "h", "--relation-windows", "card=none").err
-    assert "--relation-windows needs --window" in needs

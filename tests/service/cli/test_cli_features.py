@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 import scipy.sparse as sp
 from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
@@ -115,26 +114,6 @@ def test_what_is_refused_is_named_and_changes_nothing(peewit: Peewit, tmp_path: 
     )
     assert peewit("graph", "show", "g", "--json").json["features_version"] == 0
     assert "the last set was refused" in peewit("graph", "show", "g").out
-
-
-@pytest.mark.parametrize(
-    ("name", "exit_code", "message"),
-    [
-        ("rows.bin", 2, "must end in one of"),
-        ("none.csv", 2, "does not exist"),
-        ("cut.parquet", 1, "cut.parquet is not a readable Parquet file"),
-        ("rows.npz", 1, "rows.npz: the file must be one of scipy.sparse.save_npz"),
-    ],
-)
-def test_files_of_no_use_are_refused(
-    peewit: Peewit, tmp_path: Path, name: str, exit_code: int, message: str
-) -> None:
-    peewit("graph", "create", "g")
-    if name != "none.csv":
-        (tmp_path / name).write_bytes(b"no such thing")
-    done = peewit("features", "g", tmp_path / name)
-    assert done.exit_code == exit_code
-    assert message in done.err.replace("\n", " ")
 
 
 def test_a_set_waits_for_the_process_that_holds_the_graph(

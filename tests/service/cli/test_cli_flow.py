@@ -244,11 +244,6 @@ def test_ingest_whose_lease_was_taken_says_by_whom_and_ends_with_a_code_of_its_o
     assert peewit("graph", "show", "g", "--json").json["edges_seen"] > 0
 
 
-@pytest.mark.parametrize("arguments", [(), ("g", "--follow"), ("g", "x", "--threads", "0")])
-def test_wrong_usage_of_ingest(peewit: Peewit, arguments: tuple[str, ...]) -> None:
-    assert peewit("ingest", *arguments).exit_code == 2
-
-
 def test_ingest_waits_while_another_process_has_the_graph(
     peewit: Peewit, edges: Path, database: Database, home: Path
 ) -> None:

@@ -36,30 +36,6 @@ def labeled(peewit: Peewit, tmp_path: Path) -> Path:
     return tmp_path / "labels.csv"
 
 
-@pytest.mark.parametrize(
-    ("command", "fault"),
-    [
-        (("tune", "g", "--folds", 1), "folds must be"),
-        (("tune", "g", "--grid", "norm_penalty"), "must read NAME=V1,V2,..."),
-        (("tune", "g", "--grid", "norm_penalty=-1"), "norm_penalty must be"),
-        (("tune", "g", "--model", "nobody"), "model must be"),
-        (("tune", "g", "--model", "poisson"), "grid must name settings"),
-        (("graph", "knn", "g", "--k", 0), "k must be"),
-        (("graph", "knn", "g", "--weights", "gauss"), "'gauss' is not one of"),
-        (("certify", "g", "--passes", 1), "passes must be"),
-        (("certify", "g", "--set", "speed=3"), "has no parameter 'speed'"),
-        (("estimate", "g", "--model", "lapsvm", "--set", "width=-1"), "width must be"),
-        (("graph", "filter-features", "g", "-o", "f.csv", "--teleport", 0), "teleport must lie in"),
-    ],
-)
-def test_a_wrong_job_is_wrong_usage(
-    peewit: Peewit, command: tuple[object, ...], fault: str
-) -> None:
-    refused = peewit(*command)
-    assert refused.exit_code == 2
-    assert fault in refused.err
-
-
 def test_where_labels_come_from_is_said_and_listed(peewit: Peewit, labeled: Path) -> None:
     labeled.write_text("node,label\na,bot\n")
     peewit("labels", "put", "g", labeled)

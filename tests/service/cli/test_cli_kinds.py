@@ -3,13 +3,9 @@
 import csv
 import gzip
 import io
-import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 
 from tests.service.cli.conftest import Peewit
@@ -245,34 +241,13 @@ def test_a_column_of_changes_that_asks_for_no_delete_is_told(
     assert note in peewit("ingest", "g", changes).err
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("status", ["open", "Deleted"]),
-        ("is_active", ["true", "false"]),
-        ("is_expired", ["f", "t"]),
-        ("Cancelled", ["0", "1"]),
-        ("post_state", ["draft", "Deleted"]),
-        ("valid_to", ["2020-01-01", ""]),
-        ("dbt_valid_to", ["9999-12-31", "2020-01-01 10:00:00"]),
-    ],
-)
-@pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet"])
-def test_rows_that_do_not_hold_any_more_are_told(
-    peewit: Peewit, tmp_path: Path, suffix: str, name: str, values: list[str]
-) -> None:
+def test_rows_that_do_not_hold_any_more_are_told(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g")
-    table = pa.table({"src": ["a", "b"], "dst": ["b", "c"], name: values})
-    path = tmp_path / f"e{suffix}"
-    match suffix:
-        case ".csv":
-            pa.csv.write_csv(table, path)
-        case ".ndjson":
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
-        case _:
-            pq.write_table(table, path)
+    path = written(
+        tmp_path / "e.csv", "src,dst,status", [("a", "b", "open"), ("b", "c", "Deleted")]
+    )
     told = peewit("ingest", "g", path)
-    assert f"column {name!r} is passed over, and says that 1 of the first rows does not" in told.err
+    assert "column 'status' is passed over, and says that 1 of the first rows does not" in told.err
 
 
 def test_a_file_that_comes_packed_once_more_is_told(peewit: Peewit, tmp_path: Path) -> None:
@@ -288,15 +263,9 @@ def test_a_file_that_comes_packed_once_more_is_told(peewit: Peewit, tmp_path: Pa
     assert "is the name of another file too" in peewit("ingest", "both", tmp_path).err
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".ndjson"])
-def test_a_column_that_looks_like_weights_is_told(
-    peewit: Peewit, tmp_path: Path, suffix: str
-) -> None:
+def test_a_column_that_looks_like_weights_is_told(peewit: Peewit, tmp_path: Path) -> None:
     peewit("graph", "create", "g")
-    path = tmp_path / f"pay{suffix}"
-    path.write_text(
-        "src,dst,Amount\na,b,7\n" if suffix == ".csv" else '{"src":"a","dst":"b","Amount":7}\n'
-    )
+    path = written(tmp_path / "pay.csv", "src,dst,Amount", [("a", "b", 7)])
     note = "column 'Amount' is passed over, and every edge counts 1; say --weight Amount"
     assert note in peewit("ingest", "g", path, "--dry-run").out
     assert "passed over" not in peewit("ingest", "g", path, "--weight", "Amount").err

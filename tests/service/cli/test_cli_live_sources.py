@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.service.cli.conftest import Peewit
 from tests.service.live_sources.node_rows import put_nodes
 from tests.service.live_sources.tables import append, make_table
@@ -43,26 +41,6 @@ def test_labels_of_a_table_are_read_and_shown(peewit: Peewit, tmp_path: Path) ->
     assert peewit("ingest", "g").exit_code == 0
     assert "labels of side" in peewit("source", "list", "g").out
     assert "west" in peewit("labels", "list", "g", "--label-column", "side").out
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--kind", "stream"), "kind must be one of files, delta, iceberg, kafka"),
-        (("--kind", "delta", "--from", "soon"), "must be the number of a version"),
-        (("--kind", "delta", "--replace"), "replaces must be off"),
-        (("--holds", "labels"), "put them by `peewit labels put`"),
-        (("--kind", "delta", "--node", "n"), "columns must name"),
-    ],
-)
-def test_what_is_no_live_source_is_refused(
-    peewit: Peewit, tmp_path: Path, options: tuple[str, ...], said: str
-) -> None:
-    url = make_table(tmp_path / "t", ROWS)
-    peewit("graph", "create", "g")
-    done = peewit("source", "add", "g", url, *options)
-    assert done.exit_code == 1
-    assert said in done.err
 
 
 def test_files_of_a_table_are_told_to_be_one(peewit: Peewit, tmp_path: Path) -> None:

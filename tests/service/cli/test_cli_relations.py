@@ -61,24 +61,6 @@ def test_relations_of_rows_and_files_are_told(events: Path, peewit: Peewit) -> N
     assert peewit("graph", "show", "g", "--json").json["edges_seen"] == 4
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (("--via", "device"), "entity must name the column that is joined with via 'device'"),
-        (("--entity", "who"), "via must name the columns joined with entity 'who'"),
-        (("--entity", "who", "--via", "ip", "--dst", "ip"), "dst must be left out where via"),
-        (("--entity", "who", "--via", "ip,"), "via must name a column"),
-        (("--relation", "a,b"), "relation must have 1 to 64 characters"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    events: Path, peewit: Peewit, options: tuple[str, ...], reason: str
-) -> None:
-    refused = peewit("ingest", "g", events, *options)
-    assert refused.exit_code == 1
-    assert reason in refused.err
-
-
 def test_other_columns_of_a_file_that_was_read_are_told_not_to_be_read(
     events: Path, peewit: Peewit
 ) -> None:
@@ -91,6 +73,7 @@ def test_other_columns_of_a_file_that_was_read_are_told_not_to_be_read(
         ) == told
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_what_is_exported_comes_in_again_with_its_relations(
     tmp_path: Path, peewit: Peewit, suffix: str

@@ -50,62 +50,6 @@ def test_unknown_command_is_wrong_usage(peewit: Peewit, typed: list[str], meant:
     assert done.err.strip().endswith(f"No such command '{typed[-1]}'{meant}")
 
 
-@pytest.mark.slow
-def test_graph_is_created_shown_changed_and_deleted(peewit: Peewit) -> None:
-    created = peewit("graph", "create", "g", "--epsilon", "0.5", "--seed", "7", "--json")
-    assert created.exit_code == 0
-    assert created.json["settings"]["epsilon"] == 0.5
-    assert peewit("graph", "set", "g", "--max-edges", "1000").exit_code == 0
-    shown = peewit("graph", "show", "g", "--json").json
-    assert shown["settings"]["max_edges"] == 1000
-    assert shown["settings"]["seed"] == 7
-    assert shown["backlog"]["n_files"] == 0
-    assert peewit("graph", "set", "g", "--max-edges", "0", "--rename", "h").exit_code == 0
-    assert [each["name"] for each in peewit("graph", "list", "--json").json["graphs"]] == ["h"]
-    assert "epsilon asked" in peewit("graph", "show", "h").out
-    assert peewit("graph", "delete", "h", "--yes").exit_code == 0
-    assert peewit("graph", "list", "--json").json["graphs"] == []
-
-
-def test_auto_solve_and_snapshots_are_set_and_taken_back(peewit: Peewit) -> None:
-    model = ("--auto-solve", "stable-hfs", "--set", "graph_penalty=1")
-    peewit("graph", "create", "g", *model, "--snapshot-edges", "500")
-    settings = peewit("graph", "show", "g", "--json").json["settings"]
-    assert settings["auto_solve"] == {"model": "stable-hfs", "parameters": {"graph_penalty": 1}}
-    assert settings["snapshot_every"] == {"edges": 500, "seconds": None}
-    peewit("graph", "set", "g", "--auto-solve", "none", "--snapshot-edges", "0")
-    settings = peewit("graph", "show", "g", "--json").json["settings"]
-    assert settings["auto_solve"] is None
-    assert settings["snapshot_every"] is None
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--epsilon", "1.5"),
-        ("--node-ids", "float"),
-        ("--auto-solve", "no-such-model"),
-        ("--auto-solve", "stable-hfs", "--set", "no_such_parameter=1"),
-        ("--auto-solve", "stable-hfs", "--set", "nonsense"),
-        ("--set", "graph_penalty=1"),
-    ],
-)
-def test_settings_that_break_a_rule_are_wrong_usage(
-    peewit: Peewit, arguments: tuple[str, ...]
-) -> None:
-    assert peewit("graph", "create", "g", *arguments).exit_code == 2
-    assert peewit("graph", "list", "--json").json["graphs"] == []
-
-
-def test_environment_that_breaks_a_rule_is_named(
-    peewit: Peewit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PEEWIT_THREADS", "0")
-    done = peewit("graph", "list")
-    assert done.exit_code == 1
-    assert "PEEWIT_THREADS" in done.err
-
-
 @pytest.mark.parametrize("what", ["a file", "a directory", "garbage"])
 def test_a_database_that_cannot_be_opened_is_named_in_one_line(
     peewit: Peewit, no_home: Path, what: str
@@ -212,19 +156,6 @@ def test_reader_that_stops_early_is_no_failure(peewit: Peewit, tmp_path: Path) -
         '"node","label","origin","annotator","key"\n',
         "",
     )
-
-
-def test_wrong_label_file_names_the_row(peewit: Peewit, tmp_path: Path) -> None:
-    peewit("graph", "create", "g")
-    given = tmp_path / "given.ndjson"
-    given.write_text('{"node": "a", "label": 1}\n{"node": "b", "label": null}\n')
-    done = peewit("labels", "put", "g", given, "--unknown", "keep")
-    assert done.exit_code == 1
-    assert "row 1" in done.err
-    assert peewit("labels", "put", "g", tmp_path / "none.csv").exit_code == 2
-    other = tmp_path / "labels.xls"
-    other.write_text("")
-    assert peewit("labels", "put", "g", other).exit_code == 2
 
 
 def test_key_is_shown_once_and_can_be_revoked(peewit: Peewit) -> None:

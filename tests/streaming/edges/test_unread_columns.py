@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from peewit.streaming.edges.change_columns import UnreadColumns
+from peewit.streaming.edges.change_columns import UnreadColumns, rows_ended
 
 
 def looked(*tables: dict[str, list[str]], kept: Mapping[str, Any] | None = None) -> UnreadColumns:
@@ -35,3 +35,17 @@ def test_erased_nodes_are_forgotten_with_and_without_their_kinds() -> None:
     assert set(unread.of("friend") or ()) == {"bob", "deleted"}
     assert unread.names == ["friend", "src"]
     assert unread.ended == {"friend": 1}
+
+
+def test_rows_that_do_not_hold_any_more_are_counted() -> None:
+    columns = {
+        "status": ["open", "Deleted"],
+        "is_active": ["true", "false"],
+        "is_expired": ["f", "t"],
+        "Cancelled": ["0", "1"],
+        "post_state": ["draft", "Deleted"],
+        "valid_to": ["2020-01-01", ""],
+        "dbt_valid_to": ["9999-12-31", "2020-01-01 10:00:00"],
+    }
+    ended = rows_ended({name: pa.array(cells) for name, cells in columns.items()})
+    assert ended == dict.fromkeys(columns, 1)
