@@ -40,7 +40,7 @@ ELSEWHERE: Final[Mapping[str, set[str]]] = {
     "demo": {"directory", "serve"},
     "graph export": {"snapshot"},
     "graph set": {"clock_right"},
-    "features": {"add"},
+    "features": {"add", "join"},
     "ingest": {"dask", "follow", "scheduler", "directed", "dry"},
     "labels list": {"label", "annotator", "label_column", "n_labels"},
     "labels export": {"label_column"},
@@ -168,19 +168,20 @@ LINES: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
         (
             "labels put g EDGES --unknown keep --node n --label l --no-label none --keep-word NA "
             "--contradictions last --quote none --origin random --annotator ann --time-column t "
-            "--origin-column o --annotator-column a"
+            "--origin-column o --annotator-column a --missing-ids leave-out"
         ),
         {"unknown": "keep", "node": "n", "label": "l", "no_label": ["none"], "keep_word": ["NA"]}
         | {"contradictions": "last", "quote": "none", "origin": "random", "annotator": "ann"}
-        | {"time_column": "t", "origin_column": "o", "annotator_column": "a"},
+        | {"time_column": "t", "origin_column": "o", "annotator_column": "a"}
+        | {"missing_ids": "leave-out"},
     ),
     (
         "labels put g EDGES --label-column hue --label-column size",
         {"label_columns": ["hue", "size"]},
     ),
     (
-        "features g EDGES --node who --text a,b --without c",
-        {"node": "who", "texts": ("a", "b"), "without": ("c",)},
+        "features g EDGES --node who --text a,b --without c --missing-ids leave-out",
+        {"node": "who", "texts": ("a", "b"), "without": ("c",), "missing_ids": "leave-out"},
     ),
     ("features g EDGES --from-libsvm --zero-based", {"is_libsvm": True, "zero_based": True}),
     ("predictions g --model hfs --label-column hue", {"model": "hfs", "label_column": "hue"}),
