@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from peewit.service.catalog import Catalog
 from peewit.service.cli.edges import features
+from peewit.service.cli.solving import submission
 from peewit.service.database.engine import open_database
 from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
 from peewit.service.inbox.source_store import SourceStore
@@ -103,6 +104,7 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 LINES: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
     (f"solve g {SOLVE} --priority 3", SOLVED | {"priority": 3}),
+    ("solve g --label-column hue --label-column size", {"columns": ["hue", "size"]}),
     (f"estimate g {SOLVE}", SOLVED),
     (
         f"tune g {SOLVE} --folds 3 --grid norm_penalty=1,2".replace("stable-hfs", "lapsvm").replace(
@@ -246,6 +248,9 @@ def arriving(monkeypatch: pytest.MonkeyPatch) -> None:
     def estimate(_self: Any, _graph: Any, model: str, parameters: Any) -> None:
         raise Arrived(model=model, parameters=parameters)
 
+    def submit_columns(_home: Any, _graph: Any, columns: Any, **values: Any) -> None:
+        raise Arrived(columns=columns, **values)
+
     def opened(which: Which, *_given: Any) -> None:
         raise Arrived(**asdict(which))
 
@@ -258,6 +263,7 @@ def arriving(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Catalog, "update", update)
     monkeypatch.setattr(SourceStore, "add", arrive)
     monkeypatch.setattr(Estimator, "estimate", estimate)
+    monkeypatch.setattr(submission, "submit_columns", submit_columns)
     monkeypatch.setattr(Which, "open", opened)
     monkeypatch.setattr(features, "path_blocks", path_blocks)
 

@@ -35,13 +35,6 @@ def test_a_home_is_backed_up_restored_and_well(
     assert (well.exit_code, well.json["healthy"]) == (0, True)
 
 
-def test_a_second_backup_into_one_directory_is_refused(peewit: Peewit, tmp_path: Path) -> None:
-    assert peewit("backup", tmp_path / "backup").exit_code == 0
-    again = peewit("backup", tmp_path / "backup")
-    assert again.exit_code == 1
-    assert "DIR must be empty or not exist" in again.err
-
-
 def test_a_fault_is_named_and_fails_the_command(peewit: Peewit, home: Path) -> None:
     assert peewit("graph", "create", "g").exit_code == 0
     (home / "restore.json").write_text("{}")

@@ -41,22 +41,6 @@ def test_columns_that_are_named_once_are_kept(peewit: Peewit, tmp_path: Path) ->
     assert "src=source, dst=target, weight=amount" in peewit("graph", "show", "g").out
 
 
-def test_a_source_says_how_it_is_read(peewit: Peewit, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"u": ["a"], "v": ["b"]}), tmp_path / "in" / "a.parquet")
-    peewit("graph", "create", "g", "--column", "src=source", "--column", "dst=target")
-    added = peewit("source", "add", "g", tmp_path / "in", "--src", "u", "--dst", "v", "--json")
-    assert added.json["columns"] == {"src": "u", "dst": "v"}
-    assert peewit("ingest", "g").exit_code == 0
-    shown = peewit("graph", "show", "g").out
-    assert "src=source, dst=target" in shown
-    wrong = peewit("source", "add", "g", tmp_path / "in", "--src", "x", "--dst", "x")
-    assert wrong.exit_code != 0
-    assert "column of its own" in wrong.err
-    peewit("graph", "set", "g", "--column", "src=")
-    assert "columns             dst=target" in peewit("graph", "show", "g").out
-
-
 def test_columns_of_labels_that_are_named_once_are_kept(peewit: Peewit, tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("id,kind,who,from,when\na,x,ann,random,2026-01-02\na,y,bob,,2026-01-01\n")
@@ -104,6 +88,11 @@ def test_labels_keep_their_columns_and_come_out_as_they_went_in(
     packed = tmp_path / "again.csv.gz"
     packed.write_bytes(gzip.compress(out.encode()))
     assert peewit("labels", "put", "g", packed, "--json").json["accepted"] == 2
+    column = ("--label-column", "is_fraud")
+    assert peewit("labels", "put", "g", labels, "--node", "account_id", *column).exit_code == 0
+    peewit("labels", "remove", "g", "n1", *column)
+    left = peewit("labels", "export", "g", *column).out
+    assert left.splitlines() == [line for line in out.splitlines() if "n1" not in line]
 
 
 def test_a_dry_run_tells_what_is_wrong_and_keeps_nothing(peewit: Peewit, tmp_path: Path) -> None:
@@ -167,20 +156,6 @@ def test_a_refused_file_of_a_directory_is_read_by_itself_otherwise(
     assert again.exit_code == 0, again.err
     assert "4 nodes" in again.out
     assert peewit("ingest", "g", place).exit_code == 0  # nothing of it is refused any more
-
-
-def test_bad_rows_of_parquet_are_counted_though_it_is_read_in_place(
-    peewit: Peewit, tmp_path: Path
-) -> None:
-    rows = {"src": ["a", None, "b", None, "a"], "dst": ["b", "c", "c", "d", "a"]}
-    rows["weight"] = [1.0, 1.0, -2.0, 1.0, 1.0]  # type: ignore[list-item]
-    pq.write_table(pa.table(rows), tmp_path / "e.parquet")
-    peewit("graph", "create", "g")
-    refused = peewit("ingest", "g", tmp_path / "e.parquet")
-    assert refused.exit_code == 1
-    assert "3 rows are bad, --skip-bad-rows 3 leaves them out; one of them" in refused.err
-    assert peewit("ingest", "g", tmp_path / "e.parquet", "--skip-bad-rows", "3").exit_code == 0
-    assert list(tmp_path.glob("home/graphs/*/staging/*")) == []
 
 
 def test_bad_rows_alone_make_no_file_and_columns_are_kept_when_read(

@@ -36,33 +36,6 @@ def labeled(peewit: Peewit, tmp_path: Path) -> Path:
     return tmp_path / "labels.csv"
 
 
-def test_where_labels_come_from_is_said_and_listed(peewit: Peewit, labeled: Path) -> None:
-    labeled.write_text("node,label\na,bot\n")
-    peewit("labels", "put", "g", labeled)
-    labeled.write_text("node,label\nb,human\n")
-    peewit("labels", "put", "g", labeled, "--origin", "random")
-    listed = peewit("labels", "list", "g", "--json").json
-    assert [(each["node"], each["origin"]) for each in listed] == [
-        ("a", "imported"),
-        ("b", "random"),
-    ]
-    assert "random" in peewit("labels", "list", "g").out
-    refused = peewit("labels", "put", "g", labeled, "--origin", "luck")
-    assert refused.exit_code == 2
-    assert "--origin" in refused.err
-    assert "'luck'" in refused.err
-    labeled.write_text("node,label,origin,annotator\na,bot,suggested,Ann\nb,human,,\n")
-    peewit("labels", "put", "g", labeled)
-    listed = peewit("labels", "list", "g", "--json").json
-    assert [(each["origin"], each["annotator"]) for each in listed] == [
-        ("suggested", "Ann"),
-        ("imported", None),
-    ]
-    peewit("labels", "put", "g", labeled, "--origin", "given", "--annotator", "Bob")
-    listed = peewit("labels", "list", "g", "--json").json
-    assert {(each["origin"], each["annotator"]) for each in listed} == {("given", "Bob")}
-
-
 def test_digits_of_a_csv_are_text_where_the_labels_are(peewit: Peewit, labeled: Path) -> None:
     labeled.write_text("node,label\na,bot\nb,3\n")
     peewit("labels", "put", "g", labeled)

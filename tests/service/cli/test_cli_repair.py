@@ -40,17 +40,3 @@ def test_a_repair_is_made_and_told(peewit: Peewit, folder: Path) -> None:
         "fault": None,
     }
     assert "last repair" in peewit("graph", "show", "g").out
-
-
-def test_without_a_log_all_files_are_read_again(peewit: Peewit, folder: Path) -> None:
-    peewit("graph", "create", "g", "--node-ids", "dense", "--max-edges", 100)
-    peewit("ingest", "g", folder)
-    told = peewit("repair", "g", "--rebuild")
-    assert told.exit_code == 0
-    assert f"g: all of the edges sampled anew, {N_EDGES:,} in " in told.out
-    (folder / "0.parquet").unlink()
-    failed = peewit("repair", "g", "--rebuild")
-    assert failed.exit_code == 1
-    assert "edges could not be read again" in " ".join(failed.err.split())
-    failed = peewit("repair", "g", "--rebuild", "--json")
-    assert (failed.exit_code, "it is missing" in failed.json["fault"]) == (1, True)

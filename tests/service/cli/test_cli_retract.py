@@ -36,27 +36,6 @@ def test_files_leave_by_path_and_by_id_and_come_again_by_name(
     assert sum(each["files"]["retracted"] for each in counts) >= 1
 
 
-def test_a_changed_file_is_replaced_where_asked(peewit: Peewit, tmp_path: Path) -> None:
-    table = tmp_path / "edges.csv"
-    table.write_text("src,dst\nann,bob\nbob,cay\n")
-    peewit("graph", "create", "g", "--deletions", "exact")
-    assert peewit("ingest", "g", table).exit_code == 0
-    table.write_text("src,dst\nann,bob\nbob,eve\n")
-    refused = peewit("ingest", "g", table)
-    assert refused.exit_code == 1
-    assert "an earlier version of this path is already in the graph" in refused.err
-    assert peewit("ingest", "g", table, "--replace").exit_code == 0
-    assert edges_of(peewit, tmp_path) == ['"ann","bob",1', '"bob","eve",1']
-    table.write_text("src,dst\nann,dan\n")  # the source keeps what was said
-    assert peewit("ingest", "g", table).exit_code == 0
-    assert edges_of(peewit, tmp_path) == ['"ann","dan",1']
-    table.write_text("src,dst\nann,sue\n")
-    assert peewit("ingest", "g", table, "--no-replace").exit_code == 1
-    assert edges_of(peewit, tmp_path) == ['"ann","dan",1']
-    added = peewit("source", "add", "g", tmp_path, "--follow", "--replace", "--json").json
-    assert added["replaces"]
-
-
 def test_what_cannot_leave_is_told(peewit: Peewit, tmp_path: Path) -> None:
     table = tmp_path / "edges.csv"
     table.write_text("src,dst\nann,bob\n")
