@@ -7,12 +7,7 @@ from peewit.solvers.hyperparameters import Rule
 
 
 def setting(
-    doc: str,
-    default: Any = MISSING,
-    *,
-    factory: Any = MISSING,
-    is_fixed: bool = False,
-    **rule: Any,
+    doc: str, default: Any = MISSING, *, factory: Any = MISSING, is_fixed: bool = False, **rule: Any
 ) -> Any:
     """A setting; all that is said of it anywhere follows from here.
 

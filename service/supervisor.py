@@ -69,11 +69,7 @@ def peewit_roles(
                 f"got {settings.metrics_port}"
             )
         own["worker"] = {"PEEWIT_METRICS_PORT": str(settings.metrics_port + 1)}
-    commands = {
-        "api": ("api", *listen),
-        "ingest": ("ingest", "--follow"),
-        "worker": ("worker",),
-    }
+    commands = {"api": ("api", *listen), "ingest": ("ingest", "--follow"), "worker": ("worker",)}
     start = (sys.executable, "-m", "peewit")
     return tuple(
         Role(

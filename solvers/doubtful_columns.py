@@ -40,9 +40,7 @@ class DoubtfulColumns:
         self._n_rows += len(block)
 
     def note(
-        self,
-        own_labels: Sequence[str] = (),
-        sources: Mapping[str, str] = MappingProxyType({}),
+        self, own_labels: Sequence[str] = (), sources: Mapping[str, str] = MappingProxyType({})
     ) -> str | None:
         """What to leave out, if not meant; ``own_labels`` are further names of labels.
 

@@ -9,14 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from peewit.solvers.arrays import (
-    BoolArray,
-    Float32Array,
-    FloatArray,
-    Int64Array,
-    IntArray,
-    frozen,
-)
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, Int64Array, IntArray, frozen
 from peewit.solvers.late_modules import LateModule
 
 sp = LateModule("scipy.sparse")

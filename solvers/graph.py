@@ -86,11 +86,7 @@ class Graph(EdgeTable):
         return self.adjacency
 
     def _facts(self) -> dict[str, Any]:
-        return {
-            "nodes": self.n_nodes,
-            "edges": self.n_edges,
-            "components": self.n_components,
-        }
+        return {"nodes": self.n_nodes, "edges": self.n_edges, "components": self.n_components}
 
     @classmethod
     def from_edges(

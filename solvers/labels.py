@@ -259,10 +259,7 @@ def can_be_left_out(
 
 
 def deal_folds(
-    labels: Labels | RealLabels,
-    n_folds: int,
-    seed: int,
-    may_leave_out: BoolArray | None = None,
+    labels: Labels | RealLabels, n_folds: int, seed: int, may_leave_out: BoolArray | None = None
 ) -> tuple[Int64Array, tuple[ClassName, ...]]:
     """(n_labeled,) fold of each label, -1 for those never left out; and classes with only those.
 

@@ -38,10 +38,7 @@ def container_memory_bytes(root: Path = _ROOT) -> int | None:
 
     ``/sys`` and ``/proc`` lie in ``root``.
     """
-    limits = [
-        *_limits(root, "memory.max", 1),
-        *_limits(root, "memory/memory.limit_in_bytes", 1),
-    ]
+    limits = [*_limits(root, "memory.max", 1), *_limits(root, "memory/memory.limit_in_bytes", 1)]
     return min((words[0] for words in limits), default=None)
 
 

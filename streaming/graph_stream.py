@@ -37,11 +37,7 @@ from peewit.streaming.nodes.index import Nodes
 from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.passes.raw_edge_passes import present_file, require_files
 from peewit.streaming.settings import StreamSettings
-from peewit.streaming.snapshots.checkpoints import (
-    AbsorbedFile,
-    CheckpointStore,
-    FilePosition,
-)
+from peewit.streaming.snapshots.checkpoints import AbsorbedFile, CheckpointStore, FilePosition
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.degrees import is_whole
 from peewit.streaming.sparsifier.repair import Repair
@@ -208,10 +204,7 @@ class Stream:
             )
         ended: set[_FileKey] = set()
         self._commitment.begin_run()
-        with (
-            self._work.workers(),
-            self._staging() as staging,
-        ):
+        with self._work.workers(), self._staging() as staging:
             if self.is_between_files:
                 # the window may have become shorter
                 self._commitment.is_dirty |= self._expire()
@@ -615,9 +608,7 @@ class Stream:
         start = self._commitment.start(staged, self.state, arrived=round(now * SECOND))
         seen = self.state
         self._work.begin_window(
-            watermark=seen.watermark,
-            arrived=start.arrived,
-            reached=start.reached,
+            watermark=seen.watermark, arrived=start.arrived, reached=start.reached
         )
         started = self._clock()
         with closing(self._relations.groups(staged, next_part=start.next_part)) as groups:

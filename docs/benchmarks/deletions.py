@@ -154,10 +154,7 @@ SCENARIOS: Final[dict[str, tuple[Callable[[int], Edges], Choice]]] = {
     "80 % of 2 % of the nodes": (communities, _users),
     "97 % inside one community": (communities, _inside),
     "9 of 10 edges between communities": (communities, _between),
-    "heavy edges over 60 light ones": (
-        partial(communities, heaviest=600.0, n_between=60),
-        _heavy,
-    ),
+    "heavy edges over 60 light ones": (partial(communities, heaviest=600.0, n_between=60), _heavy),
     "95 % of one node": (communities, _node),
     "heavy edges of a hub to all": (_hubs, _heavy),
 }

@@ -72,13 +72,7 @@ def told_of(
         leave_out_plan=LeaveOutPlan.of(labels, Origins(none, none), 0),
         solution=solution,
     )
-    found = judgement_of(
-        answer,
-        Assessment(),
-        is_random,
-        holds_out=False,
-        watch=UNWATCHED,
-    )
+    found = judgement_of(answer, Assessment(), is_random, holds_out=False, watch=UNWATCHED)
     assert found is not None
     return found
 

@@ -178,9 +178,7 @@ def cpu_of_roles(server: Server) -> dict[str, float]:
 def measure(directory: Path, asked: argparse.Namespace) -> None:
     """Write to a source that a server follows, and print how far behind it is."""
     home = Home(
-        directory / "home",
-        PEEWIT_LOG_LEVEL="warning",
-        PEEWIT_LIST_SECONDS=str(asked.list_seconds),
+        directory / "home", PEEWIT_LOG_LEVEL="warning", PEEWIT_LIST_SECONDS=str(asked.list_seconds)
     )
     settings = Settings(home=home.directory)
     database = open_database(settings.database)

@@ -21,10 +21,7 @@ from docs.benchmarks.load import prediction_meta
 from peewit.service.predictions.colored_maps import ColoredMap
 from peewit.service.predictions.map_colors import colors_of
 from peewit.service.predictions.map_tiles import TilePlace, tile_bytes
-from peewit.service.predictions.prediction_files import (
-    PredictionFile,
-    write_predictions,
-)
+from peewit.service.predictions.prediction_files import PredictionFile, write_predictions
 from peewit.solvers.arrays import Float32Array
 from peewit.solvers.graph import Graph
 from peewit.solvers.laplacian.multigrid.layout import layout

@@ -75,11 +75,7 @@ def measure(
     prepared = model.prepare(snapshot.graph)
     sparse = model.solve(prepared, labels)
     with snapshot_edges(
-        paths,
-        snapshot.meta,
-        spool=paths.root / "spool",
-        staging=paths.staging,
-        n_threads=1,
+        paths, snapshot.meta, spool=paths.root / "spool", staging=paths.staging, n_threads=1
     ) as edges:
         edges.open()
         passes = [seconds_of(edges, graph.n_nodes, columns) for columns in (1, 20)]
@@ -104,13 +100,7 @@ def measure(
         finer = replace(model, rtol=1e-6)  # type: ignore[type-var]
         began = time.process_time()
         refined = refine(
-            finer,
-            prepared,
-            labels,
-            sparse,
-            edges.laplacian_product,
-            edges.degrees,
-            max_passes=200,
+            finer, prepared, labels, sparse, edges.laplacian_product, edges.degrees, max_passes=200
         )
         refining = time.process_time() - began
     differs = answer.classes() != refined.classes()

@@ -44,11 +44,7 @@ def measure(root: Path, n_edges: int, classes: IntArray, rtol: float) -> tuple[A
     prepared = model.prepare(snapshot.graph)
     sparse = model.solve(prepared, labels)
     with snapshot_edges(
-        paths,
-        snapshot.meta,
-        spool=paths.root / "spool",
-        staging=paths.staging,
-        n_threads=N_THREADS,
+        paths, snapshot.meta, spool=paths.root / "spool", staging=paths.staging, n_threads=N_THREADS
     ) as edges:
 
         def product(block: FloatArray) -> FloatArray:

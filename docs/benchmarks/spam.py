@@ -104,9 +104,6 @@ def edge_file(neighbors: IntArray, distances: FloatArray, k: int, cache: Path) -
     path = cache / f"spam-{len(neighbors)}-{k}.parquet"
     if not path.exists():
         write_edges(
-            path,
-            neighbors,
-            k,
-            lambda place: np.exp(-distances[place, :k] / (2.0 * SIGMA_SQUARED)),
+            path, neighbors, k, lambda place: np.exp(-distances[place, :k] / (2.0 * SIGMA_SQUARED))
         )
     return path

@@ -19,8 +19,7 @@ _LAST_PAUSE_SECONDS: Final = 0.25
 _Value = TypeVar("_Value")
 
 WaitSeconds = Annotated[
-    float,
-    Query(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for the end at most."),
+    float, Query(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for the end at most.")
 ]
 
 

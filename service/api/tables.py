@@ -11,11 +11,7 @@ from peewit.service.operations.tables import Pieces, Rows
 from peewit.streaming.edges.table_formats import Format
 from peewit.streaming.problems import Problem
 
-_WILDCARDS: Final = {
-    "*/*": Format.CSV,
-    "text/*": Format.CSV,
-    "application/*": Format.NDJSON,
-}
+_WILDCARDS: Final = {"*/*": Format.CSV, "text/*": Format.CSV, "application/*": Format.NDJSON}
 
 _MAX_PIECE_BYTES: Final = 1 << 20
 

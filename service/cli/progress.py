@@ -216,11 +216,7 @@ class RowProgress(_Figures):
     """Counts rows on one line of stderr; a context manager. ``n_rows`` is None if unknown."""
 
     def __init__(
-        self,
-        console: Console,
-        n_rows: int | None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, console: Console, n_rows: int | None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(console, clock)
         self._n_rows = n_rows

@@ -87,10 +87,7 @@ class _Commands(typer.Typer):
 def command_group(title: str | None = None) -> typer.Typer:
     """An empty group of commands; those of a group without title stand among the others."""
     return _Commands(
-        help=title,
-        no_args_is_help=title is not None,
-        add_completion=False,
-        rich_markup_mode=None,
+        help=title, no_args_is_help=title is not None, add_completion=False, rich_markup_mode=None
     )
 
 

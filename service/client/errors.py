@@ -60,11 +60,7 @@ class PeewitError(Exception):
     """
 
     def __init__(
-        self,
-        refusal: Refusal,
-        *,
-        request_id: str | None = None,
-        retry_after: float | None = None,
+        self, refusal: Refusal, *, request_id: str | None = None, retry_after: float | None = None
     ) -> None:
         # Not super().__init__(): `args` stay what the error was made from, which pickle needs.
         self.refusal = refusal

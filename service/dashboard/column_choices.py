@@ -15,13 +15,7 @@ from peewit.service.inbox.feature_log import SetMode
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.labels.label_entry import UnknownNodesRule
 from peewit.service.tables.table_heads import TableHead
-from peewit.service.tables.uploads.givers import (
-    ANNOTATOR,
-    LABEL_TIME,
-    ORIGIN,
-    TIME,
-    USUAL_NAMES,
-)
+from peewit.service.tables.uploads.givers import ANNOTATOR, LABEL_TIME, ORIGIN, TIME, USUAL_NAMES
 from peewit.service.tables.uploads.label_columns import MAX_COLUMN_BYTES
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.service.wire.labels import origin_named

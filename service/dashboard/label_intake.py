@@ -69,11 +69,7 @@ def proposal(
         return head, choice
     is_data = choice.is_data or not head.has_names
     return head, LabelChoice.proposed(
-        *(head, graph, home.nodes),
-        into=choice.into,
-        is_data=is_data,
-        quote=choice.quote,
-        last=last,
+        *(head, graph, home.nodes), into=choice.into, is_data=is_data, quote=choice.quote, last=last
     )
 
 

@@ -84,11 +84,7 @@ QUESTIONS: Final[tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]] = (
         "Is it known how common the classes are?",
         (("0", "no, or they are about even"), ("1", "yes, and they are uneven")),
     ),
-    (
-        "probabilities",
-        "Must scores be probabilities?",
-        (("0", "no"), ("1", "yes")),
-    ),
+    ("probabilities", "Must scores be probabilities?", (("0", "no"), ("1", "yes"))),
 )
 """Name, text and answers of each question."""
 
@@ -148,9 +144,7 @@ def _model(answers: Answers) -> Advice:
 
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
-    "Several at once": {
-        "auto": "several of the others, weighed by labels left out; the default",
-    },
+    "Several at once": {"auto": "several of the others, weighed by labels left out; the default"},
     "Along the edges": {
         "stable-hfs": "soft harmonic functions; classes or numbers, and the fastest to solve again",
         "hfs": "harmonic functions, soft or hard; scores are probabilities",

@@ -169,10 +169,7 @@ def feature_choice(step: Step) -> FeatureChoice:
     said = step.options
     kind, node = ("", NODE) if len(step.roles) > 1 else split_column(said["node"] or "")
     return FeatureChoice(
-        node=node,
-        node_kind=kind,
-        without=said.get("without") or "",
-        missing_ids=_missing_ids(step),
+        node=node, node_kind=kind, without=said.get("without") or "", missing_ids=_missing_ids(step)
     )
 
 

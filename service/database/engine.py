@@ -10,15 +10,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    Table,
-    create_engine,
-    event,
-    make_url,
-)
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
 
 from peewit.service.database.migrations import upgrade
 

@@ -30,9 +30,7 @@ def compiling_ahead(settings: Settings) -> Iterator[None]:
         yield
         return
     ahead = subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     with ahead:
         try:

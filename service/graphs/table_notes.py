@@ -39,10 +39,7 @@ Door = Literal["command", "page"]
 
 _KINDS_SAID: Final[dict[Door, str | None]] = {"command": None, "page": "at both ends"}
 
-_AS_WEIGHT: Final[dict[Door, str]] = {
-    "command": "say --weight {}",
-    "page": "choose {} as Weight",
-}
+_AS_WEIGHT: Final[dict[Door, str]] = {"command": "say --weight {}", "page": "choose {} as Weight"}
 
 LOOKED_AT: Final = 20
 """Files of one call that are looked at."""

@@ -18,12 +18,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
 from peewit.service.tables.uploads.raw_features import is_raw
 from peewit.streaming.edges.node_kinds import TEXT, split_column
-from peewit.streaming.edges.table_formats import (
-    Format,
-    format_of_file,
-    require_no_seam,
-    unpacked,
-)
+from peewit.streaming.edges.table_formats import Format, format_of_file, require_no_seam, unpacked
 from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
 from peewit.streaming.features.encoding import NO_WISHES, ColumnWishes, Encoding
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks

@@ -148,11 +148,7 @@ def offer_again(
 
 
 def insert_files(
-    connection: Connection,
-    graph_id: str,
-    listing: Sequence[ListedFile],
-    *,
-    source_id: str,
+    connection: Connection, graph_id: str, listing: Sequence[ListedFile], *, source_id: str
 ) -> None:
     """List files at the end; the caller has locked the row of the graph."""
     origin = {"graph_id": graph_id, "source_id": source_id}
@@ -183,10 +179,7 @@ def _remove_earlier(connection: Connection, graph_id: str, path: str, file_id: i
         place = files.c.path.startswith(f"{Path(path).parent}/", autoescape=True)
         statuses.append("duplicate")
     earlier = and_(
-        files.c.graph_id == graph_id,
-        place,
-        files.c.id != file_id,
-        files.c.status.in_(statuses),
+        files.c.graph_id == graph_id, place, files.c.id != file_id, files.c.status.in_(statuses)
     )
     if is_made(path, graph_id):  # each file has a source of its own, which has given what it had
         source_ids = select(files.c.source_id).where(earlier)

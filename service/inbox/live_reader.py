@@ -123,12 +123,7 @@ class LiveReader:
         return live
 
     def _take(
-        self,
-        intake: Intake,
-        source: SourceRecord,
-        graph: GraphRecord,
-        n_reads: int,
-        chunk: Chunk,
+        self, intake: Intake, source: SourceRecord, graph: GraphRecord, n_reads: int, chunk: Chunk
     ) -> None:
         advance = self._manifest.live.advance
         if chunk.table is None or not chunk.table.num_rows:

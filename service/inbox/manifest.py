@@ -34,12 +34,7 @@ from peewit.service.database.engine import Database
 from peewit.service.database.leases import Lease, confirm
 from peewit.service.database.tables import erasures, files, graphs, sources
 from peewit.service.inbox.feature_log import FeatureLog, set_waits
-from peewit.service.inbox.file_outcomes import (
-    insert_files,
-    is_present,
-    offer_again,
-    store_outcome,
-)
+from peewit.service.inbox.file_outcomes import insert_files, is_present, offer_again, store_outcome
 from peewit.service.inbox.inbox_records import (
     FILE_GONE,
     FILE_STATUSES,

@@ -80,12 +80,7 @@ def _gather(
             schema = block_schema(graph, name, has_relations=True)
             write_block(path, _tables(log, group), schema)
     log.gather(
-        graph.id,
-        group,
-        path=str(path),
-        version=name,
-        n_bytes=path.stat().st_size,
-        lease=lease,
+        graph.id, group, path=str(path), version=name, n_bytes=path.stat().st_size, lease=lease
     )
 
 

@@ -280,8 +280,7 @@ def release_contents(connection: Connection, graph_id: str, file_ids: Sequence[i
     """Note that the pushes of files that have ended wait no more; their content can go."""
     for start in range(0, len(file_ids), _AT_ONCE):
         mine = and_(
-            pushes.c.graph_id == graph_id,
-            pushes.c.file_id.in_(file_ids[start : start + _AT_ONCE]),
+            pushes.c.graph_id == graph_id, pushes.c.file_id.in_(file_ids[start : start + _AT_ONCE])
         )
         n_bytes = connection.execute(select(func.sum(pushes.c.n_bytes)).where(mine)).scalar()
         if n_bytes is not None:

@@ -261,9 +261,7 @@ def _require_source_room(connection: Connection, graph_id: str, max_sources: int
 def require_source(connection: Connection, graph_id: str, source_id: str) -> None:
     """Raise `SourceNotFound` unless the graph has the source."""
     statement = select(sources.c.id).where(
-        sources.c.id == source_id,
-        sources.c.graph_id == graph_id,
-        sources.c.removed_at.is_(None),
+        sources.c.id == source_id, sources.c.graph_id == graph_id, sources.c.removed_at.is_(None)
     )
     if connection.execute(statement).first() is None:
         raise SourceNotFound(f"no source {source_id!r} of this graph")

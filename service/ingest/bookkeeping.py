@@ -316,9 +316,7 @@ class Bookkeeper:
 
     def _progress(self, summary: StreamSummary) -> GraphProgress:
         progress = GraphProgress(
-            n_nodes=summary.n_nodes,
-            edges_seen=summary.edges_seen,
-            left_out=summary.left_out,
+            n_nodes=summary.n_nodes, edges_seen=summary.edges_seen, left_out=summary.left_out
         )
         if summary.snapshot is None:
             return progress

@@ -47,11 +47,7 @@ from peewit.streaming.edges.time_units import SECOND
 from peewit.streaming.events import Committed, IngestEvent, Quarantined
 from peewit.streaming.features.checked_tables import BadFeatures
 from peewit.streaming.features.store import FeatureStore
-from peewit.streaming.graph_stream import (
-    Interrupted,
-    NotRetractable,
-    Stream,
-)
+from peewit.streaming.graph_stream import Interrupted, NotRetractable, Stream
 from peewit.streaming.passes.edge_passes import RawEdgesGone
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.steps import Steps
@@ -473,12 +469,7 @@ class OpenGraph:
             self._books.retire_snapshots()
         Path(waiting.path).unlink(missing_ok=True)
 
-    def _ingest(
-        self,
-        files: Sequence[FileRecord],
-        *,
-        may_end_early: bool,
-    ) -> None:
+    def _ingest(self, files: Sequence[FileRecord], *, may_end_early: bool) -> None:
         """Take files in turn; skip an unreadable one, after several its whole source.
 
         Where it ``may_end_early``, the pass does so for files or nodes that are to leave, but only

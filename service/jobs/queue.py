@@ -285,13 +285,7 @@ class JobQueue:
             return set(connection.execute(query).scalars())
 
     def capture(
-        self,
-        job_id: str,
-        attempt: int,
-        *,
-        snapshot: int,
-        labels_seq: int,
-        features_version: int,
+        self, job_id: str, attempt: int, *, snapshot: int, labels_seq: int, features_version: int
     ) -> None:
         """Store what this attempt works on."""
         captured = {
@@ -372,14 +366,7 @@ class JobQueue:
             "started_at": now(),
         }
         forgotten = dict.fromkeys(
-            (
-                "phase",
-                "progress",
-                "expected_end_at",
-                "labels_seq",
-                "features_version",
-                "error",
-            )
+            ("phase", "progress", "expected_end_at", "labels_seq", "features_version", "error")
         )
         if row.coalesce_key is not None:
             forgotten["snapshot"] = None

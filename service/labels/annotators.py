@@ -15,8 +15,7 @@ def annotator_name(text: str, *, argument: str = "annotator") -> str:
     name = text.strip()
     if not name or len(name) > MAX_NAME or not name.isprintable():
         raise BadArgument(
-            argument,
-            f"must have 1 to {MAX_NAME} characters that can be shown, got {text[:80]!r}",
+            argument, f"must have 1 to {MAX_NAME} characters that can be shown, got {text[:80]!r}"
         )
     return name
 

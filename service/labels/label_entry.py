@@ -299,11 +299,7 @@ class Labeling:
         else:
             row, is_text = 0, not are_text[0]
             unlike = self.labels.unlike(
-                graph_id,
-                connection,
-                column=column,
-                is_text=are_text[0],
-                besides=frozenset(nodes),
+                graph_id, connection, column=column, is_text=are_text[0], besides=frozenset(nodes)
             )
             if unlike is None:  # the batch replaces all of them
                 return

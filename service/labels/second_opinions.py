@@ -218,7 +218,6 @@ class SecondOpinions:
 def _required(annotator: str | None) -> str:
     if annotator is None:
         raise BadArgument(
-            "annotator",
-            "must have a name to give a second opinion; call with a key, or name one",
+            "annotator", "must have a name to give a second opinion; call with a key, or name one"
         )
     return annotator

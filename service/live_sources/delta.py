@@ -57,12 +57,7 @@ class DeltaSource:
         at = dict(position or {"table": log.version})
         self._require_same(log, at)
         yield from read_versions(
-            log,
-            self._access,
-            at,
-            called="version",
-            most_rows=most_rows,
-            should_stop=should_stop,
+            log, self._access, at, called="version", most_rows=most_rows, should_stop=should_stop
         )
 
     def lag(self, position: Position | None) -> int:

@@ -10,10 +10,7 @@ import pyarrow as pa
 from peewit.service.tables.uploads.feature_deletes import asks_for_deletes
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.bad_table import BadUpload, excerpt
-from peewit.streaming.edges.change_columns import (
-    columns_of_changes,
-    is_state_column,
-)
+from peewit.streaming.edges.change_columns import columns_of_changes, is_state_column
 from peewit.streaming.edges.node_kinds import split_column
 
 Holds = Literal["edges", "labels", "features"]

@@ -247,10 +247,7 @@ def read_chunks(
 
 
 def _columns_to_read(
-    reader: PieceReader[Piece_contra],
-    pieces: Sequence[Piece_contra],
-    version: int,
-    access: Access,
+    reader: PieceReader[Piece_contra], pieces: Sequence[Piece_contra], version: int, access: Access
 ) -> list[str]:
     """Columns of the table that are read, and those that may say that a row is a delete.
 
@@ -314,10 +311,7 @@ def holds_any(
 
 
 def _set_anew(
-    reader: PieceReader[Piece_contra],
-    pieces: Sequence[Piece_contra],
-    version: int,
-    access: Access,
+    reader: PieceReader[Piece_contra], pieces: Sequence[Piece_contra], version: int, access: Access
 ) -> Collection[bytes | None]:
     """Nodes that a version sets: deletes of them in the same version do not count.
 

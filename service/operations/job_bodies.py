@@ -22,8 +22,7 @@ from peewit.service.tasks.solving.solve_options import validate_solve
 from peewit.solvers.models.catalogue import DEFAULT_MODEL
 
 Priority = Annotated[
-    int,
-    Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="Higher runs earlier, then older."),
+    int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="Higher runs earlier, then older.")
 ]
 
 

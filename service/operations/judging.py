@@ -29,11 +29,7 @@ from peewit.service.predictions.thresholds import (
     left_out_evaluation,
 )
 from peewit.service.tables.uploads import BadUpload, node_id
-from peewit.service.wire.evaluations import (
-    PredictionAbstention,
-    PredictionEvaluation,
-    Threshold,
-)
+from peewit.service.wire.evaluations import PredictionAbstention, PredictionEvaluation, Threshold
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import (
     DoubtfulLabels,
@@ -80,8 +76,7 @@ def evaluate_predictions(
     here: Here,
     graph: GraphRecord,
     truth: Annotated[
-        GivenLabels,
-        Table("True labels: columns `node` and `label`.", json=LabelsIn, flag="TRUTH"),
+        GivenLabels, Table("True labels: columns `node` and `label`.", json=LabelsIn, flag="TRUTH")
     ],
     which: Which,
     goal: Goal,

@@ -259,8 +259,7 @@ def delete_labels(
     here: Here,
     graph: GraphRecord,
     nodes: Annotated[
-        list[str],
-        Query("May be given several times.", name="node", flag="NODE...", min_length=1),
+        list[str], Query("May be given several times.", name="node", flag="NODE...", min_length=1)
     ],
     label_column: LabelColumn = None,
 ) -> LabelsOut:

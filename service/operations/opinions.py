@@ -147,10 +147,7 @@ def put_opinions(
     opinions: Annotated[
         list[LabelIn],
         Body(
-            "Labels by node.",
-            min_length=1,
-            max_length=MAX_OPINIONS,
-            given_as=Mapping[Any, Label],
+            "Labels by node.", min_length=1, max_length=MAX_OPINIONS, given_as=Mapping[Any, Label]
         ),
     ],
     annotator: Annotator = None,
@@ -164,11 +161,7 @@ def put_opinions(
     rows = [each.model_dump() for each in opinions]
     labels = json_labels(rows, graph.settings.node_ids, LabelColumns(words=AS_SAID))[""]
     receipt = here.home.second_opinions.answer(
-        graph,
-        labels,
-        annotator=here.given_by(annotator),
-        key=here.key,
-        column=label_column or "",
+        graph, labels, annotator=here.given_by(annotator), key=here.key, column=label_column or ""
     )
     return answer_of(LabelReceipt, receipt)
 

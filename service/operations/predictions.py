@@ -28,22 +28,13 @@ from peewit.service.operations.which import (
 from peewit.service.predictions.checked_points import checked_points
 from peewit.service.predictions.filtered_rows import RowFilter, rows
 from peewit.service.predictions.label_sets import LabelSets, SetsNotKept
-from peewit.service.predictions.prediction_files import (
-    Prediction,
-    PredictionFile,
-    PredictionMeta,
-)
+from peewit.service.predictions.prediction_files import Prediction, PredictionFile, PredictionMeta
 from peewit.service.predictions.predictors import JobNotSucceeded, NotInductive, predictor_of
 from peewit.service.predictions.reader import NodeNotAsked, NodeNotFound, NodeNotPredicted
 from peewit.service.predictions.store import PredictionsNotFound
 from peewit.service.predictions.thresholds import with_answers
 from peewit.service.tables.formats import encode
-from peewit.service.tables.uploads import (
-    BadUpload,
-    json_point_batches,
-    node_id,
-    point_batches,
-)
+from peewit.service.tables.uploads import BadUpload, json_point_batches, node_id, point_batches
 from peewit.service.wire.labels import Label
 from peewit.service.wire.predictions import Lookup, NodePrediction, PredictionRows
 from peewit.streaming.edges.table_formats import Format

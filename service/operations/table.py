@@ -62,11 +62,7 @@ TABLE: Final[Mapping[str, Sequence[Operation[Any]]]] = {
         sources_and_files.retract_file,
         sources_and_files.retry_file,
     ),
-    "snapshots": (
-        graphs.list_snapshots,
-        graphs.list_relations,
-        snapshots.get_snapshot_edges,
-    ),
+    "snapshots": (graphs.list_snapshots, graphs.list_relations, snapshots.get_snapshot_edges),
     "maps": (snapshots.get_map,),
     "labels": (
         labels.put_labels,

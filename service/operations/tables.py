@@ -56,8 +56,7 @@ class EdgeColumnNames(Group):
         Query("Column that says insert, delete or set; the graph's otherwise.", metavar="COLUMN"),
     ] = None
     time: Annotated[
-        str | None,
-        Query("Column of the time, in graphs with a window by time.", metavar="COLUMN"),
+        str | None, Query("Column of the time, in graphs with a window by time.", metavar="COLUMN")
     ] = None
     relation: Annotated[
         str | None, Query("Kind of edges that all rows are of.", metavar="NAME")
@@ -73,8 +72,7 @@ class EdgeColumnNames(Group):
         str | None, Query("Column of the kind of the node at the other end.", metavar="COLUMN")
     ] = None
     entity: Annotated[
-        str | None,
-        Query("Column that `via` joins with others, as KIND:COLUMN.", metavar="COLUMN"),
+        str | None, Query("Column that `via` joins with others, as KIND:COLUMN.", metavar="COLUMN")
     ] = None
     via: Annotated[
         str | None,

@@ -28,9 +28,7 @@ solve_options: Final = LateModule("peewit.service.tasks.solving.solve_options")
 LabelColumn = Annotated[
     str | None,
     Query(
-        "A named column of labels; the one without a name otherwise.",
-        min_length=1,
-        metavar="NAME",
+        "A named column of labels; the one without a name otherwise.", min_length=1, metavar="NAME"
     ),
 ]
 

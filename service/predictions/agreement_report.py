@@ -125,11 +125,7 @@ def _figure(estimate: Estimate) -> AgreementFigure:
 
 
 def _n_waiting(
-    questions: Questions,
-    graph: GraphRecord,
-    column: str,
-    share: float,
-    opinions: Sequence[Opinion],
+    questions: Questions, graph: GraphRecord, column: str, share: float, opinions: Sequence[Opinion]
 ) -> int:
     """Number of labels in the share that only one person has given an opinion on."""
     answered = {each.node for each in opinions}

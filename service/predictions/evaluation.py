@@ -78,11 +78,7 @@ def evaluate(
     scores[predicted < 0] = -np.inf
     columns = pc.index_in(pa.array(names, pa.string()), value_set=classes.texts).to_numpy()
     return _Judgments(
-        classes=classes,
-        true=true,
-        predicted=predicted,
-        scores=scores,
-        columns=columns,
+        classes=classes, true=true, predicted=predicted, scores=scores, columns=columns
     ).evaluation(matched, k, threshold)
 
 

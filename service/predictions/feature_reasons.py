@@ -13,11 +13,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from peewit.service.predictions.prediction_files import (
-    PredictionFile,
-    features_path,
-    write_arrays,
-)
+from peewit.service.predictions.prediction_files import PredictionFile, features_path, write_arrays
 from peewit.service.wire.predictions import FeatureReason
 from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.assessment.reasons import filter_row
@@ -79,11 +75,7 @@ class FeatureWeights:
         if isinstance(functions, FunctionsByRelation):
             weights, along = functions.parts, tuple(relations)
         return cls(
-            weights=weights,
-            relations=along,
-            form=functions.form,
-            teleport=teleport,
-            counts=counts,
+            weights=weights, relations=along, form=functions.form, teleport=teleport, counts=counts
         )
 
     def write(self, path: Path) -> None:

@@ -143,12 +143,7 @@ def _sampled(labeled: Int64Array) -> Int64Array:
     return labeled[:: -(-labeled.size // LABELED_SHOWN) or 1]
 
 
-def _encode(
-    colored: ColoredMap,
-    place: TilePlace,
-    listed: Int64Array,
-    cells: Cells,
-) -> bytes:
+def _encode(colored: ColoredMap, place: TilePlace, listed: Int64Array, cells: Cells) -> bytes:
     column, line = np.empty(listed.size, np.uint32), np.empty(listed.size, np.uint32)
     places_of(colored.map.code[listed], column, line)
     names = colored.names_of(listed)

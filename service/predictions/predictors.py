@@ -43,11 +43,7 @@ from peewit.solvers.models.classes.score_calibration import Calibration
 from peewit.solvers.models.contract.inductive_model import InductiveModel
 from peewit.solvers.models.contract.model import Model
 from peewit.solvers.models.linear.filtered_features import FilteredFeatures
-from peewit.solvers.models.linear.filtered_ridge import (
-    FilteredRidge,
-    edge_scores,
-    joined_scores,
-)
+from peewit.solvers.models.linear.filtered_ridge import FilteredRidge, edge_scores, joined_scores
 from peewit.solvers.solution import Functions, Solution
 from peewit.streaming.problems import Conflict, Unprocessable
 
@@ -259,10 +255,7 @@ def predictor_of(store: PredictionStore, job: Job) -> Predictor:
             f"the predictor of job {job.id} was removed {went}; solve again for a new one"
         ) from None
     return Predictor(
-        meta=file.meta,
-        schema=_schema(file),
-        functions=functions,
-        joining=_joining(file, functions),
+        meta=file.meta, schema=_schema(file), functions=functions, joining=_joining(file, functions)
     )
 
 

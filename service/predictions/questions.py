@@ -20,12 +20,7 @@ from peewit.service.labels.reservations import Reservation, Reservations
 from peewit.service.labels.store import LabelStore
 from peewit.service.predictions.doubtful_labels import MAX_DOUBTFUL, doubtful_labels
 from peewit.service.predictions.prediction_files import PredictionFile
-from peewit.service.predictions.suggestions import (
-    MAX_SUGGESTIONS,
-    Strategy,
-    Suggester,
-    Suggestions,
-)
+from peewit.service.predictions.suggestions import MAX_SUGGESTIONS, Strategy, Suggester, Suggestions
 from peewit.service.tables.uploads import node_array, node_id
 from peewit.solvers.arguments import BadArgument
 

@@ -112,11 +112,7 @@ def node_reasons(
         followed=evidence.followed,
         is_whole=is_whole,
         note=_note(
-            file,
-            evidence,
-            predicted,
-            solve_labels,
-            lost_features=0.0 if features else belief,
+            file, evidence, predicted, solve_labels, lost_features=0.0 if features else belief
         ),
     )
 

@@ -237,12 +237,7 @@ class Suggester:
     def submit_embedding(self, graph: GraphRecord, *, owner: str | None = None) -> Job:
         """A job that makes the embedding anew, or the one that waits already."""
         spec = JobSpec(
-            graph_id=graph.id,
-            kind="embed",
-            model=None,
-            parameters={},
-            lane="heavy",
-            owner=owner,
+            graph_id=graph.id, kind="embed", model=None, parameters={}, lane="heavy", owner=owner
         )
         return self._jobs.submit_coalesced(spec)
 

@@ -6,11 +6,7 @@ from typing import Any, cast
 from peewit.service.tables.uploads import LabelColumns
 from peewit.service.tables.uploads.givers import GIVER_COLUMNS, LABEL_TIME
 from peewit.solvers.arguments import BadArgument
-from peewit.streaming.edges.column_mapping import (
-    COLUMN_NAMES,
-    NO_COLUMN,
-    EdgeColumns,
-)
+from peewit.streaming.edges.column_mapping import COLUMN_NAMES, NO_COLUMN, EdgeColumns
 from peewit.streaming.edges.reading_options import READING_OPTIONS, NodelessRows
 from peewit.streaming.edges.relations import RELATION_NAMES
 from peewit.streaming.features.encoding import ColumnWishes

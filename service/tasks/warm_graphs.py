@@ -251,9 +251,7 @@ class WarmGraphs:
         value = self.prepared_alone(task, graph.snapshot.graph, model, graph)
         model.inherit(value, self.kept.pop((task.graph_id, ("left", kind)), {}))
         self.kept[task.graph_id, kind] = _Prepared(
-            model=model,
-            value=value,
-            features=graph.made_of(task) if model.uses_features else None,
+            model=model, value=value, features=graph.made_of(task) if model.uses_features else None
         )
         return value, False
 

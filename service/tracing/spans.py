@@ -52,11 +52,7 @@ def traceparent() -> str | None:
 
 
 def span(
-    name: str,
-    *,
-    parent: str | None = None,
-    since: datetime | None = None,
-    **attributes: str | int,
+    name: str, *, parent: str | None = None, since: datetime | None = None, **attributes: str | int
 ) -> AbstractContextManager[Any]:
     """A span around a block, whose ``set`` adds attributes; None while tracing is off.
 

@@ -32,10 +32,7 @@ def erase_again(database: Database, settings: Settings) -> int:
         wanted.setdefault(entry.graph, set()).update(entry.nodes)
     nodes = KnownNodes(settings.graphs_directory, manifest)
     forgetting = Forgetting(
-        log=manifest.erasures,
-        nodes=nodes,
-        home=settings.home,
-        within_seconds=settings.erase_within,
+        log=manifest.erasures, nodes=nodes, home=settings.home, within_seconds=settings.erase_within
     )
     n_erased = 0
     for graph in Catalog(database).list():

@@ -190,10 +190,7 @@ def _restore(
     staging = settings.home / _STAGING
     staging.mkdir()
     _copy_files(directory, manifest, staging, progress)
-    with (
-        closing(open_private_database(staging / DATABASE)) as backup,
-        backup.read() as source,
-    ):
+    with closing(open_private_database(staging / DATABASE)) as backup, backup.read() as source:
         moved = staging / GRAPHS
         moved.mkdir(exist_ok=True)
         _require_own_ids(source)

@@ -26,8 +26,7 @@ class FeatureSet(Ongoing):
     finished_at: datetime | None
     argument: str | None = described("The column that breaks it.", default=None)
     note: str | None = described(
-        "What became of columns, and which describe no node or give the label away.",
-        default=None,
+        "What became of columns, and which describe no node or give the label away.", default=None
     )
 
     @property

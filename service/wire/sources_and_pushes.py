@@ -136,8 +136,7 @@ class Source:
         "What its rows are; files hold edges.", default="edges"
     )
     label_column: str | None = described(
-        "The column of labels that its labels go to; null for the one without a name.",
-        default=None,
+        "The column of labels that its labels go to; null for the one without a name.", default=None
     )
     position: dict[str, Any] | None = described(
         "How far a live source is read; null before its first chunk.", default=None

@@ -30,17 +30,15 @@ def attempt_span(job: Job) -> Iterator[AttemptSpan]:
     Times of the queue are by the database's clock.
     """
     is_first = job.attempt == 1 and job.started_at is not None
-    with (
-        span(
-            f"job {job.kind}",
-            parent=job.traceparent,
-            since=job.created_at if is_first else None,
-            job_id=job.id,
-            job_attempt=job.attempt,
-            graph_id=job.graph_id,
-            **({} if job.model is None else {"model": job.model}),
-        ) as opened,
-    ):
+    with span(
+        f"job {job.kind}",
+        parent=job.traceparent,
+        since=job.created_at if is_first else None,
+        job_id=job.id,
+        job_attempt=job.attempt,
+        graph_id=job.graph_id,
+        **({} if job.model is None else {"model": job.model}),
+    ) as opened:
         if is_first and job.started_at is not None:
             note_span("queued", job.created_at, job.started_at)
         with stages() as begun:

@@ -78,11 +78,7 @@ class WarmChild:
         self._ensure_started()
 
     def run(
-        self,
-        task: Task,
-        *,
-        progress: Callable[[Advanced], None],
-        interrupted: Callable[[], bool],
+        self, task: Task, *, progress: Callable[[Advanced], None], interrupted: Callable[[], bool]
     ) -> TaskOutcome:
         """How a task ended; `Failed` with ``retry`` if the process died.
 

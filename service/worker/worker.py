@@ -300,10 +300,7 @@ class Worker:
                 self._attempts.remove(attempt)
 
     def _outcome_of(
-        self,
-        attempt: _Attempt,
-        child: "WarmChild | TaskRunner",
-        gives_up: Callable[[], bool],
+        self, attempt: _Attempt, child: "WarmChild | TaskRunner", gives_up: Callable[[], bool]
     ) -> TaskOutcome:
         job = attempt.job
         attempt.traced.stages.begin("capturing")

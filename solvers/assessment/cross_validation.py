@@ -105,13 +105,7 @@ def cross_validate(
     for number in range(n_folds):
         left_out = np.flatnonzero(fold == number)
         solution = model.solve_without(
-            prepared,
-            labels,
-            fold,
-            number,
-            start=start,
-            progress=progress,
-            cancelled=cancelled,
+            prepared, labels, fold, number, start=start, progress=progress, cancelled=cancelled
         )
         if status is Status.CONVERGED:
             status = solution.status

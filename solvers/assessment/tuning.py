@@ -149,10 +149,7 @@ def tune(
         status = Status.CANCELLED
     best = max(trials, key=lambda trial: trial[0].n_right)[1] if trials else model
     return Tuning(
-        trials=tuple(trial for trial, _ in trials),
-        best=best,
-        n_folds=search.n_folds,
-        status=status,
+        trials=tuple(trial for trial, _ in trials), best=best, n_folds=search.n_folds, status=status
     )
 
 

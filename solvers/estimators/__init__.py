@@ -74,36 +74,11 @@ __all__ = [
 _ROOMS: Final = {
     "auto": ("Auto",),
     "filtered_ridge": ("FilteredRidge",),
-    "harmonic": (
-        "HFS",
-        "HarmonicMBO",
-        "HFSRegressor",
-        "StableHFS",
-        "StableHFSRegressor",
-    ),
-    "kernel_machines": (
-        "RLSC",
-        "SVM",
-        "LapRLSC",
-        "LapSVM",
-    ),
-    "linear_machines": (
-        "DASVM",
-        "TSVM",
-        "LinearSVM",
-    ),
-    "poisson": (
-        "Poisson",
-        "PoissonMBO",
-    ),
-    "variational": (
-        "TVRLS",
-        "TVSVM",
-        "CheegerRLS",
-        "CheegerSVM",
-        "LapRLS",
-        "SimplexLapSVM",
-    ),
+    "harmonic": ("HFS", "HarmonicMBO", "HFSRegressor", "StableHFS", "StableHFSRegressor"),
+    "kernel_machines": ("RLSC", "SVM", "LapRLSC", "LapSVM"),
+    "linear_machines": ("DASVM", "TSVM", "LinearSVM"),
+    "poisson": ("Poisson", "PoissonMBO"),
+    "variational": ("TVRLS", "TVSVM", "CheegerRLS", "CheegerSVM", "LapRLS", "SimplexLapSVM"),
 }
 """Names by the module that has them."""
 

@@ -132,8 +132,7 @@ class ModelEstimator(BaseEstimator):
             values = np.asarray(y, object)
         if values.shape[:1] != places.shape:
             raise BadArgument(
-                "y",
-                f"must have one entry per row of features, got {len(values)} for {len(places)}",
+                "y", f"must have one entry per row of features, got {len(values)} for {len(places)}"
             )
         entries = np.full((n_nodes, *values.shape[1:]), self._no_label(), object)
         entries[places] = values

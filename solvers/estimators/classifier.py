@@ -163,8 +163,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
     def _with_sets(self, found: NodePredictions, coverage: float) -> NodePredictions:
         if not self.sets:
             raise BadArgument(
-                "coverage",
-                f"needs labels that were left out; fit {type(self).__name__}(sets=True)",
+                "coverage", f"needs labels that were left out; fit {type(self).__name__}(sets=True)"
             )
         if not 0.0 < coverage < 1.0:
             raise BadArgument("coverage", f"must lie in (0, 1), got {coverage}")

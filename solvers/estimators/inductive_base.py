@@ -51,13 +51,7 @@ class InductiveClassifier(Classifier):
     )
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        graph: Any = None,
-        *,
-        progress: Progress | None = None,
-        **further: Any,
+        self, X: Any, y: Any, graph: Any = None, *, progress: Progress | None = None, **further: Any
     ) -> Self:
         """Functions that predict any sample, from features of all and labels of some.
 

@@ -64,10 +64,7 @@ class GramRequest:
         return factors + block + (2 * rows if form == "linear" else 0)
 
     def plan(
-        self,
-        form: str,
-        precision: PrecisionName | Literal["auto"],
-        budget_bytes: int,
+        self, form: str, precision: PrecisionName | Literal["auto"], budget_bytes: int
     ) -> GramPlan:
         """The requested form, or the best one that fits; raises `GramTooLarge`.
 

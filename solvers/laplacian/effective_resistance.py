@@ -350,10 +350,7 @@ class ResistanceSystem:
             n_iter=max(bounds.n_iter for bounds in estimates),
         )
         return _Conditioned(
-            operator=operator,
-            preconditioner=preconditioner,
-            bounds=bounds,
-            low_degrees=low_degrees,
+            operator=operator, preconditioner=preconditioner, bounds=bounds, low_degrees=low_degrees
         )
 
     def _smoothed_by_jacobi(
@@ -453,10 +450,7 @@ def _worst(statuses: list[Status]) -> Status:
 
 
 def edge_resistance(
-    embedding: Embedding,
-    u: npt.ArrayLike,
-    v: npt.ArrayLike,
-    conductance: npt.ArrayLike = 0.0,
+    embedding: Embedding, u: npt.ArrayLike, v: npt.ArrayLike, conductance: npt.ArrayLike = 0.0
 ) -> Float32Array:
     """(n_pairs,) float32 estimated effective resistances, infinite across components.
 

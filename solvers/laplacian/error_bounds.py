@@ -64,8 +64,7 @@ def _resistances(graph: Graph, scale: float, shift: FloatArray) -> FloatArray:
     n_nodes = graph.n_nodes
     adjacency = graph.adjacency
     lengths = sp.csr_array(
-        (1.0 / (scale * adjacency.data), adjacency.indices, adjacency.indptr),
-        shape=adjacency.shape,
+        (1.0 / (scale * adjacency.data), adjacency.indices, adjacency.indptr), shape=adjacency.shape
     )
     grounded = np.divide(1.0, shift, out=np.zeros(n_nodes), where=shift > 0)
     has_shift = np.bincount(graph.component, shift, graph.n_components) > 0

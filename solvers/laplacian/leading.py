@@ -48,7 +48,5 @@ class LeadingDirections:
         chosen = vectors[:, :n_kept]
         combined = residual @ (chosen / norms[:, None]).astype(residual.dtype)
         return cls(
-            columns=np.ascontiguousarray(combined),
-            mix=chosen.T * norms,
-            left=left[:, n_kept],
+            columns=np.ascontiguousarray(combined), mix=chosen.T * norms, left=left[:, n_kept]
         )

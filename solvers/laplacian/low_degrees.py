@@ -20,12 +20,7 @@ from peewit.solvers.arrays import (
     index_dtype,
 )
 from peewit.solvers.kernels.adjacency import row_sums
-from peewit.solvers.kernels.low_degrees import (
-    eliminate_low_degrees,
-    find_twins,
-    pass_on,
-    take_back,
-)
+from peewit.solvers.kernels.low_degrees import eliminate_low_degrees, find_twins, pass_on, take_back
 from peewit.solvers.laplacian.shifted_laplacian import ShiftedLaplacian
 from peewit.solvers.late_modules import LateModule
 from peewit.solvers.row_ranges import RowRanges

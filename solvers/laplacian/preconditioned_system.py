@@ -19,12 +19,7 @@ class System:
     order: IntArray | None
 
     def pcg(
-        self,
-        rhs: RealArray,
-        start: RealArray,
-        norms: FloatArray,
-        rtol: float,
-        patience: int | None,
+        self, rhs: RealArray, start: RealArray, norms: FloatArray, rtol: float, patience: int | None
     ) -> BlockPCG:
         """Conjugate gradients for a block in the system's order and type, see `BlockPCG`."""
         return BlockPCG(

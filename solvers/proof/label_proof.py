@@ -98,10 +98,7 @@ class LabelJudge:
             is_proven[rows] = (lead > bound).all(axis=1)
             winner[rows] = best
         return Judged(
-            columns=columns,
-            winner=winner,
-            is_proven=is_proven & self.reachable,
-            ends=bounded.ends,
+            columns=columns, winner=winner, is_proven=is_proven & self.reachable, ends=bounded.ends
         )
 
     def _misses(self, radius: FloatArray) -> Misses:

@@ -84,10 +84,7 @@ class EndsByPasses:
         n_columns = block.shape[1]
         products = self.product(np.concatenate([block, self._basis[-1]], axis=1))
         self._krylov, following = advance_krylov(
-            self._krylov,
-            self._metric,
-            self._basis,
-            np.ascontiguousarray(products[:, n_columns:]),
+            self._krylov, self._metric, self._basis, np.ascontiguousarray(products[:, n_columns:])
         )
         self._basis.append(following)
         return np.ascontiguousarray(products[:, :n_columns])
@@ -116,9 +113,7 @@ class EndsByPasses:
         if known is None:
             return SpectralEnds(low=low, high=high, failure=FAILURE)
         return SpectralEnds(
-            low=max(low, known.low),
-            high=min(high, known.high),
-            failure=FAILURE + known.failure,
+            low=max(low, known.low), high=min(high, known.high), failure=FAILURE + known.failure
         )
 
     @property

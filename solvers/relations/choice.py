@@ -19,12 +19,7 @@ from peewit.solvers.graph import LEAST_ORDERED, Graph
 from peewit.solvers.iteration_loop import UNWATCHED, Watch
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.left_out.bootstrapped_beliefs import bootstrapped_beliefs
-from peewit.solvers.relations.left_out_densities import (
-    Judgement,
-    LeftOutLabels,
-    agreement,
-    judged,
-)
+from peewit.solvers.relations.left_out_densities import Judgement, LeftOutLabels, agreement, judged
 from peewit.solvers.relations.relation_graphs import RelationGraphs
 from peewit.solvers.relations.weight_texts import weights_text
 from peewit.solvers.row_ranges import Parallel

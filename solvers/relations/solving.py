@@ -10,13 +10,7 @@ from peewit.solvers.arrays import BoolArray, FloatArray, Int64Array
 from peewit.solvers.iteration_loop import Cancelled, Progress, RunStopped, Watch
 from peewit.solvers.labels import Labels, RealLabels, Targets
 from peewit.solvers.models.classes.macro_f1 import macro_f1_decision
-from peewit.solvers.models.contract.model import (
-    KEPT_BYTES,
-    Model,
-    ScoreKind,
-    as_classes,
-    of_column,
-)
+from peewit.solvers.models.contract.model import KEPT_BYTES, Model, ScoreKind, as_classes, of_column
 from peewit.solvers.models.left_out.bootstrapped_beliefs import bootstrapped_beliefs
 from peewit.solvers.relations.choice import (
     Combination,
@@ -159,11 +153,7 @@ class RelationModel(Model):
         return prepared
 
     def solve_watched(
-        self,
-        prepared: PreparedRelations,
-        labels: Targets,
-        start: Solution | None,
-        watch: Watch,
+        self, prepared: PreparedRelations, labels: Targets, start: Solution | None, watch: Watch
     ) -> Solution:
         """Scores of every node; see `Model.solve`."""
         try:

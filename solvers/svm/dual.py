@@ -89,11 +89,7 @@ def _status_of(answer: Any) -> Status:
 
 
 def _solve(
-    matrix: FloatArray,
-    gain: FloatArray,
-    balance: FloatArray | None,
-    has_box: bool,
-    max_iter: int,
+    matrix: FloatArray, gain: FloatArray, balance: FloatArray | None, has_box: bool, max_iter: int
 ) -> Any:
     """Minimize 1/2 b' matrix b - gain' b over b >= 0, at most 1 with a box, balance' b = 0."""
     size = matrix.shape[0]

@@ -521,11 +521,7 @@ def _absorb_on_cluster(
 
 
 def _result(
-    state: SparsifierState,
-    settings: SparsifierSettings,
-    nodes: Nodes,
-    kind: NodeKind,
-    call: _Call,
+    state: SparsifierState, settings: SparsifierSettings, nodes: Nodes, kind: NodeKind, call: _Call
 ) -> Sparsified:
     state = thinned(state, settings, parallel=call.parallel)
     graph = sparsifier_graph(state)

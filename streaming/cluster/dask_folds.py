@@ -11,13 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from peewit.streaming.cluster.connection import Connection
-from peewit.streaming.cluster.ordered_folds import (
-    GROUP,
-    Advance,
-    Fold,
-    Item,
-    merge_in_order,
-)
+from peewit.streaming.cluster.ordered_folds import GROUP, Advance, Fold, Item, merge_in_order
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -62,10 +56,7 @@ class DaskExecutor(Connection):
             def begin(where: list[str], priority: int, *call: Any) -> Future[Any]:
                 """Begin a task on one of some workers, or elsewhere where they are gone."""
                 future = self.submit(
-                    *call,
-                    workers=where or None,
-                    allow_other_workers=bool(where),
-                    priority=priority,
+                    *call, workers=where or None, allow_other_workers=bool(where), priority=priority
                 )
                 near[future.key] = where
                 return future

@@ -210,9 +210,6 @@ def _absorb_blocks(
     remaining = iter(blocks)
     while group := list(islice(remaining, settings.group_blocks)):
         state = absorb_group(
-            state,
-            settings.sparsifier,
-            [block for block, _ in group],
-            n_nodes=group[-1][1],
+            state, settings.sparsifier, [block for block, _ in group], n_nodes=group[-1][1]
         )
     return without_embedding(state) if state.cards is cards else state

@@ -36,11 +36,7 @@ from peewit.streaming.edges.change_columns import may_be_changes, require_no_del
 from peewit.streaming.edges.column_mapping import PLAIN, EdgeColumns
 from peewit.streaming.edges.node_ids import id_type, named_ids
 from peewit.streaming.edges.node_kinds import KIND, TEXT, NodeKind
-from peewit.streaming.edges.operations import (
-    DELETE,
-    read_operations,
-    without_deleted_weights,
-)
+from peewit.streaming.edges.operations import DELETE, read_operations, without_deleted_weights
 from peewit.streaming.edges.plain_types import PERIOD, plain_column, text_bytes
 from peewit.streaming.edges.reading_options import NodelessRows
 from peewit.streaming.edges.relations.columns import read_relations

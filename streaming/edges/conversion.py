@@ -23,13 +23,7 @@ from peewit.streaming.edges.change_columns import holds_operations, rows_ended
 from peewit.streaming.edges.column_mapping import EdgeColumns
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.csv.tables import csv_batches, typed_edges
-from peewit.streaming.edges.json_tables import (
-    AlikeRows,
-    json_batch,
-    json_rows,
-    names_of,
-    texts_of,
-)
+from peewit.streaming.edges.json_tables import AlikeRows, json_batch, json_rows, names_of, texts_of
 from peewit.streaming.edges.node_kinds import NodeKind
 from peewit.streaming.edges.partition_folders import require_no_folders
 from peewit.streaming.edges.parts import (
@@ -276,10 +270,7 @@ def first_rows(
                 names = names_of(some.rows)
             block, beside = some.block(), _beside(some)
             return FirstRows(
-                block=block,
-                names=names,
-                passed_over=_passed_over(beside),
-                ended=rows_ended(beside),
+                block=block, names=names, passed_over=_passed_over(beside), ended=rows_ended(beside)
             )
     return None
 
@@ -540,10 +531,7 @@ class _Original:
 
     def _block(self, batch: pa.RecordBatch) -> RawBlock:
         return read_columns(
-            batch,
-            node_kind=self.node_kind,
-            max_nodes=self.max_nodes,
-            columns=self.file.columns,
+            batch, node_kind=self.node_kind, max_nodes=self.max_nodes, columns=self.file.columns
         )
 
     def _csv_block(self, batch: pa.RecordBatch) -> RawBlock:

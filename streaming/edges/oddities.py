@@ -8,12 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from peewit.solvers.missing_words import DOUBTFUL_WORDS, SELDOM_NAMES
-from peewit.streaming.edges.column_mapping import (
-    NO_COLUMN,
-    EdgeColumns,
-    bare_name,
-    obvious_ends,
-)
+from peewit.streaming.edges.column_mapping import NO_COLUMN, EdgeColumns, bare_name, obvious_ends
 
 _SHOWN: Final = 3
 

@@ -259,10 +259,7 @@ def first_rows_of(parquet: pq.ParquetFile) -> pa.Table:
 
 
 def open_parquet(
-    local_path: str,
-    metadata: pq.FileMetaData | None = None,
-    *,
-    dictionaries: Sequence[str] = (),
+    local_path: str, metadata: pq.FileMetaData | None = None, *, dictionaries: Sequence[str] = ()
 ) -> pq.ParquetFile:
     """A file opened so that memory stays bounded; ``metadata`` saves reading its footer again.
 

@@ -18,13 +18,7 @@ import pyarrow.parquet as pq
 from peewit.streaming.edges.blocks import BadEdges, RawBlock
 from peewit.streaming.edges.columns import read_columns
 from peewit.streaming.edges.node_kinds import NodeKind
-from peewit.streaming.edges.parts import (
-    Part,
-    StagedFile,
-    Stamp,
-    content_faults,
-    open_parquet,
-)
+from peewit.streaming.edges.parts import Part, StagedFile, Stamp, content_faults, open_parquet
 
 _MAX_OPEN_SLICES = 16
 

@@ -249,11 +249,7 @@ def _digest_local(
 
 
 def _copy_remote(
-    file: EdgeFile,
-    file_system: Any,
-    path: str,
-    copy_path: Path,
-    is_abandoned: Callable[[], bool],
+    file: EdgeFile, file_system: Any, path: str, copy_path: Path, is_abandoned: Callable[[], bool]
 ) -> tuple[EdgeFile, tuple[str, str]]:
     """A remote file as it is, and the digests of its copy."""
     file_system.invalidate_cache()

@@ -41,11 +41,7 @@ _SHOWN: Final = 5
 MAX_COLUMNS: Final = INT32_MAX
 """Column numbers are int32."""
 
-_LISTS: Final = (
-    pa.types.is_fixed_size_list,
-    pa.types.is_list,
-    pa.types.is_large_list,
-)
+_LISTS: Final = (pa.types.is_fixed_size_list, pa.types.is_list, pa.types.is_large_list)
 
 
 class BadFeatures(BadTable):

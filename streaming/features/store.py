@@ -384,11 +384,7 @@ def _load_rows(directory: Path, meta: FeaturesMeta, n_nodes: int) -> FeatureRows
 
 
 def _write_dense(
-    directory: Path,
-    owners: Int64Array,
-    rows: NewRows,
-    old: "_Version | None",
-    n_columns: int,
+    directory: Path, owners: Int64Array, rows: NewRows, old: "_Version | None", n_columns: int
 ) -> int:
     """Fill the aligned array; returns how many numbers it holds."""
     path = directory / _VALUES
@@ -404,11 +400,7 @@ def _write_dense(
 
 
 def _write_sparse(
-    directory: Path,
-    owners: Int64Array,
-    rows: NewRows,
-    old: "_Version | None",
-    _n_columns: int,
+    directory: Path, owners: Int64Array, rows: NewRows, old: "_Version | None", _n_columns: int
 ) -> int:
     """Fill the aligned arrays of a CSR matrix; returns how many numbers they hold."""
     lengths: Int64Array = np.zeros(owners.size, dtype=np.int64)

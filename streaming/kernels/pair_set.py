@@ -76,11 +76,7 @@ def fill_pair_set(u: Int32Array, v: Int32Array, table: UInt64Array, is_touched: 
 
 @njit(cache=True, nogil=True)
 def mark_pairs(
-    u: Int32Array,
-    v: Int32Array,
-    table: UInt64Array,
-    is_touched: UInt8Array,
-    is_marked: BoolArray,
+    u: Int32Array, v: Int32Array, table: UInt64Array, is_touched: UInt8Array, is_marked: BoolArray
 ) -> int:
     """Mark the records whose pair is in ``table``; returns how many.
 

@@ -20,12 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from peewit.solvers.arrays import AnyArray, Int32Array, Int64Array, frozen
-from peewit.streaming.durable_files import (
-    TEMPORARY_PREFIX,
-    naming,
-    publish_file,
-    remove_unfinished,
-)
+from peewit.streaming.durable_files import TEMPORARY_PREFIX, naming, publish_file, remove_unfinished
 from peewit.streaming.edges.blocks import EdgeBlock
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.kernels.pair_set import pair_numbers

@@ -73,11 +73,7 @@ class LoggedBlock:
     def edges(self, is_taken: BoolArray) -> EdgeBlock:
         """The edges that are marked."""
         everything = EdgeBlock(
-            u=self.u,
-            v=self.v,
-            weight=self.weight,
-            n_rows=self.u.size,
-            bucket=self.bucket,
+            u=self.u, v=self.v, weight=self.weight, n_rows=self.u.size, bucket=self.bucket
         )
         return everything if is_taken.all() else everything.where(is_taken)
 

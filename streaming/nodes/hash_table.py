@@ -40,14 +40,7 @@ class HashTable:
         ids: Int32Array = np.empty(len(hashes), dtype=np.int32)
         added: Int64Array = np.empty(len(hashes), dtype=np.int64)
         status, n_added, n_mapped = node_table.map_rows(
-            self._slots,
-            self._shift,
-            hashes,
-            fingerprints,
-            self.n_entries,
-            max_nodes,
-            ids,
-            added,
+            self._slots, self._shift, hashes, fingerprints, self.n_entries, max_nodes, ids, added
         )
         self.n_entries += n_added
         return MapResult(ids=ids, added=added[:n_added], n_mapped=n_mapped, status=status)

@@ -404,11 +404,7 @@ class DenseNodes:
     """
 
     def __init__(
-        self,
-        *,
-        n_nodes: int = 0,
-        max_nodes: int = DEFAULT_MAX_NODES,
-        directory: Path | None = None,
+        self, *, n_nodes: int = 0, max_nodes: int = DEFAULT_MAX_NODES, directory: Path | None = None
     ) -> None:
         self._max_nodes = check_max_nodes(max_nodes)
         self._erased_path = None if directory is None else directory / _ERASED
@@ -440,8 +436,7 @@ class DenseNodes:
                     )
         self.n_nodes = max(self.n_nodes, greatest + 1)
         return self._without_erased(
-            src.to_numpy().astype(np.int32, copy=False),
-            dst.to_numpy().astype(np.int32, copy=False),
+            src.to_numpy().astype(np.int32, copy=False), dst.to_numpy().astype(np.int32, copy=False)
         )
 
     def _without_erased(self, u: Int32Array, v: Int32Array) -> tuple[Int32Array, Int32Array]:

@@ -33,12 +33,7 @@ class SpooledFile:
         with pa.memory_map(str(self.path)) as source:
             batch = _open(source).get_batch(number)
             columns = [batch.column(name).to_numpy() for name in _SCHEMA.names]
-            return EdgeBlock(
-                u=columns[0],
-                v=columns[1],
-                weight=columns[2],
-                n_rows=batch.num_rows,
-            )
+            return EdgeBlock(u=columns[0], v=columns[1], weight=columns[2], n_rows=batch.num_rows)
 
 
 class Spool:

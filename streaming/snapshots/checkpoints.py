@@ -454,10 +454,7 @@ def _write_array(path: Path, array: AnyArray, on_flushed: Callable[[], None]) ->
 
 
 def _write_files(
-    directory: Path,
-    files: tuple[AbsorbedFile, ...],
-    before: Path,
-    known: tuple[AbsorbedFile, ...],
+    directory: Path, files: tuple[AbsorbedFile, ...], before: Path, known: tuple[AbsorbedFile, ...]
 ) -> None:
     """Keep the list of files as segments, linking those of ``before``, which hold ``known``."""
     for segment in list_segments(before) if known else ():

@@ -153,11 +153,7 @@ def _edge_slices(u: AnyArray, v: AnyArray, weight: AnyArray) -> Iterator[_Edges]
 def _write_edges(path: Path, slices: Iterable[_Edges], on_flushed: Callable[[], None]) -> int:
     """Write edges as one batch for each slice, flushed now and then; returns their number."""
     n_edges = 0
-    with (
-        naming(path),
-        pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_file(sink, _SCHEMA) as writer,
-    ):
+    with naming(path), pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
         for number, (u, v, weight) in enumerate(slices, start=1):
             columns = [u.astype(np.int32, copy=False), v.astype(np.int32, copy=False), weight]
             writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))

@@ -31,10 +31,7 @@ from peewit.streaming.sparsifier.sample_size import (
     present_constant,
     target_epsilon,
 )
-from peewit.streaming.sparsifier.settings_and_state import (
-    SparsifierSettings,
-    SparsifierState,
-)
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.sparsifier import (
     LEANING_FACTOR,
     absorb,

@@ -27,10 +27,7 @@ from peewit.streaming.sparsifier.sample_size import (
     present_constant,
     sampling_constant,
 )
-from peewit.streaming.sparsifier.settings_and_state import (
-    SparsifierSettings,
-    SparsifierState,
-)
+from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings, SparsifierState
 from peewit.streaming.sparsifier.survivor_estimate import survivor_share
 from peewit.streaming.sparsifier.thinning import Survivors, Thinning, packed, thin
 
@@ -139,9 +136,7 @@ def resparsify(
     thinning = _thinning(state, settings, cancelled, parallel)
     if thinning is None:
         return replace(
-            state,
-            n_kept_last=state.n_records,
-            n_failed_embeddings=state.n_failed_embeddings + 1,
+            state, n_kept_last=state.n_records, n_failed_embeddings=state.n_failed_embeddings + 1
         )
     chunks = state.chunks
     runs = None if state.runs is None else state.runs.kept(thinning.lowered)

@@ -297,12 +297,7 @@ def counted_leverages(
     exact_factor = factor if cards.has_vectors else 0.0
     is_shortable = cards.has_vectors and settings.ridge == 0.0
     score_records(
-        *chunk.columns[:4],
-        *cards.views,
-        cards.squared_scale,
-        exact_factor,
-        is_shortable,
-        scores,
+        *chunk.columns[:4], *cards.views, cards.squared_scale, exact_factor, is_shortable, scores
     )
     return scores
 

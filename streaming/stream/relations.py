@@ -20,12 +20,7 @@ from peewit.streaming.edges.parts import StagedFile
 from peewit.streaming.edges.time_units import NEVER
 from peewit.streaming.edges.windows import Window
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.memory import (
-    HELD_BYTES,
-    LEAST_ROOM,
-    RECORD_BYTES,
-    MemoryLimitTooSmall,
-)
+from peewit.streaming.memory import HELD_BYTES, LEAST_ROOM, RECORD_BYTES, MemoryLimitTooSmall
 from peewit.streaming.snapshots.checkpoints import AbsorbedFile, Checkpoint, living
 from peewit.streaming.sparsifier.budget_shares import budget_shares
 from peewit.streaming.sparsifier.degrees import Damage, joined_damage

@@ -102,10 +102,7 @@ class SharedWork:
     def workers(self) -> Iterator[None]:
         """Threads for the work on the buffers, and the cluster once it is needed."""
         n_threads = self.settings.n_threads
-        with (
-            self.connections,
-            ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool,
-        ):
+        with self.connections, ThreadPoolExecutor(n_threads, thread_name_prefix="sparsify") as pool:
             self.parallel = pool.map
             try:
                 yield
@@ -120,9 +117,7 @@ class SharedWork:
         """
         if self.settings.window is not None:
             self.replayed = WindowCheck(
-                window=self.settings.window,
-                watermark=watermark,
-                arrived=arrived,
+                window=self.settings.window, watermark=watermark, arrived=arrived
             )
             self.window_check = replace(self.replayed, reached=reached)
 

@@ -27,14 +27,7 @@ from tests.service.live_sources.node_rows import (
     sent_nodes,
 )
 from tests.service.live_sources.scripted import changes, script
-from tests.service.live_sources.tables import (
-    append,
-    edges,
-    make_table,
-    merge,
-    rows_of,
-    table_edges,
-)
+from tests.service.live_sources.tables import append, edges, make_table, merge, rows_of, table_edges
 
 ROWS = [(f"n{number}", f"n{number + 1}", 1.0) for number in range(6)]
 

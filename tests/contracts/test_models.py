@@ -83,8 +83,7 @@ def test_schemas_describe_every_hyperparameter_with_its_default(model: Model) ->
 
 @pytest.mark.thinned(5)
 @pytest.mark.parametrize(
-    "value",
-    [float("nan"), float("inf"), -1, True, None, "nonsense", pytest.param(HUGE, id="huge")],
+    "value", [float("nan"), float("inf"), -1, True, None, "nonsense", pytest.param(HUGE, id="huge")]
 )
 def test_what_the_schema_refuses_the_model_refuses(model: Model, value: object) -> None:
     for parameter in dataclasses.fields(model):

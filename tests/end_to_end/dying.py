@@ -32,11 +32,7 @@ STREAM = (
     "streaming/snapshots/store.py",
 )
 WATCHED = {
-    "features": (
-        *STREAM,
-        "service/ingest/feature_commit.py",
-        "service/inbox/feature_log.py",
-    ),
+    "features": (*STREAM, "service/ingest/feature_commit.py", "service/inbox/feature_log.py"),
     "erasures": (
         *STREAM,
         "service/ingest/erased_traces.py",

@@ -123,10 +123,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_what_begins_from_it(
     elsewhere.run("restore", tmp_path / "backup")
     second = Server(elsewhere)
     eventually(lambda: read(second, "/v1/graphs/g")["backlog"]["n_files"] == 0, 120.0)
-    eventually(
-        lambda: all(job["status"] in FINAL for job in jobs_of(second)),
-        120.0,
-    )
+    eventually(lambda: all(job["status"] in FINAL for job in jobs_of(second)), 120.0)
     edges = sum(n_pushed for n_pushed, _, _ in before)
     shown = read(second, "/v1/graphs/g")
     assert shown["edges_seen"] >= 4 * edges

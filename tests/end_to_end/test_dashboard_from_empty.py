@@ -12,13 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.end_to_end.processes import Home, Server
-from tests.end_to_end.test_dashboard import (
-    CHROMIUM,
-    QUIET,
-    requires_no_mending,
-    settled,
-    watched,
-)
+from tests.end_to_end.test_dashboard import CHROMIUM, QUIET, requires_no_mending, settled, watched
 from tests.service.solvable import two_communities
 
 pytestmark = pytest.mark.skipif(

@@ -120,10 +120,7 @@ def unbroken(compiled: None, edges: Path, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_killed_ingest_ends_as_the_unbroken_one(
-    edges: Path,
-    unbroken: Result,
-    tmp_path: Path,
-    n_threads: int,
+    edges: Path, unbroken: Result, tmp_path: Path, n_threads: int
 ) -> None:
     home = home_with_graph(tmp_path)
     rng = random.Random(n_threads)

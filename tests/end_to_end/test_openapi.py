@@ -143,10 +143,7 @@ class _Home:
 def home(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Home]:
     directory = tmp_path_factory.mktemp("described")
     own = Settings(
-        home=directory / "home",
-        database_url=None,
-        admin_key_file=None,
-        source_roots=(directory,),
+        home=directory / "home", database_url=None, admin_key_file=None, source_roots=(directory,)
     )
     # a thread that prints while pytest puts another sys.stdout in place can crash CPython
     before = structlog.get_config()

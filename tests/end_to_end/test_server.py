@@ -19,14 +19,7 @@ from peewit.service.client import GraphDetails
 from peewit.service.database.engine import open_database
 from peewit.service.jobs.worker_registry import WorkerRegistry
 from peewit.service.settings import Settings
-from tests.end_to_end.processes import (
-    Home,
-    Server,
-    descendants,
-    eventually,
-    free_port,
-    is_gone,
-)
+from tests.end_to_end.processes import Home, Server, descendants, eventually, free_port, is_gone
 
 N_PATH = 300_000
 

@@ -131,11 +131,7 @@ def test_each_extra_is_tried_with_a_module_that_is_there() -> None:
     [
         ("[knn]", "", "none"),
         ("install", "", "FAILED"),
-        (
-            "[knn]",
-            "WARNING: Retrying (Retry(total=0)) after connection broken\n",
-            "FAILED",
-        ),
+        ("[knn]", "WARNING: Retrying (Retry(total=0)) after connection broken\n", "FAILED"),
     ],
 )
 def test_an_extra_alone_may_lack_a_distribution(

@@ -13,14 +13,7 @@ from types import ModuleType, NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from peewit.service.client.errors import error_class
-from peewit.service.operations.declaration import (
-    Body,
-    Header,
-    Operation,
-    Parameter,
-    Path,
-    Query,
-)
+from peewit.service.operations.declaration import Body, Header, Operation, Parameter, Path, Query
 from peewit.service.operations.table import TABLE
 from peewit.service.problems import type_of
 from peewit.streaming.problems import Problem

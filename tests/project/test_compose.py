@@ -24,10 +24,7 @@ PROMETHEUS = yaml.safe_load((ROOT / "docker/prometheus.yml").read_text())
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text()
 SERVICES: dict[str, dict] = COMPOSE["services"]
 
-DASK_COMMANDS = {
-    ("dask", "scheduler"): dask_scheduler.main,
-    ("dask", "worker"): dask_worker.main,
-}
+DASK_COMMANDS = {("dask", "scheduler"): dask_scheduler.main, ("dask", "worker"): dask_worker.main}
 
 
 def in_dockerfile(line: str) -> str:

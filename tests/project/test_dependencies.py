@@ -15,11 +15,7 @@ from tests.project.sources import ROOT, import_statements
 PACKAGES = ("service", "streaming", "solvers", ".src/peewit")
 
 # Imported beside the library that is made of them and chooses their versions.
-COMES_WITH = {
-    "click": "typer",
-    "docutils": "sphinx",
-    "starlette": "fastapi",
-}
+COMES_WITH = {"click": "typer", "docutils": "sphinx", "starlette": "fastapi"}
 
 
 @pytest.fixture(scope="module")

@@ -74,8 +74,7 @@ def test_all_but_sweeps_run_where_nothing_is_said(suite: pytest.Pytester) -> Non
 
 
 @pytest.mark.parametrize(
-    "choice",
-    [["--nightly"], ["--quick", "tests"], ["--quick", "-k", "test"], ["-m", "not none"]],
+    "choice", [["--nightly"], ["--quick", "tests"], ["--quick", "-k", "test"], ["-m", "not none"]]
 )
 def test_nothing_is_left_out_of_what_was_chosen(suite: pytest.Pytester, choice: list[str]) -> None:
     ran = suite.runpytest_inprocess(*PLUGINS, *choice)

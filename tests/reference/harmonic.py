@@ -38,10 +38,7 @@ def stable_hfs_scores(graph: Graph, labels: Targets, graph_penalty: float) -> Fl
         local = np.searchsorted(nodes, rows)
         mean = targets.mean(axis=0)
         f = stable_hfs_d3(
-            laplacian[np.ix_(nodes, nodes)],
-            local,
-            targets - mean,
-            graph_penalty * labels.n_labeled,
+            laplacian[np.ix_(nodes, nodes)], local, targets - mean, graph_penalty * labels.n_labeled
         )
         scores[nodes] = f + mean - (overall if isinstance(labels, Labels) else 0.0)
     return scores

@@ -60,11 +60,7 @@ def card_resistance(ends: Sequence[int], cards: Sequence[Card], squared_scale: f
 
 
 def arrival_probability(
-    weight: float,
-    ends: Sequence[int],
-    cards: Sequence[Card],
-    squared_scale: float,
-    constant: float,
+    weight: float, ends: Sequence[int], cards: Sequence[Card], squared_scale: float, constant: float
 ) -> float:
     """Keep-probability of an arriving edge (B13)."""
     if not are_joined(ends, cards):

@@ -21,11 +21,7 @@ def incidence(graph: Graph) -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def proximal_by_conic_program(
-    graph: Graph,
-    target: np.ndarray,
-    penalty: float,
-    pull: float,
-    fixed: np.ndarray | None = None,
+    graph: Graph, target: np.ndarray, penalty: float, pull: float, fixed: np.ndarray | None = None
 ) -> np.ndarray:
     """argmin penalty TV(g) + pull / 2 |g - target|^2; on the simplex where ``fixed`` is given."""
     matrix, weight = incidence(graph)

@@ -22,11 +22,7 @@ def points_of(n_nodes: int, n_coordinates: int = 6, seed: int = 0) -> Float32Arr
 
 
 def greedy_twin(
-    points: Float32Array,
-    labeled: list[int],
-    weight: Float32Array,
-    free: BoolArray,
-    n_chosen: int,
+    points: Float32Array, labeled: list[int], weight: Float32Array, free: BoolArray, n_chosen: int
 ) -> list[int]:
     """The same choices by whole covariance matrices, made anew for every node that is tried."""
     unit = points.astype(np.float64) / np.linalg.norm(points, axis=1, keepdims=True)

@@ -34,12 +34,7 @@ from peewit.solvers.models.variational.total_variation_machines import TVRLS, TV
 from peewit.solvers.solution import Solution
 from peewit.solvers.status import Status
 from peewit.solvers.variation.cheeger_cut import best_threshold
-from tests.reference import (
-    rational,
-    rational_cuts,
-    rational_dynamics,
-    rational_machines,
-)
+from tests.reference import rational, rational_cuts, rational_dynamics, rational_machines
 from tests.solvers.far_apart_graphs import Case, drawn
 
 TIE = 1e-6  # of the largest score: what machines tell apart

@@ -16,15 +16,7 @@ from peewit.streaming.log.logged_files import DeadRows
 from peewit.streaming.passes.raw_edge_passes import snapshot_edges
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.stream import exact_deletions
-from tests.streaming.test_changes import (
-    Row,
-    Twin,
-    changes,
-    files_of,
-    live_of,
-    settings,
-    table_of,
-)
+from tests.streaming.test_changes import Row, Twin, changes, files_of, live_of, settings, table_of
 
 ERASED = ("n3", "n11", "n20")
 

@@ -19,11 +19,7 @@ from peewit.streaming.events import Withheld as LeftOut
 from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import NotRetractable, Stream
 from peewit.streaming.left_out import NO_ROWS
-from peewit.streaming.passes.raw_edge_passes import (
-    RawEdgesMovedOn,
-    snapshot_edges,
-    snapshot_files,
-)
+from peewit.streaming.passes.raw_edge_passes import RawEdgesMovedOn, snapshot_edges, snapshot_files
 from peewit.streaming.snapshots.checkpoints import (
     AbsorbedFile,
     CheckpointStore,
@@ -32,15 +28,7 @@ from peewit.streaming.snapshots.checkpoints import (
 )
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.steps import Step, Steps
-from tests.streaming.test_changes import (
-    Crash,
-    Twin,
-    files_of,
-    inserts,
-    live_of,
-    settings,
-    table_of,
-)
+from tests.streaming.test_changes import Crash, Twin, files_of, inserts, live_of, settings, table_of
 
 
 def write(folder: Path, name: str, seed: int) -> Path:

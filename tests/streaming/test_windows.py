@@ -263,11 +263,7 @@ def test_a_file_too_far_ahead_is_quarantined_and_the_graph_is_as_before(
 def test_a_window_that_becomes_shorter_lets_go_and_never_takes_back(
     tmp_path: Path, paths: GraphPaths
 ) -> None:
-    twin = played(
-        tmp_path,
-        opened(paths, settings()),
-        [rows_of(number) for number in range(6)],
-    )
+    twin = played(tmp_path, opened(paths, settings()), [rows_of(number) for number in range(6)])
     shorter = settings(window=replace(WINDOW, length=1.0))
     stream = opened(paths, shorter)
     n_before = twin.n_live
@@ -481,11 +477,7 @@ def test_equal_files_give_equal_records_whatever_the_threads_and_the_kills(
     opened(whole, sampled(n_threads=3 - n_threads)).ingest(files)
     expected, meta = published(whole), newest(whole)
     assert meta.n_records < 0.5 * meta.n_live
-    assert (meta.n_live, meta.n_late, meta.n_expired) == (
-        twin.n_live,
-        twin.n_late,
-        twin.n_expired,
-    )
+    assert (meta.n_live, meta.n_late, meta.n_expired) == (twin.n_live, twin.n_late, twin.n_expired)
     changes = {"n_threads": n_threads, "checkpoint_seconds": checkpoint_seconds}
     n_kills = 0
     for dies_at in count(0, 3):
@@ -524,11 +516,7 @@ def test_a_half_absorbed_file_is_begun_again_where_the_window_has_changed(
     twin.play(rows)
     stream.repair(everything=True)  # looks through the log
     meta = newest(paths)
-    assert (meta.n_live, meta.n_late, meta.n_expired) == (
-        twin.n_live,
-        twin.n_late,
-        twin.n_expired,
-    )
+    assert (meta.n_live, meta.n_late, meta.n_expired) == (twin.n_live, twin.n_late, twin.n_expired)
     gone = twin.live[2]
     assert gone
     stream.retract(str(tmp_path / "02.parquet"))

@@ -9,11 +9,7 @@ from peewit.service.api.errors import any_problem, problems
 from peewit.service.api.readiness import NotReady, ingest_faults, require_ready
 from peewit.service.api.served_home import HomeHere
 from peewit.service.jobs.ingest_steps import IngestFault
-from peewit.service.wire.server import (
-    Degraded,
-    Health,
-    IngestTrouble,
-)
+from peewit.service.wire.server import Degraded, Health, IngestTrouble
 
 router = APIRouter(tags=["operations"], responses=any_problem())
 

@@ -13,14 +13,7 @@ import typer
 from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.reading import STOP_SECONDS, ended_when_stopped, read_all
 from peewit.service.cli.progress import fault_text
-from peewit.service.cli.session import (
-    AsJson,
-    command_group,
-    echo,
-    given,
-    open_home,
-    print_json,
-)
+from peewit.service.cli.session import AsJson, command_group, echo, given, open_home, print_json
 from peewit.service.home import Home
 from peewit.service.inbox.edge_deletes import (
     as_deletes,
@@ -138,10 +131,7 @@ def _n_unmatched(home: Home, graph: GraphRecord) -> int:
 
 
 def _deletes(
-    graph: GraphRecord,
-    files: Sequence[Path],
-    pair: Sequence[str],
-    named: Mapping[str, str],
+    graph: GraphRecord, files: Sequence[Path], pair: Sequence[str], named: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
     """Rows of all files, then of the pair."""
     kind = graph.settings.node_ids

@@ -56,11 +56,7 @@ class DeletionsCost:
 
 
 def ingest_memory(
-    graph: GraphRecord,
-    settings: Settings,
-    deletions: Deletions | None = None,
-    *,
-    n_more: int,
+    graph: GraphRecord, settings: Settings, deletions: Deletions | None = None, *, n_more: int
 ) -> int:
     """Least bytes of an ingest into a graph, with its own deletions unless others are given.
 

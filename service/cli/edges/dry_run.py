@@ -12,11 +12,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.deletions_cost import DeletionsCost, ingest_memory
 from peewit.service.cli.edges.edge_files import listed
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.session import (
-    echo,
-    print_json,
-    print_rows,
-)
+from peewit.service.cli.session import echo, print_json, print_rows
 from peewit.service.graphs.table_notes import columns_before, local_file, table_note
 from peewit.service.home import Home
 from peewit.service.inbox.edge_reports import FileReport, file_report
@@ -72,10 +68,7 @@ def dry_run(
 
 
 def _reports(
-    graph: GraphRecord,
-    sources: Sequence[EdgeFiles],
-    max_bad_rows: int,
-    times: FileTimes | None,
+    graph: GraphRecord, sources: Sequence[EdgeFiles], max_bad_rows: int, times: FileTimes | None
 ) -> Iterator[FileReport]:
     with tempfile.TemporaryDirectory(prefix="peewit-") as directory:
         for source in sources:

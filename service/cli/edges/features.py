@@ -60,8 +60,7 @@ def features(
         ),
     ],
     from_libsvm: Annotated[
-        bool,
-        typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i."),
+        bool, typer.Option("--from-libsvm", help="One file of libsvm text, row i being node i.")
     ] = False,
     zero_based: ZeroBased = False,
     node: NodeOption = None,
@@ -99,8 +98,7 @@ def features(
         ),
     ] = False,
     add: Annotated[
-        bool,
-        typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay."),
+        bool, typer.Option("--add", help="Add rows or overwrite those of these nodes; others stay.")
     ] = False,
     json: AsJson = False,
 ) -> None:

@@ -18,21 +18,9 @@ from peewit.service.cli.machine.version_and_health import role_fault
 from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.option_names import as_options
 from peewit.service.cli.progress import fault_text
-from peewit.service.cli.session import (
-    AsJson,
-    command_group,
-    given,
-    keep_columns,
-    open_home,
-    say,
-)
+from peewit.service.cli.session import AsJson, command_group, given, keep_columns, open_home, say
 from peewit.service.graphs.directed_relations import directed_relation, mark_directed
-from peewit.service.graphs.table_notes import (
-    LOOKED_AT,
-    columns_before,
-    local_file,
-    table_note,
-)
+from peewit.service.graphs.table_notes import LOOKED_AT, columns_before, local_file, table_note
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileRecord, FileStatus, SourceRecord
 from peewit.service.ingest.lease_and_heartbeat_renewer import Renewer
@@ -216,13 +204,7 @@ def ingest(
         _remove_spent(home, graph_id, [each for each in sources if each.id not in ids_before])
         n_bad = home.manifest.n_bad_rows(graph_id) - n_bad_before
         tell_outcome(
-            home,
-            graph,
-            refused,
-            repeated,
-            monotonic() - started,
-            n_bad_rows=n_bad,
-            as_json=json,
+            home, graph, refused, repeated, monotonic() - started, n_bad_rows=n_bad, as_json=json
         )
         if has_read and shared and not json:
             say(f"note: {as_options(shared[0])}")
@@ -268,10 +250,7 @@ def _follow(settings: Settings, *, until_stdin_ends: bool) -> None:
 
 
 def _add_sources(
-    home: Home,
-    graph_id: str,
-    locations: Sequence[str],
-    **reading: Any,
+    home: Home, graph_id: str, locations: Sequence[str], **reading: Any
 ) -> tuple[list[SourceRecord], set[str]]:
     """The sources of these places, and their files; none is added if one of them is missing."""
     urls = [absolute_url(location) for location in locations]

@@ -6,11 +6,7 @@ import pyarrow as pa
 import typer
 
 from peewit.service.cli.operation_commands import Waits, add_command
-from peewit.service.cli.session import (
-    command_group,
-    echo,
-    say,
-)
+from peewit.service.cli.session import command_group, echo, say
 from peewit.service.graphs.notes import fault_text
 from peewit.service.operations.erasures import erase_nodes
 from peewit.service.operations.horizon_and_repairs import move_horizon, repair_graph

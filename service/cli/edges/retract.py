@@ -9,13 +9,7 @@ from peewit.service.catalog import GraphRecord
 from peewit.service.cli.edges.absolute_urls import absolute_url
 from peewit.service.cli.edges.ingest_until import carry_out
 from peewit.service.cli.operation_commands import here_of
-from peewit.service.cli.session import (
-    AsJson,
-    command_group,
-    echo,
-    open_home,
-    print_json,
-)
+from peewit.service.cli.session import AsJson, command_group, echo, open_home, print_json
 from peewit.service.home import Home
 from peewit.service.inbox.inbox_records import FileNotListed, FileRecord, RetractionRefused
 from peewit.service.operations.sources_and_files import get_file, retract_file
@@ -29,8 +23,7 @@ app = command_group()
 def retract(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")],
     places: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH|ID...", help="Ingested files, or such as wait."),
+        list[str], typer.Argument(metavar="PATH|ID...", help="Ingested files, or such as wait.")
     ],
     inserts_only: Annotated[
         bool,

@@ -11,8 +11,7 @@ from peewit.service.cli.session import given
 DirectedOption = Annotated[
     bool,
     typer.Option(
-        "--directed",
-        help="The edges of --relation go from src to dst: see `graph set --directed`.",
+        "--directed", help="The edges of --relation go from src to dst: see `graph set --directed`."
     ),
 ]
 

@@ -6,13 +6,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.cli.labels.table_files import write_table
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    command_group,
-    open_home,
-    tell,
-)
+from peewit.service.cli.session import AsJson, GraphName, command_group, open_home, tell
 from peewit.service.graphs.export import snapshot_edges
 
 app = command_group()

@@ -6,13 +6,7 @@ from typing import Annotated
 import typer
 
 from peewit.service.cli.labels.table_files import table_format, write_table
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    command_group,
-    open_home,
-    tell,
-)
+from peewit.service.cli.session import AsJson, GraphName, command_group, open_home, tell
 from peewit.service.cli.solving.submission import print_failure, require_valid, wait_for_job
 from peewit.service.jobs.job import JobStatus
 from peewit.service.tasks.filter import files_of
@@ -35,8 +29,7 @@ def filter_features(
         ),
     ],
     teleport: Annotated[
-        float,
-        typer.Option(help="Part of the result that is a node's own, in (0, 1]."),
+        float, typer.Option(help="Part of the result that is a node's own, in (0, 1].")
     ] = 0.1,
     json: AsJson = False,
 ) -> None:

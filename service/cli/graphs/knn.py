@@ -53,11 +53,7 @@ class KnnOptions(OptionGroup):
 
 @app.command()
 @with_groups
-def knn(
-    name: GraphName,
-    options: KnnOptions,
-    json: AsJson = False,
-) -> None:
+def knn(name: GraphName, options: KnnOptions, json: AsJson = False) -> None:
     """Make edges between nodes whose features are near, and ingest them.
 
     The job goes through the queue; while no worker is alive this command runs it itself. In a graph

@@ -3,12 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    command_group,
-    echo,
-)
+from peewit.service.cli.session import AsJson, GraphName, command_group, echo
 from peewit.service.cli.solving.submission import run_job
 from peewit.service.tasks.kind_list import KINDS
 

@@ -8,13 +8,7 @@ import typer
 from peewit.service.cli.labels.table_files import parsed_settings
 from peewit.service.cli.option_groups import OptionGroup
 from peewit.service.cli.session import given
-from peewit.service.graph_settings import (
-    AutoSolve,
-    GraphSettings,
-    SnapshotEvery,
-    doc_of,
-    names_of,
-)
+from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery, doc_of, names_of
 from peewit.streaming.edges.windows import Window, relation_lengths, seconds_of
 
 
@@ -55,8 +49,7 @@ class SettingOptions(OptionGroup):
         of_setting("columns", "--column", metavar="NAME=COLUMN", also="NAME= takes it back."),
     ] = None
     answers: Annotated[
-        list[str] | None,
-        of_setting("answers", metavar="KIND,...", also="Repeatable; '' for none."),
+        list[str] | None, of_setting("answers", metavar="KIND,...", also="Repeatable; '' for none.")
     ] = None
     directed: Annotated[
         list[str] | None,

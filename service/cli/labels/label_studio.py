@@ -185,10 +185,7 @@ def _tell(
 
 
 def _rows(
-    home: Home,
-    graph: GraphRecord,
-    labels: Iterable[Agreed],
-    known: Mapping[str, int | str],
+    home: Home, graph: GraphRecord, labels: Iterable[Agreed], known: Mapping[str, int | str]
 ) -> tuple[dict[tuple[LabelOrigin, str], UploadedLabels], list[RefusedTask]]:
     """Labels by their origin and who chose them last, and those that the graph does not take."""
     taken: list[tuple[NodeId, Agreed]] = []

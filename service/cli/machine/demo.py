@@ -12,14 +12,7 @@ from peewit.service.cli.machine.first_run_kernels import INGEST
 from peewit.service.cli.machine.role_options import Host, Port
 from peewit.service.cli.machine.serve import run_serve
 from peewit.service.cli.progress import CompileProgress
-from peewit.service.cli.session import (
-    AsJson,
-    command_group,
-    echo,
-    print_json,
-    say,
-    stderr_console,
-)
+from peewit.service.cli.session import AsJson, command_group, echo, print_json, say, stderr_console
 from peewit.service.demo.own_home import demo_settings
 from peewit.service.demo.walk import DemoFiles, run_demo
 from peewit.service.settings import Settings

@@ -6,14 +6,7 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import DBAPIError
 
-from peewit.service.cli.session import (
-    AsJson,
-    command_group,
-    open_home,
-    print_json,
-    print_rows,
-    say,
-)
+from peewit.service.cli.session import AsJson, command_group, open_home, print_json, print_rows, say
 from peewit.service.database.engine import DatabaseNotOpened
 from peewit.service.database.migrations import DatabaseVersionError
 from peewit.service.upkeep.doctor import Finding, Level, Patient, examine

@@ -3,17 +3,8 @@
 from typing import Final
 
 _OF_INGEST: Final = {
-    "solvers.kernels.adjacency": (
-        "count_records",
-        "fill_buckets",
-        "row_sums",
-        "sort_buckets",
-    ),
-    "solvers.kernels.components": (
-        "find_root",
-        "join_edges",
-        "number_components",
-    ),
+    "solvers.kernels.adjacency": ("count_records", "fill_buckets", "row_sums", "sort_buckets"),
+    "solvers.kernels.components": ("find_root", "join_edges", "number_components"),
     "solvers.kernels.jacobi_chebyshev": ("smooth_rows",),
     "solvers.kernels.laplacian_products": (
         "_add_products",
@@ -37,10 +28,7 @@ _OF_INGEST: Final = {
         "orthogonalize_rows",
         "project_roots",
     ),
-    "solvers.kernels.resistance_records": (
-        "count_ends",
-        "fill_rows",
-    ),
+    "solvers.kernels.resistance_records": ("count_ends", "fill_rows"),
     "streaming.kernels.coins": (
         "add_degrees",
         "choose_coarse",
@@ -52,21 +40,11 @@ _OF_INGEST: Final = {
         "take_arrivals",
         "take_survivors",
     ),
-    "streaming.kernels.dependent_rounding": (
-        "_throw_batch",
-        "throw_leaning_coins",
-    ),
+    "streaming.kernels.dependent_rounding": ("_throw_batch", "throw_leaning_coins"),
     "streaming.kernels.hashing": ("hash_strings",),
-    "streaming.kernels.node_table": (
-        "gather_strings",
-        "map_rows",
-        "move_slots",
-    ),
+    "streaming.kernels.node_table": ("gather_strings", "map_rows", "move_slots"),
     "streaming.kernels.pair_set": ("sample_pairs",),
-    "streaming.kernels.spanning_forest": (
-        "classify",
-        "mark_forest",
-    ),
+    "streaming.kernels.spanning_forest": ("classify", "mark_forest"),
 }
 
 INGEST: Final = frozenset(

@@ -53,8 +53,7 @@ def try_files(
         bool, typer.Option("--dry-run", help="Look, say what would be done, and run nothing.")
     ] = False,
     directory: Annotated[
-        Path | None,
-        typer.Option("--dir", help="Home of the trial; <PEEWIT_HOME>/try by default."),
+        Path | None, typer.Option("--dir", help="Home of the trial; <PEEWIT_HOME>/try by default.")
     ] = None,
     json: AsJson = False,
 ) -> None:

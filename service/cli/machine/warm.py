@@ -1,13 +1,7 @@
 """`peewit warm`: what image builds call, so that the first job does not wait for a compiler."""
 
 from peewit.service.cli.progress import CompileProgress
-from peewit.service.cli.session import (
-    AsJson,
-    command_group,
-    echo,
-    print_json,
-    stderr_console,
-)
+from peewit.service.cli.session import AsJson, command_group, echo, print_json, stderr_console
 from peewit.service.kernel_warmup import warm
 from peewit.solvers.kernels.compilation import n_kept, not_kept, told_of_compilations
 

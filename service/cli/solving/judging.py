@@ -6,13 +6,7 @@ from typing import Final
 
 from peewit.service.cli.operation_commands import add_command
 from peewit.service.cli.option_names import as_options
-from peewit.service.cli.session import (
-    command_group,
-    echo,
-    print_fields,
-    print_rows,
-    say,
-)
+from peewit.service.cli.session import command_group, echo, print_fields, print_rows, say
 from peewit.service.operations.judging import (
     evaluate_predictions,
     get_abstention,
@@ -345,13 +339,5 @@ def _way(each: LabelReason) -> str:
 def _print_labels(title: str, labels: Sequence[LabelReason]) -> None:
     print_rows(
         (title, "label", "part", "on the way"),
-        (
-            (
-                str(each.node),
-                str(each.label),
-                f"{each.part:.1%}",
-                _way(each),
-            )
-            for each in labels
-        ),
+        ((str(each.node), str(each.label), f"{each.part:.1%}", _way(each)) for each in labels),
     )

@@ -14,14 +14,7 @@ from peewit.service.cli.labels.table_files import (
     table_format,
     write_table,
 )
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    command_group,
-    open_home,
-    say,
-    tell,
-)
+from peewit.service.cli.session import AsJson, GraphName, command_group, open_home, say, tell
 from peewit.service.home import Home
 from peewit.service.inbox.feature_tables import MATRIX_SUFFIX, point_rows
 from peewit.service.jobs.job import Job, UnknownJob

@@ -6,21 +6,9 @@ from dataclasses import asdict
 import pyarrow as pa
 import typer
 
-from peewit.service.cli.labels.table_files import (
-    OutputFile,
-    print_bytes,
-    table_format,
-    write_table,
-)
+from peewit.service.cli.labels.table_files import OutputFile, print_bytes, table_format, write_table
 from peewit.service.cli.option_groups import with_groups
-from peewit.service.cli.session import (
-    AsJson,
-    GraphName,
-    command_group,
-    open_home,
-    say,
-    tell,
-)
+from peewit.service.cli.session import AsJson, GraphName, command_group, open_home, say, tell
 from peewit.service.operations.here import Here
 from peewit.service.operations.which import (
     Coverage,

@@ -9,13 +9,7 @@ import typer
 from rich.text import Text
 
 from peewit.service.cli.progress import LiveLine
-from peewit.service.cli.session import (
-    INTERRUPTED,
-    open_home,
-    print_json,
-    say,
-    stderr_console,
-)
+from peewit.service.cli.session import INTERRUPTED, open_home, print_json, say, stderr_console
 from peewit.service.home import Home
 from peewit.service.jobs.job import Job, JobStatus
 from peewit.service.operations.answers import answer_of

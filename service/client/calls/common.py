@@ -10,12 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from peewit.service.client.call_steps import Call, Flow, Item, Request, answered
-from peewit.service.client.errors import (
-    JobCancelled,
-    PeewitError,
-    ServerFault,
-    StillWaiting,
-)
+from peewit.service.client.errors import JobCancelled, PeewitError, ServerFault, StillWaiting
 from peewit.service.client.further_answers import Refusal, record_of
 from peewit.service.wire.jobs import Job
 from peewit.service.wire.records import Ongoing

@@ -5,10 +5,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from peewit.service.client.call_steps import Call, Request
 from peewit.service.client.calls.common import path, read
-from peewit.service.wire.graphs import (
-    GraphDetails,
-    NodeKind,
-)
+from peewit.service.wire.graphs import GraphDetails, NodeKind
 
 
 class ChangeableSettings(TypedDict, total=False):

@@ -18,11 +18,7 @@ from peewit.service.client.further_answers import Predictions, Refusal, Sparsifi
 from peewit.service.client.tables import Labels, TableLike, by_node, labels_body, plain, points_body
 from peewit.service.wire.evaluations import PredictionEvaluation
 from peewit.service.wire.labels import Label
-from peewit.service.wire.predictions import (
-    Lookup,
-    NodeId,
-    NodePrediction,
-)
+from peewit.service.wire.predictions import Lookup, NodeId, NodePrediction
 from peewit.streaming.edges.reading_options import NodelessRows, Quote
 
 _NODES_PER_REQUEST = 10_000
@@ -228,12 +224,7 @@ def look_up(
         request = Request(
             method="POST",
             path=path("graphs", graph, "predictions", verb="lookup"),
-            params={
-                "model": model,
-                "job": job,
-                "label_column": label_column,
-                "coverage": coverage,
-            },
+            params={"model": model, "job": job, "label_column": label_column, "coverage": coverage},
             json={"nodes": part},
             is_repeatable=True,
         )

@@ -10,24 +10,14 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from peewit.service.client.call_steps import (
-    Answer,
-    Body,
-    Call,
-    Pause,
-    Request,
-    once,
-    repeated,
-)
+from peewit.service.client.call_steps import Answer, Body, Call, Pause, Request, once, repeated
 from peewit.service.client.calls.common import parsed, path, read, taken
 from peewit.service.client.calls.edges import push
 from peewit.service.client.calls.feature_sets import feature_set
 from peewit.service.client.errors import InvalidArgument
 from peewit.service.client.tables import TableLike, table_body
 from peewit.service.wire.features import FeatureSet
-from peewit.service.wire.sources_and_pushes import (
-    Push,
-)
+from peewit.service.wire.sources_and_pushes import Push
 from peewit.streaming.edges.reading_options import MissingIds, NodelessRows, Quote
 from peewit.streaming.edges.time_units import TimeUnit
 

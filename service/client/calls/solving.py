@@ -158,10 +158,7 @@ def estimate(
 
 
 def wait(
-    job: Job | str,
-    *,
-    timeout: float | None = None,
-    progress: Callable[[Job], None] | None = None,
+    job: Job | str, *, timeout: float | None = None, progress: Callable[[Job], None] | None = None
 ) -> Call[Job]:
     """A job once it has succeeded.
 

@@ -7,14 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from peewit.service.client.call_steps import Call, Flow, Request, answered
-from peewit.service.client.calls.common import (
-    get,
-    pages,
-    path,
-    read,
-    settled,
-    until,
-)
+from peewit.service.client.calls.common import get, pages, path, read, settled, until
 from peewit.service.client.errors import Conflict
 from peewit.service.wire.sources_and_pushes import (
     File,

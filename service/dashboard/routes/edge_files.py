@@ -80,9 +80,7 @@ def show_edges(
 
 @router.post("/graphs/{graph}/edges/files", dependencies=[viewing("ingest")])
 async def send_file(
-    request: Request,
-    graph: GraphHere,
-    name: Annotated[str, Query(max_length=1000)] = "",
+    request: Request, graph: GraphHere, name: Annotated[str, Query(max_length=1000)] = ""
 ) -> Response:
     """Keep a file until its columns are known."""
     upload = await received(request, graph, "edges", name)

@@ -57,11 +57,7 @@ class Run:
 
 @router.get("/jobs", dependencies=[viewing("read")])
 def show_all_jobs(
-    request: Request,
-    home: HomeHere,
-    status: Status = None,
-    page_id: PageId = None,
-    seen: Seen = "",
+    request: Request, home: HomeHere, status: Status = None, page_id: PageId = None, seen: Seen = ""
 ) -> Response:
     """The jobs of all graphs."""
     values = _listed(home, None, status, page_id)

@@ -268,12 +268,7 @@ def _card(
     seen: str = "",
 ) -> Response:
     """The next node with all that helps to label it; or why there is none."""
-    values: dict[str, Any] = {
-        "graph": graph,
-        "strategy": strategy,
-        "column": column,
-        "done": done,
-    }
+    values: dict[str, Any] = {"graph": graph, "strategy": strategy, "column": column, "done": done}
     if question is None:
         rounds: Rounds = request.app.state.rounds
         caller: Caller = request.state.caller

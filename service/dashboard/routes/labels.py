@@ -15,13 +15,7 @@ from peewit.service.api.served_home import GraphHere, HomeHere, ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.access import viewing
 from peewit.service.dashboard.pages import back_to, form_of, page, page_router, piece
-from peewit.service.dashboard.routes.common import (
-    PAGE_ROWS,
-    Column,
-    Seen,
-    node_of,
-    origin_in,
-)
+from peewit.service.dashboard.routes.common import PAGE_ROWS, Column, Seen, node_of, origin_in
 from peewit.service.labels.label_entry import LabelsRefused
 from peewit.service.labels.store import LabelEvent
 from peewit.service.problems import InvalidArgument

@@ -209,12 +209,7 @@ def _uploads(request: Request, choice: StartChoice) -> list[Upload]:
 
 
 async def _taken(
-    request: Request,
-    home: ServedHome,
-    caller: Caller,
-    name: str,
-    step: Step,
-    found: Understood,
+    request: Request, home: ServedHome, caller: Caller, name: str, step: Step, found: Understood
 ) -> dict[str, str]:
     """What became of a file: where it was refused, the reason, and the page where it waits."""
     graph = await run_in_threadpool(home.catalog.get, name)

@@ -61,10 +61,7 @@ def erase_from_set(path: Path, names: pa.Array, *, are_typed: bool = False) -> i
         schema, kept = left or (reader.schema, tables)
 
         def write(temporary: Path) -> None:
-            with (
-                pa.OSFile(str(temporary), "wb") as sink,
-                pa.ipc.new_file(sink, schema) as writer,
-            ):
+            with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
                 for table in kept:
                     writer.write_table(table)
 

@@ -5,11 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from peewit.streaming.edges.change_columns import (
-    is_change_column,
-    is_sign,
-    require_no_deletes,
-)
+from peewit.streaming.edges.change_columns import is_change_column, is_sign, require_no_deletes
 from peewit.streaming.edges.columns import check_valid
 
 _WAY: Final = (

@@ -16,11 +16,7 @@ from peewit.streaming.edges.change_columns import is_state_column, may_be_change
 from peewit.streaming.edges.json_tables import json_rows, names_of, texts_of
 from peewit.streaming.edges.node_ids import LIMIT, is_integer
 
-_KINDS: Final[dict[type, pa.DataType]] = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-}
+_KINDS: Final[dict[type, pa.DataType]] = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 
 
 def ndjson_labels(

@@ -51,13 +51,7 @@ from peewit.streaming.edges.columns import MAX_EXACT, whole_numbers
 from peewit.streaming.edges.csv.strays import require_no_strays
 from peewit.streaming.edges.csv.tables import csv_batches
 from peewit.streaming.edges.json_tables import json_rows
-from peewit.streaming.edges.node_ids import (
-    LIMIT,
-    NodeId,
-    is_integer,
-    is_text,
-    node_id,
-)
+from peewit.streaming.edges.node_ids import LIMIT, NodeId, is_integer, is_text, node_id
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind, kind_of, split_column
 from peewit.streaming.edges.oddities import ended_notes
 from peewit.streaming.edges.plain_types import plain_column

@@ -266,10 +266,7 @@ def columns_of_nodes(
 
 
 def _text_columns(
-    file: BinaryIO,
-    node_kind: NodeKind | None,
-    node: str,
-    check: Callable[[Sequence[str]], None],
+    file: BinaryIO, node_kind: NodeKind | None, node: str, check: Callable[[Sequence[str]], None]
 ) -> Iterator[pa.RecordBatch]:
     start = file.tell()
     names, _, _ = csv_header(file, (node,))

@@ -113,10 +113,7 @@ class Passes:
         def tell(fraction: float) -> None:
             self.progress(
                 ProgressReport(
-                    phase=phase,
-                    n_iter=self.n_passes,
-                    max_iter=self.max_passes,
-                    fraction=fraction,
+                    phase=phase, n_iter=self.n_passes, max_iter=self.max_passes, fraction=fraction
                 )
             )
 

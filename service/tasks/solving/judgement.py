@@ -226,11 +226,7 @@ def _left_out_before(answer: Answered, assessment: Assessment) -> _Seen | None:
 
 
 def _held_out(
-    answer: Answered,
-    labels: Labels,
-    is_random: BoolArray,
-    correct: Correct | None,
-    watch: Watch,
+    answer: Answered, labels: Labels, is_random: BoolArray, correct: Correct | None, watch: Watch
 ) -> _Seen | None:
     """A fold of the labels, by a solve with the others; None where too few can be left out.
 

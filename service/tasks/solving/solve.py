@@ -13,24 +13,12 @@ import structlog
 
 from peewit.service.catalog import GraphRecord
 from peewit.service.home import Home
-from peewit.service.jobs.job import (
-    Job,
-    JobSpec,
-    JobStatus,
-    Lane,
-    LeaseLost,
-    UnknownJob,
-    lane_of,
-)
+from peewit.service.jobs.job import Job, JobSpec, JobStatus, Lane, LeaseLost, UnknownJob, lane_of
 from peewit.service.predictions.prediction_files import require_few_classes
 from peewit.service.tasks.job_kind import ModelKind, TaskContext
 from peewit.service.tasks.labels_task import LabelsTask, labels_in_snapshot
 from peewit.service.tasks.progress import StageTimer, StoppedEarly
-from peewit.service.tasks.solving.all_edges import (
-    forget_passes,
-    hold_all_edges,
-    release_all_edges,
-)
+from peewit.service.tasks.solving.all_edges import forget_passes, hold_all_edges, release_all_edges
 from peewit.service.tasks.solving.assessment import (
     add_cross_validation,
     add_label_shares,

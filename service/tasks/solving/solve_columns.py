@@ -60,6 +60,5 @@ def _check_columns(columns: Sequence[str], parameters: Mapping[str, Any]) -> Non
         raise BadArgument("label_columns", f"must name each column once, got {twice!r} twice")
     if LABEL_COLUMN in parameters:
         raise BadArgument(
-            LABEL_COLUMN,
-            f"must be left out beside label_columns, got {parameters[LABEL_COLUMN]!r}",
+            LABEL_COLUMN, f"must be left out beside label_columns, got {parameters[LABEL_COLUMN]!r}"
         )

@@ -161,12 +161,7 @@ def correct(
     model = replace(solving.answer.model, rtol=rtol)  # type: ignore[call-arg]
     try:
         refined_scores = refine_on_all_edges(
-            solving,
-            cast(Refinable, model),
-            labels,
-            solution,
-            max_passes=max_passes,
-            looks=False,
+            solving, cast(Refinable, model), labels, solution, max_passes=max_passes, looks=False
         )
     except (StoppedEarly, PassStopped):
         raise

@@ -28,11 +28,7 @@ from peewit.service.tasks.labels_task import LabelsTask
 from peewit.service.tasks.solving.state import Answered, Assessment, Solving
 from peewit.service.tasks.solving.thinning import thinning_summary
 from peewit.solvers.arrays import BoolArray, Float32Array
-from peewit.solvers.assessment.plausibility import (
-    CLOSE_TOGETHER,
-    ComparedShares,
-    answer_warnings,
-)
+from peewit.solvers.assessment.plausibility import CLOSE_TOGETHER, ComparedShares, answer_warnings
 from peewit.solvers.labels import Labels
 from peewit.solvers.linear.linear_functions import LinearFunctions
 from peewit.solvers.models.contract.feature_model import FEATURES

@@ -48,7 +48,7 @@ def check_compiled_code(patient: Patient) -> Iterator[Finding]:
     if not takes_files(directory):
         yield warning(
             f"{directory or 'a cache directory'} must take files, it does not, so every "
-            "process compiles anew; set NUMBA_CACHE_DIR to a directory that can be written",
+            "process compiles anew; set NUMBA_CACHE_DIR to a directory that can be written"
         )
 
 
@@ -64,7 +64,7 @@ def check_home(patient: Patient) -> Iterator[Finding]:
         if below.is_mount():
             yield fault(
                 f"{below} must lie on one file system with {graphs}, it is mounted there; files "
-                "cannot be renamed into it",
+                "cannot be renamed into it"
             )
 
 
@@ -106,7 +106,7 @@ def check_clock(patient: Patient) -> Iterator[Finding]:
     if apart > CLOCK_SECONDS:
         yield warning(
             f"the clocks of the database and of this machine are {apart:.1f} s apart; set "
-            "them alike, since files are kept by one clock and rows by the other",
+            "them alike, since files are kept by one clock and rows by the other"
         )
 
 

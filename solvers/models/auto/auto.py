@@ -37,12 +37,7 @@ from peewit.solvers.models.auto.point_arms import (
     point_arm,
 )
 from peewit.solvers.models.auto.poisson_arm import Potentials, scaled
-from peewit.solvers.models.auto.preparation import (
-    AllEdges,
-    NodePoints,
-    PreparedAuto,
-    width_of,
-)
+from peewit.solvers.models.auto.preparation import AllEdges, NodePoints, PreparedAuto, width_of
 from peewit.solvers.models.auto.proof_rounds import prove_in_rounds
 from peewit.solvers.models.auto.proven_stack import Stacked
 from peewit.solvers.models.auto.silence import silence_warnings
@@ -78,14 +73,7 @@ from peewit.solvers.models.left_out.label_sample import LabelSample, reweighed, 
 from peewit.solvers.models.linear.filtered_ridge import FilteredRidge
 from peewit.solvers.models.poisson.poisson import Poisson
 from peewit.solvers.row_ranges import Parallel
-from peewit.solvers.solution import (
-    Advised,
-    Decisive,
-    Functions,
-    LeftOut,
-    Solution,
-    give_shares,
-)
+from peewit.solvers.solution import Advised, Decisive, Functions, LeftOut, Solution, give_shares
 from peewit.solvers.status import Status
 
 _TOSS_UP: Final = 0.02
@@ -597,10 +585,7 @@ def _standardized_degrees(degree: FloatArray, groups: LabelGroups) -> FloatArray
 
 
 def _stack(
-    groups: LabelGroups,
-    arms: dict[str, StackedArm],
-    covariate: FloatArray,
-    coverage: LabelCoverage,
+    groups: LabelGroups, arms: dict[str, StackedArm], covariate: FloatArray, coverage: LabelCoverage
 ) -> StratifiedStack:
     """One stack, or one for each stratum where labels are spread (K12)."""
     labels, used = groups.labels, groups.usable

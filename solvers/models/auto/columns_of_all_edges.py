@@ -35,11 +35,7 @@ class ColumnsOfAllEdges:
 
     @classmethod
     def of(
-        cls,
-        prepared: PreparedAuto,
-        poisson: Potentials,
-        degrees: FullDegrees,
-        watch: Watch,
+        cls, prepared: PreparedAuto, poisson: Potentials, degrees: FullDegrees, watch: Watch
     ) -> "ColumnsOfAllEdges":
         """Begun with the columns of the edges kept; raises `RunStopped`."""
         graph, groups = prepared.graph, poisson.groups

@@ -223,10 +223,7 @@ def _of_potentials(
             np.where(lacks, np.where(lacks, np.inf, each).min(axis=1, keepdims=True), each)
             for each in (middle - off, middle + off)
         )
-        low, high = (
-            low - high.mean(axis=1, keepdims=True),
-            high - low.mean(axis=1, keepdims=True),
-        )
+        low, high = (low - high.mean(axis=1, keepdims=True), high - low.mean(axis=1, keepdims=True))
         whole = is_whole[own]
         centered = middle[whole] - middle[whole].mean(axis=1, keepdims=True)
         off = _moved(deviation[rows][whole], apart[own[whole]])

@@ -124,10 +124,7 @@ def balance_warnings(
 
 
 def class_offsets(
-    scores: RealArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    first: FloatArray | None = None,
+    scores: RealArray, lower: FloatArray, upper: FloatArray, first: FloatArray | None = None
 ) -> FloatArray:
     """(n_classes,) offsets b for which argmax_k scores_ik + b_k keeps every share within bounds.
 

@@ -64,11 +64,5 @@ class BasisModel(ScoringModel):
         """At most ``n_functions`` functions on these points."""
 
     @abstractmethod
-    def _fit(
-        self,
-        basis: Basis,
-        labels: Labels,
-        centered: FloatArray,
-        stats: Stats,
-    ) -> FloatArray:
+    def _fit(self, basis: Basis, labels: Labels, centered: FloatArray, stats: Stats) -> FloatArray:
         """(n_nodes, n_classes) values of the fit; writes its choices into ``stats``."""

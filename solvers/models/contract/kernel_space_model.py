@@ -77,8 +77,7 @@ class KernelSpaceModel(EmbeddedModel):
         ),
     )
     seed: int = hyperparameter(
-        0,
-        Rule(doc="Draws the landmarks, and labels that are held out.", kind=int, minimum=0),
+        0, Rule(doc="Draws the landmarks, and labels that are held out.", kind=int, minimum=0)
     )
 
     def plan(
@@ -134,12 +133,7 @@ class KernelSpaceModel(EmbeddedModel):
         return space
 
     def _make_space(
-        self,
-        prepared: Points,
-        kernel: KernelFunction,
-        rows: Rows,
-        plan: GramPlan,
-        watch: Watch,
+        self, prepared: Points, kernel: KernelFunction, rows: Rows, plan: GramPlan, watch: Watch
     ) -> Space:
         parallel, on_step = prepared.parallel, watch.step_of("gram matrix")
         if plan.form == "linear":

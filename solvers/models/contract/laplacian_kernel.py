@@ -235,12 +235,7 @@ class LabeledKernel:
             self.slots = self.slots[place]
 
     def harmonic(
-        self,
-        nodes: Int64Array,
-        targets: FloatArray,
-        kappa: float,
-        *,
-        zero_mean: bool,
+        self, nodes: Int64Array, targets: FloatArray, kappa: float, *, zero_mean: bool
     ) -> "KernelFunction | None":
         """The soft harmonic function (C1) of centered targets; None if it cannot be made.
 

@@ -100,9 +100,7 @@ class Points:
         if solution is None or self.nodes is None or len(solution.scores) != self.whole.n_nodes:
             return solution
         return replace(
-            solution,
-            scores=solution.scores[self.nodes],
-            reachable=solution.reachable[self.nodes],
+            solution, scores=solution.scores[self.nodes], reachable=solution.reachable[self.nodes]
         )
 
     def widened(self, solution: Solution, labels: Labels) -> Solution:

@@ -83,8 +83,7 @@ class HarmonicMBO(GraphModel):
     """
 
     n_rounds: int = hyperparameter(
-        9,
-        Rule(doc="Rounds of walks, a third of them at each length.", kind=int, minimum=1),
+        9, Rule(doc="Rounds of walks, a third of them at each length.", kind=int, minimum=1)
     )
     walk_length: int = hyperparameter(
         10, Rule(doc="Most steps of the longest walks.", kind=int, minimum=1, below=1001)
@@ -102,8 +101,7 @@ class HarmonicMBO(GraphModel):
         1e-5, Rule(doc="Relative residual asked of the harmonic solve.", above=0.0, below=1.0)
     )
     max_iter: int = hyperparameter(
-        10_000,
-        Rule(doc="Limit on the iterations of the harmonic solve.", kind=int, minimum=1),
+        10_000, Rule(doc="Limit on the iterations of the harmonic solve.", kind=int, minimum=1)
     )
 
     def solve_watched(
@@ -225,12 +223,7 @@ class HarmonicMBO(GraphModel):
         return np.take(shares, rank, axis=0, out=spare)
 
     def _dynamics(
-        self,
-        start: WalkStart,
-        nodes: Nodes,
-        order: IntArray,
-        degree: FloatArray,
-        places: IntArray,
+        self, start: WalkStart, nodes: Nodes, order: IntArray, degree: FloatArray, places: IntArray
     ) -> ThresholdDynamics:
         smallest = np.min_scalar_type(nodes.n_classes)
         first = start.first[order].astype(smallest, copy=False)

@@ -97,10 +97,7 @@ def label_shares(
 
 
 def _largest_miss(
-    shares: Float32Array,
-    labels: Labels,
-    solution: Solution,
-    component: IntArray,
+    shares: Float32Array, labels: Labels, solution: Solution, component: IntArray
 ) -> float:
     """Largest distance of sums from scores, of classes with a label in the component."""
     targets = labels.targets().astype(np.float32)

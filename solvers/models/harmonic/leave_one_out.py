@@ -58,11 +58,7 @@ class PenaltyChoice:
 
 
 def choose_penalty(
-    kernel: LabeledKernel,
-    labels: Targets,
-    *,
-    zero_mean: bool,
-    watch: Watch = UNWATCHED,
+    kernel: LabeledKernel, labels: Targets, *, zero_mean: bool, watch: Watch = UNWATCHED
 ) -> PenaltyChoice:
     """The graph penalty that predicts each of ``labels`` best from the others.
 
@@ -144,12 +140,7 @@ def stratified_sample(labels: Targets, size: int) -> Int64Array:
 
 
 def left_out_targets(
-    kernel: FloatArray,
-    component: IntArray,
-    targets: FloatArray,
-    penalty: float,
-    *,
-    zero_mean: bool,
+    kernel: FloatArray, component: IntArray, targets: FloatArray, penalty: float, *, zero_mean: bool
 ) -> FloatArray:
     """What the model fitted to the other labels predicts for each target, exactly.
 

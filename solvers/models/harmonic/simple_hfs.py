@@ -95,18 +95,10 @@ class SimpleHFS(BasisModel):
         landmarks = np.sort(rng.choice(points.shape[0], size, replace=False))
         values, functions = kernel_eigenvectors(points, landmarks, width, n_functions, watch)
         return Basis(
-            functions=functions,
-            eigenvalues=values,
-            stats={"width": width, "n_landmarks": size},
+            functions=functions, eigenvalues=values, stats={"width": width, "n_landmarks": size}
         )
 
-    def _fit(
-        self,
-        basis: Basis,
-        labels: Labels,
-        centered: FloatArray,
-        stats: Stats,
-    ) -> FloatArray:
+    def _fit(self, basis: Basis, labels: Labels, centered: FloatArray, stats: Stats) -> FloatArray:
         functions = basis.functions[:, : self._n_used(labels)]
         stats["n_functions"] = functions.shape[1]
         known = functions[labels.nodes]

@@ -46,8 +46,7 @@ class SubSampling(ScoringModel):
     """
 
     n_sampled: int = hyperparameter(
-        15_000,
-        Rule(doc="Nodes drawn at random; labeled nodes come on top.", kind=int, minimum=1),
+        15_000, Rule(doc="Nodes drawn at random; labeled nodes come on top.", kind=int, minimum=1)
     )
     n_neighbors: int = hyperparameter(
         10, Rule(doc="Neighbors of a sampled node; used with features.", kind=int, minimum=1)

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import rel_entr
 
-from peewit.solvers.arrays import (
-    BoolArray,
-    Float32Array,
-    FloatArray,
-    IntArray,
-    RealArray,
-)
+from peewit.solvers.arrays import BoolArray, Float32Array, FloatArray, IntArray, RealArray
 from peewit.solvers.labels import Labels
 from peewit.solvers.laplacian.walks.neighbor_means import MeansByPasses, NeighborMeans
 from peewit.solvers.models.classes.centering import CenteredLabels

@@ -134,13 +134,7 @@ class LabelGroups:
 
     @classmethod
     def _group(
-        cls,
-        labels: Labels,
-        fold: Int64Array,
-        key: Int64Array,
-        n_nodes: int,
-        *,
-        shares_groups: bool,
+        cls, labels: Labels, fold: Int64Array, key: Int64Array, n_nodes: int, *, shares_groups: bool
     ) -> "LabelGroups":
         """Folds without gaps, and groups of equal keys where labels share them."""
         used = np.unique(fold[fold >= 0])

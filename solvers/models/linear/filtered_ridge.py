@@ -55,10 +55,7 @@ _POINTS: Final = 0.3
 """Points beside features whose kernel has mean 1: where neighbors are opposites they bring thirty
 points of accuracy, and as much of them as of features brings no more (K.1)."""
 
-_NO_NEW_POINTS: Final = {
-    "points": "points of the graph's spectrum",
-    "graph": "the graph alone",
-}
+_NO_NEW_POINTS: Final = {"points": "points of the graph's spectrum", "graph": "the graph alone"}
 """Arms in which new points have no place: features alone predict these, by another fit."""
 
 _STANDARD_ERRORS: Final = 2.0
@@ -224,12 +221,7 @@ class FilteredRidge(InductiveModel):
         return replace(solution, warnings=(*solution.warnings, warning)), whole
 
     def _solve(
-        self,
-        prepared: FilteredFeatures,
-        labels: Labels,
-        watch: Watch,
-        *,
-        may_drop_features: bool,
+        self, prepared: FilteredFeatures, labels: Labels, watch: Watch, *, may_drop_features: bool
     ) -> tuple[Solution, LeftOutRows]:
         stats: dict[str, float | int | str] = {
             "input": self.of_graph if prepared.rows is None else FEATURES

@@ -214,10 +214,7 @@ class LinearMachine(EmbeddedModel, InductiveModel):
         laplacian = None
         if self.graph_penalty > 0.0:
             laplacian = IteratedLaplacian.of_graph(
-                prepared.graph,
-                name=self.laplacian,
-                power=self.power,
-                parallel=prepared.parallel,
+                prepared.graph, name=self.laplacian, power=self.power, parallel=prepared.parallel
             )
         fits = rows.n_rows * rows.row_bytes <= prepared.kept_bytes
         if isinstance(rows, FeatureRows) or fits:

@@ -23,11 +23,7 @@ from peewit.solvers.labels import Labels, class_scores, deal_folds, one_against_
 from peewit.solvers.laplacian.iterated_laplacian import LAPLACIANS, IteratedLaplacian
 from peewit.solvers.models.contract.kernel_space_model import FACTORED_COLUMNS, FACTORED_ROWS
 from peewit.solvers.models.contract.point_model import PointProblem, Points, Stats
-from peewit.solvers.models.machines.kernel_machine import (
-    KernelMachine,
-    is_factored,
-    started,
-)
+from peewit.solvers.models.machines.kernel_machine import KernelMachine, is_factored, started
 from peewit.solvers.models.machines.penalty_choice import (
     GRAPH_PENALTIES,
     NORMS,
@@ -320,10 +316,7 @@ class LaplacianMachine(KernelMachine):
 
     def _laplacian(self, prepared: Points) -> IteratedLaplacian:
         return IteratedLaplacian.of_graph(
-            prepared.graph,
-            name=self.laplacian,
-            power=self.power,
-            parallel=prepared.parallel,
+            prepared.graph, name=self.laplacian, power=self.power, parallel=prepared.parallel
         )
 
     def left_out_scores(
@@ -447,11 +440,7 @@ class LaplacianMachine(KernelMachine):
                 "inverse",
                 (*graph_key, self._norm, self._penalty),
                 lambda: IterativeInverse(
-                    space,
-                    self._laplacian(prepared),
-                    self._norm,
-                    self._penalty,
-                    watch=watch,
+                    space, self._laplacian(prepared), self._norm, self._penalty, watch=watch
                 ),
             )
             iterative.watch = watch

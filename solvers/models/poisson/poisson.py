@@ -36,12 +36,7 @@ from peewit.solvers.proof.readings import Misses, Reader, Reading, shares_of_com
 from peewit.solvers.solution import Decisive, Solution
 from peewit.solvers.status import Status, first_failure
 
-_BALANCE: Final = Rule(
-    doc=BALANCE_DOC,
-    kind=str,
-    words=("none", "labels"),
-    takes_shares=True,
-)
+_BALANCE: Final = Rule(doc=BALANCE_DOC, kind=str, words=("none", "labels"), takes_shares=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,8 +43,7 @@ class SimplexMachine(VariationalModel):
         1.0, Rule(doc="Weight of the loss at each label, eta or mu.", above=0.0)
     )
     pull: float = hyperparameter(
-        3.0,
-        Rule(doc="Weight of the terms that tie functions to the simplex, r.", above=0.0),
+        3.0, Rule(doc="Weight of the terms that tie functions to the simplex, r.", above=0.0)
     )
     rtol: float = hyperparameter(
         1e-3,

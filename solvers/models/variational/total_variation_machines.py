@@ -77,8 +77,7 @@ class TotalVariationModel(StartedModel):
         ),
     )
     proximal_rtol: float = hyperparameter(
-        1e-2,
-        Rule(doc="Relative duality gap of the proximal steps of TV.", above=0.0, below=1.0),
+        1e-2, Rule(doc="Relative duality gap of the proximal steps of TV.", above=0.0, below=1.0)
     )
     max_iter: int = hyperparameter(200, Rule(doc="Most steps.", kind=int, minimum=1))
 

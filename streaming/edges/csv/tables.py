@@ -220,9 +220,7 @@ def _first_rows(layout: Layout, head: bytes, quote: Quote | None) -> pa.Table:
         return pa.csv.read_csv(
             pa.BufferReader(lines),
             read_options=pa.csv.ReadOptions(
-                use_threads=False,
-                skip_rows=layout.first_line - 1,
-                column_names=layout.names,
+                use_threads=False, skip_rows=layout.first_line - 1, column_names=layout.names
             ),
             parse_options=_parse_options(layout, quote, _LeaveOut(layout, lambda *_line: None)),
             convert_options=pa.csv.ConvertOptions(

@@ -260,10 +260,7 @@ class Pusher(Client):
         self.record.edge_batches.append(batch)
         lines = csv_body(batch) + b"n1,n2,nan\n"
         answer = self.call(
-            "POST",
-            f"/v1/graphs/{GRAPH}/edges",
-            content=lines,
-            headers={"Content-Type": "text/csv"},
+            "POST", f"/v1/graphs/{GRAPH}/edges", content=lines, headers={"Content-Type": "text/csv"}
         )
         if answer is not None:
             self.expect(answer, 422, what="a push with a bad weight")

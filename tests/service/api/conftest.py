@@ -118,10 +118,7 @@ all but that of the OpenAPI document, which holds its application.
 
 @contextmanager
 def serving(
-    settings: Settings,
-    *,
-    create: Callable[[Settings], FastAPI] = create_app,
-    **client_options: Any,
+    settings: Settings, *, create: Callable[[Settings], FastAPI] = create_app, **client_options: Any
 ) -> Iterator[Api]:
     """A server in a thread of this process, and a client of it."""
     fresh(settings.database)

@@ -26,11 +26,7 @@ def certified(api: Api, **parameters: Any) -> Any:
     """The job after its end."""
     body = CERTIFY | {"parameters": CERTIFY["parameters"] | parameters}
     job = api.call("POST", "/graphs/g/jobs", 202, json=body).json()
-    assert (job["kind"], job["model"], job["parameters"]) == (
-        "certify",
-        None,
-        body["parameters"],
-    )
+    assert (job["kind"], job["model"], job["parameters"]) == ("certify", None, body["parameters"])
     api.run_job(job["id"])
     return api.call("GET", f"/jobs/{job['id']}", 200).json()
 

@@ -66,10 +66,7 @@ def rest(connection: socket.socket) -> bytes:
 
 def test_many_slow_heads_keep_nobody_waiting_and_are_ended(settings: Settings) -> None:
     allow_open_files(2 * N_SLOW)
-    with (
-        serving(settings.model_copy(update={"head_seconds": 4.0})) as api,
-        ExitStack() as stack,
-    ):
+    with serving(settings.model_copy(update={"head_seconds": 4.0})) as api, ExitStack() as stack:
         opened = time.monotonic()
         slow = [stack.enter_context(connected(api)) for _ in range(N_SLOW)]
         took = []

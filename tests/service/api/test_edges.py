@@ -269,12 +269,9 @@ def test_the_same_idempotency_key_is_the_same_push(graph: Api) -> None:
 @pytest.mark.parametrize("media_type", [CSV, NDJSON, PARQUET, ARROW])
 def test_a_push_without_rows_changes_nothing(graph: Api, media_type: str) -> None:
     names = pa.table({name: pa.array([], pa.string()) for name in ("src", "dst")})
-    content = {
-        CSV: b"src,dst\n",
-        NDJSON: b"",
-        PARQUET: as_parquet(names),
-        ARROW: as_arrow(names),
-    }[media_type]
+    content = {CSV: b"src,dst\n", NDJSON: b"", PARQUET: as_parquet(names), ARROW: as_arrow(names)}[
+        media_type
+    ]
     key = {"Idempotency-Key": "hourly"}
     graph.push(CONTENT[CSV], CSV)
     graph.ingest()

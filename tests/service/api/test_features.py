@@ -149,11 +149,7 @@ def test_what_breaks_the_contract_is_refused_at_the_door(
     refusing: Api, method: str, content: bytes, media_type: str, argument: Any, row: Any
 ) -> None:
     problem = refusing.problem(
-        method,
-        "/graphs/g/features",
-        422,
-        content=content,
-        headers={"Content-Type": media_type},
+        method, "/graphs/g/features", 422, content=content, headers={"Content-Type": media_type}
     )
     assert (problem.get("argument"), problem.get("row")) == (argument, row)
     assert refusing.call("GET", "/graphs/g/features", 200).json()["n_pending"] == 0

@@ -169,12 +169,7 @@ NINES = b"9" * 100_000
         ("POST", "/graphs", JSON, b'{"name": "../x"}'),
         ("POST", "/graphs", JSON, b'{"name": "x"'),
         ("PUT", "/graphs/g/labels", JSON, b'{"labels": %b}' % NESTED),
-        (
-            "PUT",
-            "/graphs/g/labels",
-            JSON,
-            b'{"labels": [{"node": "a", "label": %b}]}' % NINES,
-        ),
+        ("PUT", "/graphs/g/labels", JSON, b'{"labels": [{"node": "a", "label": %b}]}' % NINES),
         ("PUT", "/graphs/g/labels", JSON, b'{"labels": [{"node": "a", "label": "x\\u0000"}]}'),
         ("POST", "/graphs/g/edges", NDJSON, NESTED),
         ("POST", "/graphs/g/edges", NDJSON, b'{"src": "\\ud800", "dst": "a"}'),

@@ -116,9 +116,7 @@ def written(media_type: str) -> bytes:
             return as_arrow(listed(POINTS))
 
 
-def test_points_have_the_probabilities_that_nodes_have(
-    trained: tuple[Api, dict[str, str]],
-) -> None:
+def test_points_have_the_probabilities_that_nodes_have(trained: tuple[Api, dict[str, str]]) -> None:
     api, jobs = trained
     path = f"/jobs/{jobs['calibrated']}:predict"
     headers = {"Content-Type": ARROW, "Accept": ARROW}

@@ -227,10 +227,7 @@ def test_relations_keep_their_own_time(api: Api) -> None:
     api.ingest()
     horizon = api.call("GET", "/graphs/g/horizon", 200).json()
     assert horizon["horizon"] == "2026-01-12T00:00:00Z"
-    assert horizon["relations"] == {
-        "card": "2026-01-12T00:00:00Z",
-        "login": "2026-01-06T00:00:00Z",
-    }
+    assert horizon["relations"] == {"card": "2026-01-12T00:00:00Z", "login": "2026-01-06T00:00:00Z"}
     assert [each[2] for each in told().values()] == [0, 2, 0, 1]
 
 

@@ -105,11 +105,7 @@ def test_the_first_line_of_a_list_is_a_name_where_all_others_are_nodes(
 
 
 def test_a_restored_backup_forgets_again(
-    peewit: Peewit,
-    home: Path,
-    source: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    peewit: Peewit, home: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del source
     assert peewit("backup", tmp_path / "backup").exit_code == 0

@@ -24,7 +24,7 @@ STORES = {"sqlalchemy"}
 TABLES = STORES | {"numpy", "pyarrow"}
 READING = TABLES | {"fsspec", "numba"}
 SOLVING = READING | {
-    *("prometheus_client", "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.special"),
+    *("prometheus_client", "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.special")
 }
 
 ALLOWED = {

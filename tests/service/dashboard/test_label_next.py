@@ -381,10 +381,7 @@ def test_undo_gives_back_the_label_with_its_origin(pages: Api) -> None:
     bring_edges(pages)
     locate(pages)
     pages.call(
-        "PUT",
-        "/graphs/g/labels?origin=random",
-        200,
-        json={"labels": [{"node": "a", "label": "x"}]},
+        "PUT", "/graphs/g/labels?origin=random", 200, json={"labels": [{"node": "a", "label": "x"}]}
     )
     labeled = {"node": "a", "label": "y", "origin": "suggested"}
     card = unescape(send(pages, "/graphs/g/label-next", 200, **labeled).text)

@@ -206,12 +206,7 @@ def test_suspects_are_labeled_and_taken_back_with_and_without_script(pages: Api)
 def test_only_answer_kinds_are_suspected_and_reasons_name_relations(pages: Api) -> None:
     pages.create_graph("g", seed=1, answers=["account"], node_ids="typed")
     u, v = two_communities()
-    table = pa.table(
-        {
-            "account": [f"a{each}" for each in u],
-            "card": [f"c{each}" for each in v],
-        }
-    )
+    table = pa.table({"account": [f"a{each}" for each in u], "card": [f"c{each}" for each in v]})
     query = "src=account:account&dst=card:card&relation=pays"
     headers = {"Content-Type": PARQUET}
     content = as_parquet(table)

@@ -111,10 +111,7 @@ def test_a_new_database_takes_no_steps(empty_database_url: str) -> None:
 @pytest.mark.parametrize(
     ("version", "way_out"),
     [
-        (
-            "0024",
-            "got 0024, which is older than the first release; ingest and label anew in a new",
-        ),
+        ("0024", "got 0024, which is older than the first release; ingest and label anew in a new"),
         ("9999", "got the later 9999; install the newer version that wrote it"),
     ],
 )

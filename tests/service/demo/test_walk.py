@@ -184,10 +184,7 @@ def test_labels_by_hand_outlive_another_run(tmp_path: Path) -> None:
         again = _fresh_graph(database)
         assert again.id != graph.id
         kept = store.current(again.id)
-    assert dict(zip(kept.nodes.to_pylist(), kept.labels, strict=True)) == {
-        by_hand: 3,
-        first: -1,
-    }
+    assert dict(zip(kept.nodes.to_pylist(), kept.labels, strict=True)) == {by_hand: 3, first: -1}
     assert kept.origins.to_pylist() == ["suggested", "given"]
     assert kept.annotators.to_pylist() == ["Ann", None]
 

@@ -229,7 +229,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
                     "nameDest": words("M", 2_000, 100),
                     "amount": numbers(2_000, 10_000),
                     "isFraud": [0, 1] * 1_000,
-                },
+                }
             },
             ["ingest g payments.csv --src nameOrig --dst nameDest"],
         ),
@@ -251,10 +251,7 @@ def test_a_company_has_events_messages_accounts_and_decisions(tmp_path: Path) ->
                     "Arzt_von": [f"{k:06}" for k in numbers(900)],
                     "Arzt_an": [f"{k:06}" for k in numbers(900)],
                 },
-                "known": {
-                    "Arzt": [f"{k:06}" for k in range(N)],
-                    "Jahr": numbers(N, 50),
-                },
+                "known": {"Arzt": [f"{k:06}" for k in range(N)], "Jahr": numbers(N, 50)},
                 "follows": {
                     "Arztnummer": [f"{k:06}" for k in range(60)],
                     "Befund": ["gut", "schlecht"] * 30,
@@ -425,11 +422,7 @@ def test_several_tables_of_features_are_joined_by_their_ids(tmp_path: Path) -> N
         "people": {"person_id": list(range(N)), "age": numbers(N, 70), "note": ["x"] * N},
         "jobs": {"person": list(range(N)), "note": words("n", N, 9), "pay": numbers(N, 900)},
         "devices": {"device": [f"d{k}" for k in range(300)], "system": words("s", 300, 4)},
-        "known": {
-            "person": list(range(50)),
-            "label": ["bad", "ok"] * 25,
-            "why": words("w", 50, 9),
-        },
+        "known": {"person": list(range(50)), "label": ["bad", "ok"] * 25, "why": words("w", 50, 9)},
     }
     paths = written(tmp_path, **tables)
     (told,) = [each for each in asked(paths) if each.startswith("features")]
@@ -446,10 +439,7 @@ def test_several_tables_of_features_are_joined_by_their_ids(tmp_path: Path) -> N
 
 
 def test_what_a_table_lacks_is_told(tmp_path: Path) -> None:
-    paths = written(
-        tmp_path,
-        follows={"follower_id": numbers(900), "followee_id": numbers(900)},
-    )
+    paths = written(tmp_path, follows={"follower_id": numbers(900), "followee_id": numbers(900)})
     pointed = tmp_path / "pointed.csv"
     pointed.write_text("userId,likes\n" + "".join(f"{k}.0,tea{k % 2}\n" for k in range(N)))
     bare = tmp_path / "bare.csv"

@@ -300,10 +300,7 @@ def test_a_pickled_matrix_is_refused_and_not_unpickled(tmp_path: Path) -> None:
     objects = np.array([Touching(touched)], dtype=object)
     parts = {"format": np.array(b"csr"), "shape": np.array([1, 1])}
     np.savez(path, data=objects, indices=[0], indptr=[0, 1], **parts, allow_pickle=True)
-    for read in (
-        lambda: list(path_blocks(graph_of("dense"), [path])),
-        lambda: point_rows(path),
-    ):
+    for read in (lambda: list(path_blocks(graph_of("dense"), [path])), lambda: point_rows(path)):
         with pytest.raises(BadFeatures, match=r"must be one of scipy\.sparse\.save_npz"):
             read()
     assert not touched.exists()

@@ -192,11 +192,7 @@ def test_refused_files_of_a_removed_source_are_forgotten(
 
 
 def test_how_files_end_is_stored_with_the_progress_of_the_graph(
-    database: Database,
-    manifest: Manifest,
-    graph_id: str,
-    lease: Lease,
-    listed: list[FileRecord],
+    database: Database, manifest: Manifest, graph_id: str, lease: Lease, listed: list[FileRecord]
 ) -> None:
     good, bad, twin = listed
     outcomes = [

@@ -142,9 +142,7 @@ def test_text_ends_with_its_line_and_other_formats_have_no_end(
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_file_that_a_process_writes_slowly_is_taken_when_its_end_is_there(
-    tmp_path: Path,
-) -> None:
+def test_a_file_that_a_process_writes_slowly_is_taken_when_its_end_is_there(tmp_path: Path) -> None:
     """The writer goes on when it is told, between two listings: time is told, not waited for."""
     (tmp_path / "content").write_bytes(parquet_bytes())
     inbox = tmp_path / "inbox"

@@ -561,11 +561,7 @@ def test_a_watch_tells_the_directory_of_a_change(tmp_path: Path) -> None:
 
 
 def test_a_file_whose_name_is_no_text_is_told_once(
-    database: Database,
-    graph: GraphRecord,
-    lister: SourceLister,
-    clock: Clock,
-    tmp_path: Path,
+    database: Database, graph: GraphRecord, lister: SourceLister, clock: Clock, tmp_path: Path
 ) -> None:
     inbox = tmp_path / "inbox"
     inbox.mkdir()

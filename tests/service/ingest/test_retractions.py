@@ -220,9 +220,7 @@ def test_files_that_deleted_edges_leave_as_to_their_inserts_only(place: Place) -
     assert weights(store.edges(store.list()[-1].number)) == pytest.approx(expected)
 
 
-def test_in_graphs_whose_rows_replace_weights_files_leave_as_to_their_inserts(
-    place: Place,
-) -> None:
+def test_in_graphs_whose_rows_replace_weights_files_leave_as_to_their_inserts(place: Place) -> None:
     place.graph = place.create("r", parallel="replace")
     place.follow(replaces=True)
     place.write("a", 0)

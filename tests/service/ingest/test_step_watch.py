@@ -26,13 +26,7 @@ class Watched:
 
     def begin(self, step: str) -> None:
         self.watch.begin(
-            "",
-            graph_id="g",
-            source_id=None,
-            step=step,
-            file=None,
-            threads=[],
-            since=self.now,
+            "", graph_id="g", source_id=None, step=step, file=None, threads=[], since=self.now
         )
 
     def quiet(self, seconds: float, *, share: float = 0.0, reports_every: float = 1e9) -> float:

@@ -448,11 +448,7 @@ def test_no_change_is_lost_between_concurrent_changes_and_workers(
     ],
 )
 def test_auto_solve_waits_for_a_snapshot_and_two_classes(
-    database: Database,
-    graph_id: str,
-    labels: list[str],
-    changes: dict[str, None],
-    requested: bool,
+    database: Database, graph_id: str, labels: list[str], changes: dict[str, None], requested: bool
 ) -> None:
     make_solvable(database, graph_id, labels, **changes)
     with database.write() as connection:

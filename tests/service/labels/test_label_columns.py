@@ -19,12 +19,7 @@ from peewit.service.inbox.manifest import Manifest
 from peewit.service.jobs.job import Job
 from peewit.service.jobs.queue import JobQueue
 from peewit.service.labels.label_entry import Labeling
-from peewit.service.labels.store import (
-    BadLabels,
-    LabelColumn,
-    LabelColumnNotFound,
-    LabelStore,
-)
+from peewit.service.labels.store import BadLabels, LabelColumn, LabelColumnNotFound, LabelStore
 from peewit.service.settings import Settings
 from peewit.service.tables.uploads import UploadedLabels
 from peewit.service.tasks.solving.solve_columns import submit_columns

@@ -68,11 +68,7 @@ def test_a_refused_chunk_is_kept_and_can_be_taken_with_fewer_rows(
     manifest.sources.add(graph.id, url, kind="delta", max_bad_rows=1)
     assert manifest.retry_source(graph.id, source.id) == 1
     assert ingestor.ingest_graph(graph.id).n_committed == 1
-    assert graph_edges(settings, graph) == {
-        ("a", "b"): 1.0,
-        ("b", "c"): 2.0,
-        ("d", "e"): 3.0,
-    }
+    assert graph_edges(settings, graph) == {("a", "b"): 1.0, ("b", "c"): 2.0, ("d", "e"): 3.0}
     manifest.sources.remove(graph.id, source.id)
     append(url, [("e", "f", 4.0)])
     manifest.sources.add(graph.id, url, kind="delta")
@@ -150,10 +146,7 @@ def test_the_lister_reads_live_sources_in_their_turn_and_rests_after_failures(
     manifest.sources.add(graph.id, once, kind="scripted")
     now = 1_000.0
     lister = SourceLister(
-        manifest,
-        settings,
-        reader=LiveReader(manifest, catalog, settings),
-        clock=lambda: now,
+        manifest, settings, reader=LiveReader(manifest, catalog, settings), clock=lambda: now
     )
 
     def poll() -> None:

@@ -228,10 +228,7 @@ def test_text_and_numbers_are_not_mixed_but_may_replace_each_other(told: Told) -
 
 @pytest.mark.parametrize(
     ("kind", "taken", "refused"),
-    [
-        ("int64", [7, "8", -9], ["x", 2**63, 1.5]),
-        ("dense", [0, "8"], [-1, 1_000, "x"]),
-    ],
+    [("int64", [7, "8", -9], ["x", 2**63, 1.5]), ("dense", [0, "8"], [-1, 1_000, "x"])],
 )
 def test_nodes_are_those_of_the_graph(
     told: Told, kind: Any, taken: list[Any], refused: list[Any]
@@ -464,10 +461,7 @@ def test_a_topic_of_labels_is_followed(
         assert reader.read(source_of(manifest, graph))
         reader.close()
     current = LabelStore(database).current(graph.id)
-    assert dict(zip(current.nodes.to_pylist(), current.labels, strict=True)) == {
-        "a": "y",
-        "f": "x",
-    }
+    assert dict(zip(current.nodes.to_pylist(), current.labels, strict=True)) == {"a": "y", "f": "x"}
     refused = refusals(manifest, graph)
     assert [int(place.split()[-1]) for place, _ in refused] == [1, 6, 8, 9, 10, 14]
     assert refused[0] == (

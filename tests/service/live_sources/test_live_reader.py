@@ -131,10 +131,7 @@ def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
 
 
 def test_what_a_source_changes_is_what_the_graph_has(
-    settings: Settings,
-    manifest: Manifest,
-    graph: GraphRecord,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings, manifest: Manifest, graph: GraphRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, told = script(monkeypatch, entries())
     source = add(manifest, graph, url)

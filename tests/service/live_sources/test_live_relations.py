@@ -151,11 +151,7 @@ KIND_EDGES = {("account:1", "device:1"): 1.0, ("account:2", "card:1"): 1.0}
 
 
 def test_rows_of_tables_name_the_kinds_of_their_nodes(
-    tmp_path: Path,
-    settings: Settings,
-    database: Database,
-    catalog: Catalog,
-    manifest: Manifest,
+    tmp_path: Path, settings: Settings, database: Database, catalog: Catalog, manifest: Manifest
 ) -> None:
     asked = GraphSettings(name="k", expected_nodes=40, seed=1, deletions="exact")
     graph = catalog.create(asked)

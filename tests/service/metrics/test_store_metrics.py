@@ -119,9 +119,7 @@ def test_what_ingest_does_and_what_stands_still_is_shown(database: Database) -> 
     }
 
 
-def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(
-    database: Database,
-) -> None:
+def test_the_number_of_series_is_bounded_whatever_the_number_of_graphs(database: Database) -> None:
     catalog = Catalog(database)
     for number in range(MAX_GRAPHS + 3):
         graph = catalog.create(GraphSettings(name=f"g{number}"))

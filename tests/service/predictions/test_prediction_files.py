@@ -164,11 +164,7 @@ def test_probabilities_stay_between_nothing_and_one(tmp_path: Path) -> None:
     kinds: tuple[tuple[FileScoreKind, float], ...] = (("probability", 0.0), ("class score", -1e-6))
     for kind, least in kinds:
         path = write_predictions(
-            tmp_path,
-            replace(META, score=kind),
-            nodes=NODES,
-            scores=beyond,
-            reachable=REACHABLE,
+            tmp_path, replace(META, score=kind), nodes=NODES, scores=beyond, reachable=REACHABLE
         )
         table = PredictionFile(path).table()
         name = score_column(kind)
@@ -265,11 +261,7 @@ def test_integers_beyond_the_floats_are_strings_in_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_rows", [0, 3])
 def test_the_stream_is_the_table_bit_for_bit(tmp_path: Path, n_rows: int) -> None:
     path = write_predictions(
-        tmp_path,
-        META,
-        nodes=NODES[:n_rows],
-        scores=SCORES[:n_rows],
-        reachable=REACHABLE[:n_rows],
+        tmp_path, META, nodes=NODES[:n_rows], scores=SCORES[:n_rows], reachable=REACHABLE[:n_rows]
     )
     file = PredictionFile(path)
     streamed = pa.ipc.open_stream(b"".join(file.stream())).read_all()

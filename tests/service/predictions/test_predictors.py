@@ -17,11 +17,7 @@ from peewit.service.predictions.prediction_files import (
     predictor_path,
     score_column,
 )
-from peewit.service.predictions.predictors import (
-    inductive_models,
-    read_functions,
-    write_predictor,
-)
+from peewit.service.predictions.predictors import inductive_models, read_functions, write_predictor
 from peewit.service.tables.uploads import json_point_batches
 from peewit.solvers.features import FeatureRows
 from peewit.solvers.gram.kernel_functions import KERNELS, KernelFunction, KernelName

@@ -24,12 +24,7 @@ from hypothesis import strategies as st
 from peewit.service.tables.arrow_survey import survey_arrow
 from peewit.service.tables.formats import encode
 from peewit.service.tables.parquet_survey import survey_parquet
-from peewit.service.tables.uploads import (
-    TableTooLarge,
-    UploadLimits,
-    decoding_bytes,
-    edge_batches,
-)
+from peewit.service.tables.uploads import TableTooLarge, UploadLimits, decoding_bytes, edge_batches
 from peewit.service.tables.uploads.limits import columns_within
 from peewit.streaming.edges.bad_table import BadUpload
 from peewit.streaming.edges.csv.tables import csv_batches, csv_header

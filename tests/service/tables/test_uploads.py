@@ -325,18 +325,7 @@ def test_numbers_of_a_table_that_are_not_finite_are_named(table_format: Format) 
 
 @pytest.mark.parametrize(
     "value",
-    [
-        "1.",
-        "01",
-        "-0",
-        "\N{FULLWIDTH DIGIT ONE}",
-        "",
-        "9223372036854775808",
-        1.5,
-        1e17,
-        True,
-        None,
-    ],
+    ["1.", "01", "-0", "\N{FULLWIDTH DIGIT ONE}", "", "9223372036854775808", 1.5, 1e17, True, None],
 )
 def test_an_integer_id_is_digits(value: object) -> None:
     with pytest.raises(BadUpload, match="'node' must be a 64-bit integer"):

@@ -31,13 +31,7 @@ from peewit.streaming.settings import StreamSettings
 from peewit.streaming.snapshots.store import SnapshotStore
 from peewit.streaming.sparsifier.settings_and_state import SparsifierSettings
 from tests.service.solvable import graphs_within, publish_features
-from tests.service.tasks.solving.test_solve import (
-    MEMORY_BYTES,
-    context_with,
-    run,
-    solved,
-    task,
-)
+from tests.service.tasks.solving.test_solve import MEMORY_BYTES, context_with, run, solved, task
 
 N_ACCOUNTS = 200
 
@@ -242,11 +236,7 @@ def test_counts_are_made_and_room_is_kept_for_them_where_they_are_used(
 ) -> None:
     meta = SnapshotStore(GraphPaths(root=directory).snapshots).meta(2)
     wanted = wants_counts(
-        model,
-        SolveOptions(**options),
-        meta,
-        directed=directed,
-        features_version=features_version,
+        model, SolveOptions(**options), meta, directed=directed, features_version=features_version
     )
     assert wanted == expected
     columns = 2 * 4 * meta.n_nodes  # float32

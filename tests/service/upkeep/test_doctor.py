@@ -183,9 +183,7 @@ def test_a_node_index_that_is_short_or_damaged(place: Place) -> None:
     )
 
 
-def test_ids_beyond_the_checkpoint_are_dropped_unless_an_ingest_has_the_graph(
-    place: Place,
-) -> None:
+def test_ids_beyond_the_checkpoint_are_dropped_unless_an_ingest_has_the_graph(place: Place) -> None:
     index = open_nodes(place.paths().nodes, kind="string")
     block = random_edges(9, n_nodes=100)
     index.map(

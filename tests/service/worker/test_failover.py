@@ -223,9 +223,7 @@ def test_a_stopped_worker_gives_back_a_job_that_heartbeats_have_kept(farm: Farm)
     assert not farm.files(graph)
 
 
-def test_a_worker_started_again_on_sqlite_ends_the_job_of_the_killed_one(
-    sqlite_farm: Farm,
-) -> None:
+def test_a_worker_started_again_on_sqlite_ends_the_job_of_the_killed_one(sqlite_farm: Farm) -> None:
     farm = sqlite_farm
     graph = farm.graph("again", LONG_SIDE, LONG_CLASSES)
     farm.have_workers(1)

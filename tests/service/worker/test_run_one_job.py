@@ -58,10 +58,7 @@ def test_a_small_solve_starts_no_process_and_answers_as_a_child_does(service: Se
     assert own.result is not None
     assert in_child.result is not None
     differs = {"file", "seconds", "phase_seconds"}
-    assert {**own.result, **dict.fromkeys(differs)} == {
-        **in_child.result,
-        **dict.fromkeys(differs),
-    }
+    assert {**own.result, **dict.fromkeys(differs)} == {**in_child.result, **dict.fromkeys(differs)}
     assert own.result["seconds"].keys() == in_child.result["seconds"].keys()
     assert service.predictions.read(in_child).table().equals(table)
     kinds = dict.fromkeys(service.kinds(own))  # progress comes by the clock

@@ -19,13 +19,7 @@ import pytest
 from peewit.service.settings import Settings
 from peewit.service.tasks.certify import CertifyTask
 from peewit.service.tasks.solving.solve import SolveTask
-from peewit.service.tasks.tasks_and_messages import (
-    Advanced,
-    Done,
-    Failed,
-    TaskOutcome,
-    TaskStopped,
-)
+from peewit.service.tasks.tasks_and_messages import Advanced, Done, Failed, TaskOutcome, TaskStopped
 from peewit.service.worker.warm_child import KILL_AFTER_SECONDS, WarmChild
 from tests.service.solvable import (
     ENDLESS_CLASSES,

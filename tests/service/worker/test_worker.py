@@ -228,9 +228,7 @@ def test_jobs_that_cannot_be_done_fail_once_and_say_why(service: Service) -> Non
         assert reason in job.error
 
 
-def test_a_job_whose_child_is_killed_is_tried_again_until_it_is_given_up(
-    service: Service,
-) -> None:
+def test_a_job_whose_child_is_killed_is_tried_again_until_it_is_given_up(service: Service) -> None:
     job = service.submit(service.endless("poison"), TIGHT, lane="heavy")
     for attempt in (1, 2, 3):
         eventually(
@@ -310,10 +308,7 @@ def test_a_one_job_worker_that_is_told_to_stop_gives_the_job_back(tmp_path: Path
     service = Service(tmp_path)
     job = service.submit(service.endless("alone"), TIGHT)
     ended = run_until_finished(
-        service.database,
-        service.settings,
-        job.id,
-        should_stop=lambda: service.is_iterating(job),
+        service.database, service.settings, job.id, should_stop=lambda: service.is_iterating(job)
     )
     assert (ended.status, ended.attempt, ended.max_attempts) == (JobStatus.QUEUED, 1, 4)
     service.database.close()

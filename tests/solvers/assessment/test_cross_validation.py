@@ -17,10 +17,7 @@ CLASSES = st.lists(st.sampled_from("aabc"), min_size=4, max_size=40)
 def two_cliques() -> Graph:
     u, v = np.triu_indices(10, 1)
     return Graph.from_edges(
-        np.concatenate([u, u + 10, [0]]),
-        np.concatenate([v, v + 10, [10]]),
-        np.ones(91),
-        n_nodes=22,
+        np.concatenate([u, u + 10, [0]]), np.concatenate([v, v + 10, [10]]), np.ones(91), n_nodes=22
     )
 
 

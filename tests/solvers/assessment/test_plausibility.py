@@ -51,10 +51,7 @@ def test_shares_are_counted_over_reached_nodes_without_label() -> None:
 def test_many_classes_are_listed_by_their_labels() -> None:
     n_labels = np.arange(1, 301)
     listed = ComparedShares(
-        class_names=tuple(range(300)),
-        n_labels=n_labels,
-        n_compared=n_labels,
-        n_predicted=n_labels,
+        class_names=tuple(range(300)), n_labels=n_labels, n_compared=n_labels, n_predicted=n_labels
     ).listed()
     assert [each["label"] for each in listed] == list(range(280, 300))
 

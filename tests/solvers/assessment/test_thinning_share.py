@@ -8,11 +8,7 @@ import pytest
 
 from peewit.solvers.arrays import FloatArray
 from peewit.solvers.assessment import thinning_share as module
-from peewit.solvers.assessment.thinning_share import (
-    ThinnedEdges,
-    ThinningShare,
-    thinning_share,
-)
+from peewit.solvers.assessment.thinning_share import ThinnedEdges, ThinningShare, thinning_share
 from peewit.solvers.graph import Graph
 from peewit.solvers.labels import Labels
 from peewit.solvers.models.auto.auto import Auto

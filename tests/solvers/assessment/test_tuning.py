@@ -204,10 +204,7 @@ def test_fewer_labels_mean_fewer_folds(case) -> None:
         ({"sigma": [1.0]}, "grid must name settings of LapSVM .*got 'sigma'"),
         ({"width": []}, r"grid must hold a list of values for width, got \[\]"),
         ({"kernel": "linear"}, "grid must hold a list of values for kernel, got 'linear'"),
-        (
-            {"norm_penalty": [1.0, -1.0]},
-            "norm_penalty must be .* > 0 or .auto., got -1.0",
-        ),
+        ({"norm_penalty": [1.0, -1.0]}, "norm_penalty must be .* > 0 or .auto., got -1.0"),
     ],
 )
 def test_grids_that_break_a_rule_are_refused(case, grid, message: str) -> None:

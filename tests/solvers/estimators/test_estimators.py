@@ -540,10 +540,7 @@ def test_a_search_over_parameters_in_a_pipeline(estimator) -> None:
     if "max_iter" in estimator().get_params():
         grid[f"{name}__max_iter"] = np.array([100, 1000])
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), estimator(affinity="knn")),
-        grid,
-        cv=3,
-        error_score="raise",
+        make_pipeline(StandardScaler(), estimator(affinity="knn")), grid, cv=3, error_score="raise"
     )
     search.fit(points, classes)
     assert search.best_score_ > 0.9

@@ -205,10 +205,7 @@ def test_predictions_need_a_fit(estimator) -> None:
         ({"max_bytes": 0}, "max_bytes must be an integer >= 1, got 0"),
         ({"width": 0.0}, "width must be a finite number > 0 or 'auto', got 0.0"),
         ({"norm_penalty": 0.0}, "norm_penalty must be a finite number > 0 or .auto., got 0.0"),
-        (
-            {"kernel": "rbf"},
-            "or 'linear' or 'wendland', got 'rbf'",
-        ),
+        ({"kernel": "rbf"}, "or 'linear' or 'wendland', got 'rbf'"),
         ({"loss": "hinge", "method": "pcg"}, "loss 'hinge' must stand beside method='dual'"),
         (
             {"stop": "mixed", "method": "newton"},

@@ -56,11 +56,7 @@ def test_numbers_are_those_of_the_model(estimator, problem) -> None:
 
 @each
 @pytest.mark.parametrize(
-    "y",
-    [
-        [-1.0, NAN, NAN, 5.0, NAN],
-        np.array([-1, None, None, 5, None], object),
-    ],
+    "y", [[-1.0, NAN, NAN, 5.0, NAN], np.array([-1, None, None, 5, None], object)]
 )
 def test_nan_marks_unknown_numbers_and_minus_one_is_a_number(estimator, y) -> None:
     fitted = estimator(graph_penalty=1e-6).fit(PATH, y)

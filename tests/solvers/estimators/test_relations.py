@@ -8,15 +8,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from peewit import (
-    HFS,
-    Auto,
-    FilteredRidge,
-    HFSRegressor,
-    StableHFS,
-    sparsify,
-    sparsify_relations,
-)
+from peewit import HFS, Auto, FilteredRidge, HFSRegressor, StableHFS, sparsify, sparsify_relations
 from tests.solvers.relations.made import made
 
 RELATIONS, CLASSES = made({"login": 0.9, "random": 0.0}, n_nodes=120)

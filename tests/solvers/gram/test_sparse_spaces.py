@@ -202,10 +202,7 @@ def test_what_cannot_be_sparse_is_refused() -> None:
         LapSVM(gram="sparse", kernel="polynomial")
     rows = checked_rows(POINTS, len(POINTS))
     kernel = KernelFunction.fitted("wendland", rows, width=5.0, degree=0)
-    with pytest.raises(
-        GramTooLarge,
-        match="in the first 150 of 150 rows with width=5; use",
-    ):
+    with pytest.raises(GramTooLarge, match="in the first 150 of 150 rows with width=5; use"):
         SparseGram.of(kernel, rows, np.float64, kept_bytes=1 << 16)
     with pytest.raises(GramTooLarge, match="gram 'sparse' in float32 needs"):
         LapSVM(gram="sparse", method="pcg").plan(1_000_000, 100, 1 << 20)

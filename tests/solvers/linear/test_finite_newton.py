@@ -236,11 +236,7 @@ def test_beliefs_inside_the_margin_are_least_squares_to_their_mean() -> None:
     np.testing.assert_allclose(found.weights, expected, rtol=1e-5, atol=1e-9)
 
 
-@given(
-    belief=st.floats(0, 1),
-    output=st.floats(-3, 3),
-    cost=st.floats(0.1, 10),
-)
+@given(belief=st.floats(0, 1), output=st.floats(-3, 3), cost=st.floats(0.1, 10))
 def test_what_a_row_of_both_labels_costs(belief: float, output: float, cost: float) -> None:
     """(I33)."""
     both = Hinges(positive=np.array([cost * belief]), negative=np.array([cost * (1 - belief)]))

@@ -162,10 +162,7 @@ def test_of_equal_outputs_those_that_come_first_get_the_label_1(trainings) -> No
     assert task.figures.n_switches == 0
 
 
-@given(
-    outputs=st.lists(st.integers(-3, 3), min_size=1, max_size=12),
-    data=st.data(),
-)
+@given(outputs=st.lists(st.integers(-3, 3), min_size=1, max_size=12), data=st.data())
 def test_the_highest_are_those_of_a_stable_order(outputs: list[int], data) -> None:
     n_highest = data.draw(st.integers(0, len(outputs)))
     order = sorted(range(len(outputs)), key=lambda row: (-outputs[row], row))

@@ -61,9 +61,7 @@ def exact_values(case: Case, watched: Watched) -> dict[str, FloatArray]:
     potentials = np.where(lacks, lowest, potentials)
     potentials[~task.reachable] = 0.0
     bend = Bend.made(watched.stacked.poisson.scores, task.reachable)[0]
-    values = {
-        "poisson": bend.values(potentials - potentials.mean(axis=1, keepdims=True)),
-    }
+    values = {"poisson": bend.values(potentials - potentials.mean(axis=1, keepdims=True))}
     looped = looped_degrees(degree, np.diff(graph.adjacency.indptr))
     matrix = (1 - TELEPORT) * laplacian + TELEPORT * np.diag(looped)
     on_nodes = np.zeros_like(sources)

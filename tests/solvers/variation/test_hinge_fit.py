@@ -102,12 +102,7 @@ def test_hinges_are_those_of_a_quadratic_program(
 ) -> None:
     inverse, dense = penalties(problem, where)
     fit = HingeFit.of(
-        inverse,
-        problem.nodes,
-        problem.targets,
-        N_NODES,
-        label_weight=label_weight,
-        margin=margin,
+        inverse, problem.nodes, problem.targets, N_NODES, label_weight=label_weight, margin=margin
     )
     residual, intercepts, status = fit.residual(values)
     found = inverse.apply(residual)
@@ -117,10 +112,7 @@ def test_hinges_are_those_of_a_quadratic_program(
         quadratic=dense,
         linear=PULL * values,
         hinge=Hinge(
-            nodes=problem.nodes,
-            targets=problem.targets,
-            weight=label_weight,
-            margin=margin,
+            nodes=problem.nodes, targets=problem.targets, weight=label_weight, margin=margin
         ),
     )
     expected, free = twin.solution()

@@ -192,9 +192,7 @@ def test_a_worker_that_dies_at_work_harms_nothing(
     assert np.array_equal(found, expected(20))
 
 
-def test_who_asks_to_stop_does_not_wait_and_may_begin_again(
-    executors: list[DaskExecutor],
-) -> None:
+def test_who_asks_to_stop_does_not_wait_and_may_begin_again(executors: list[DaskExecutor]) -> None:
     class Stopped(Exception):
         pass
 
@@ -220,10 +218,7 @@ def test_a_file_that_only_this_process_sees_is_named_with_the_rule(
 
 @pytest.mark.usefixtures("processes")
 def test_a_scheduler_that_is_gone_is_told() -> None:
-    with (
-        scheduler_process() as (scheduler, address),
-        DaskExecutor(address) as executor,
-    ):
+    with scheduler_process() as (scheduler, address), DaskExecutor(address) as executor:
         assert np.array_equal(executor.fold(Sum(), seeds(9), SHARED, ignore), expected(9))
         scheduler.kill()
         scheduler.wait(timeout=30)
@@ -233,10 +228,7 @@ def test_a_scheduler_that_is_gone_is_told() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_a_scheduler_that_goes_in_the_middle_is_told() -> None:
-    with (
-        scheduler_process() as (scheduler, address),
-        DaskExecutor(address) as executor,
-    ):
+    with scheduler_process() as (scheduler, address), DaskExecutor(address) as executor:
 
         def kill(_n_rows: int) -> None:
             scheduler.kill()

@@ -279,12 +279,7 @@ def test_weights_of_every_width_become_float32(weight_type: pa.DataType) -> None
 
 @pytest.mark.parametrize(
     ("bad", "shown"),
-    [
-        (float("nan"), "nan"),
-        (float("inf"), "inf"),
-        (float("-inf"), "-inf"),
-        (-1.5, "-1.5"),
-    ],
+    [(float("nan"), "nan"), (float("inf"), "inf"), (float("-inf"), "-inf"), (-1.5, "-1.5")],
 )
 @pytest.mark.parametrize("weight_type", [pa.float64(), pa.float32()], ids=str)
 def test_weights_that_are_negative_or_not_finite_are_refused(

@@ -330,10 +330,7 @@ def test_files_of_another_format_say_which(tmp_path: Path) -> None:
         "e.csv": ((tmp_path / "one.parquet").read_bytes(), "is Parquet; give it the ending"),
         "gz.csv": (b"\x1f\x8b\x08\x00rest", r"compressed \(gzip\); put .gz"),
         "book.csv": ((tmp_path / "book.csv.zip").read_bytes(), "Excel workbook; save the sheet"),
-        "e.parquet": (
-            b"src,dst\na,b\n",
-            "Parquet file: it is text; give it the ending .csv",
-        ),
+        "e.parquet": (b"src,dst\na,b\n", "Parquet file: it is text; give it the ending .csv"),
         "book.csv.zip": ((tmp_path / "book.csv.zip").read_bytes(), "Excel workbook"),
     }
     for name, (content, text) in held.items():
@@ -525,11 +522,7 @@ def test_columns_that_may_mean_something_else_are_passed_over(
 @pytest.mark.parametrize(
     ("folder", "columns", "rule"),
     [
-        (
-            "weight=5",
-            None,
-            "'weight' must stand in the file, .* one of which is for '5'",
-        ),
+        ("weight=5", None, "'weight' must stand in the file, .* one of which is for '5'"),
         ("op=delete", None, "'op' asks for deletes"),
         ("op=insert", EdgeColumns(op="op"), "'op' must stand in the file"),
         ("kind=remove", None, "'kind' asks for deletes"),

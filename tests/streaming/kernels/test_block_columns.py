@@ -40,9 +40,7 @@ def survey(edges: list[Edge]) -> tuple[int, int, int]:
 
 
 @given(edges=EDGES)
-def test_a_survey_finds_what_looking_at_every_row_finds(
-    edges: list[Edge],
-) -> None:
+def test_a_survey_finds_what_looking_at_every_row_finds(edges: list[Edge]) -> None:
     greatest_id, greatest_weight, n_self_loops = survey(edges)
     ids = [number for u, v, _ in edges for number in (u, v)]
     if min(ids, default=0) < 0:

@@ -150,12 +150,7 @@ def test_files_are_written_anew_without_what_is_dead(log: ChangeLog, tmp_path: P
     assert log.keeps(1, digests)
     log.retain(digests, 2, also=[7])
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
-    assert names == [
-        "dead-000000002.arrow",
-        "file-0-2.arrow",
-        "file-1.arrow",
-        "file-2-2.arrow",
-    ]
+    assert names == ["dead-000000002.arrow", "file-0-2.arrow", "file-1.arrow", "file-2-2.arrow"]
     assert not log.keeps(1)
     # what comes later deletes from them as before
     later = [([(1, 2)], [(u, v) for u, v, _ in before[::2]])]

@@ -317,10 +317,7 @@ def test_keys_that_share_their_home_slot_are_all_found_and_removed() -> None:
     assert table.find(*hashed(*left)).tolist() == [keys.index(key) for key in left]
 
 
-@given(
-    homes=st.lists(st.integers(0, 30), min_size=1, max_size=120),
-    data=st.data(),
-)
+@given(homes=st.lists(st.integers(0, 30), min_size=1, max_size=120), data=st.data())
 def test_removing_keys_leaves_the_others_reachable(homes: list[int], data: st.DataObject) -> None:
     table = HashTable()
     keys = [(home << 54 | number, number) for number, home in enumerate(homes)]

@@ -109,11 +109,7 @@ def test_graph_that_was_kept_whole_is_certified_exact(tmp_path: Path, kind: Node
 
 @pytest.mark.slow
 @settings(max_examples=15)
-@given(
-    st.integers(0, 10**6),
-    st.floats(0.05, 0.6),
-    st.integers(2, 6),
-)
+@given(st.integers(0, 10**6), st.floats(0.05, 0.6), st.integers(2, 6))
 def test_any_reweighted_graph_is_certified_right(
     tmp_path_factory: pytest.TempPathFactory, seed: int, density: float, n_vectors: int
 ) -> None:

@@ -8,12 +8,7 @@ import pytest
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import ProgressReport
 from peewit.streaming.graph_paths import GraphPaths
-from peewit.streaming.passes.node_embedding import (
-    N_PROBES,
-    EmbeddingStopped,
-    EmbeddingStore,
-    embed,
-)
+from peewit.streaming.passes.node_embedding import N_PROBES, EmbeddingStopped, EmbeddingStore, embed
 from peewit.streaming.snapshots.store import SnapshotNotFound, SnapshotStore
 from tests.service.solvable import grid, publish_snapshot
 

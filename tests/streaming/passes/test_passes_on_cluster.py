@@ -200,9 +200,7 @@ def test_a_spool_that_is_gone_is_told(graph: StreamedGraph, executors: list[Dask
         edges.laplacian_product(vectors(graph, 1))
 
 
-def test_a_lost_scheduler_ends_a_certificate_which_goes_on_without_it(
-    graph: StreamedGraph,
-) -> None:
+def test_a_lost_scheduler_ends_a_certificate_which_goes_on_without_it(graph: StreamedGraph) -> None:
     settings = CertifySettings(gap=0.5)
     whole = same_but_for_the_time(certify(graph.paths, 1, settings))
     with scheduler_process() as (scheduler, address):

@@ -34,13 +34,7 @@ from peewit.streaming.sparsifier.sparsifier import (
     thinned,
 )
 from tests.reference.spectrum import spectral_error
-from tests.streaming.graphs import (
-    EdgeList,
-    edge_block,
-    heavy_tailed,
-    random_graph,
-    two_communities,
-)
+from tests.streaming.graphs import EdgeList, edge_block, heavy_tailed, random_graph, two_communities
 
 FAMILIES: dict[str, Callable[[int], EdgeList]] = {
     "random": lambda seed: random_graph(300, 0.4, seed),

@@ -20,12 +20,7 @@ from peewit.streaming.sparsifier.settings_and_state import (
     SparsifierSettings,
     SparsifierState,
 )
-from peewit.streaming.sparsifier.sparsifier import (
-    absorb,
-    is_full,
-    resparsify,
-    sparsifier_graph,
-)
+from peewit.streaming.sparsifier.sparsifier import absorb, is_full, resparsify, sparsifier_graph
 from peewit.streaming.sparsifier.thinning import Thinning, spanning_forest, thin
 from tests.reference.resistance import DenseGraph
 from tests.reference.spectrum import spectral_error
@@ -144,10 +139,7 @@ def test_later_edges_stay_between_clusters_and_by_leverage_inside() -> None:
     component = state.cards.views[2][:, -1]
     later = rings(15, 20, seed=0, per_node=60, far_share=0.5)
     after = absorb(
-        state,
-        settings,
-        [edge_block(later.u, later.v, later.weight)],
-        n_nodes=edges.n_nodes,
+        state, settings, [edge_block(later.u, later.v, later.weight)], n_nodes=edges.n_nodes
     ).records
     is_far = component[after.u] != component[after.v]
     assert np.count_nonzero(is_far) == np.count_nonzero(component[later.u] != component[later.v])

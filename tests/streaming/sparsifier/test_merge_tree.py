@@ -45,11 +45,7 @@ def right_deep(leaves: list[SparsifierState], combine: Combine) -> SparsifierSta
     return reduce(lambda right, left: combine(left, right), reversed(leaves))
 
 
-SHAPES: dict[str, Shape] = {
-    "balanced": fold_tree,
-    "left-deep": left_deep,
-    "right-deep": right_deep,
-}
+SHAPES: dict[str, Shape] = {"balanced": fold_tree, "left-deep": left_deep, "right-deep": right_deep}
 
 FAMILIES: dict[str, Callable[[int], EdgeList]] = {
     "random": lambda seed: random_graph(300, 0.5, seed),

@@ -106,10 +106,7 @@ def assert_equal_bits(first: Thinning, second: Thinning) -> None:
 @pytest.mark.parametrize("max_edges", [None, 2_500])
 @pytest.mark.parametrize("lane_records", [None, 1_000])
 def test_the_result_depends_neither_on_chunks_nor_on_threads(
-    coins: Coins,
-    max_edges: int | None,
-    lane_records: int | None,
-    monkeypatch: pytest.MonkeyPatch,
+    coins: Coins, max_edges: int | None, lane_records: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lane_records is not None:
         monkeypatch.setattr(peewit.streaming.sparsifier.thinning, "LANE_RECORDS", lane_records)

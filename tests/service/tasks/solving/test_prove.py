@@ -68,12 +68,7 @@ def exact_labels(solver: WarmGraphs, graph: StreamedGraph, model: str, **more: A
 
 @pytest.mark.parametrize(
     ("model", "more"),
-    [
-        ("stable-hfs", {}),
-        ("hfs", {}),
-        ("hfs", {"class_mass": "contrasts"}),
-        ("poisson", {}),
-    ],
+    [("stable-hfs", {}), ("hfs", {}), ("hfs", {"class_mass": "contrasts"}), ("poisson", {})],
 )
 def test_proven_labels_are_those_of_all_edges(
     graph: StreamedGraph, solver: WarmGraphs, model: str, more: dict[str, Any]

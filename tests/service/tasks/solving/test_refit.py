@@ -40,8 +40,7 @@ def asked(
 ) -> Done:
     """A solve by a process without anything warm."""
     return solved(
-        graphs_within(MEMORY_BYTES),
-        task(directory, labels, model=model, parameters=parameters),
+        graphs_within(MEMORY_BYTES), task(directory, labels, model=model, parameters=parameters)
     )
 
 

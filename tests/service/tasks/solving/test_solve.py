@@ -277,10 +277,7 @@ def test_a_start_from_an_older_snapshot_saves_iterations(
     old, new = np.arange(0, 900, 30), np.arange(900, 930)
     publish_snapshot(tmp_path / "g", 2, np.concatenate([u, old]), np.concatenate([v, new]))
     publish_snapshot(
-        tmp_path / "g",
-        3,
-        np.concatenate([u, old, new]),
-        np.concatenate([v, new, new + 30]),
+        tmp_path / "g", 3, np.concatenate([u, old, new]), np.concatenate([v, new, new + 30])
     )
     solver = graphs_within(MEMORY_BYTES)
     cold = [

@@ -767,8 +767,7 @@ def test_classes_that_no_label_has_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("unlabeled_weight", 1e300), ("first_weight", 1e-300), ("constant", 1e200)],
+    ("name", "value"), [("unlabeled_weight", 1e300), ("first_weight", 1e-300), ("constant", 1e200)]
 )
 def test_weights_that_no_search_ends_with_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a finite number"):

@@ -98,10 +98,7 @@ def clouds(n_classes: int, *, size: int = 12, n_labels: int = 3, seed: int = 0) 
     graph = Graph.from_adjacency(weight + weight.T)
     assert graph.n_components == 1
     return Clouds(
-        graph=graph,
-        points=points,
-        classes=classes,
-        labels=Labels.from_pairs(nodes, classes[nodes]),
+        graph=graph, points=points, classes=classes, labels=Labels.from_pairs(nodes, classes[nodes])
     )
 
 
