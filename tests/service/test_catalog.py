@@ -34,11 +34,6 @@ from tests.service.pushing import pushed
 
 
 @pytest.fixture
-def catalog(database: Database) -> Catalog:
-    return Catalog(database)
-
-
-@pytest.fixture
 def graph(catalog: Catalog) -> GraphRecord:
     return catalog.create(GraphSettings(name="graph"))
 

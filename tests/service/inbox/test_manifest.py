@@ -33,11 +33,6 @@ PROGRESS = GraphProgress(n_nodes=7, edges_seen=9)
 
 
 @pytest.fixture
-def graph_id(database: Database) -> str:
-    return Catalog(database).create(GraphSettings(name="g")).id
-
-
-@pytest.fixture
 def source_id(manifest: Manifest, graph_id: str) -> str:
     return manifest.sources.add(graph_id, "edges/").id
 

@@ -39,13 +39,7 @@ MAX_NODES = 200
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", threads=1, settle_seconds=0.0, list_seconds=0.05)
-
-
-@pytest.fixture
-def database(settings: Settings, database_url: str) -> Iterator[Database]:
-    settings.home.mkdir()
+def database(database_url: str) -> Iterator[Database]:
     database = open_database(database_url)
     yield database
     database.close()

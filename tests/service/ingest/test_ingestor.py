@@ -4,7 +4,6 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from peewit.service.catalog import Catalog, GraphNotFound, GraphRecord
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.lease_keeper import LeaseHeld
 from peewit.service.database.leases import LeaseExpired, LeaseStore
 from peewit.service.graph_settings import AutoSolve, GraphSettings, SnapshotEvery
@@ -39,7 +38,6 @@ from peewit.streaming.graph_paths import GraphPaths
 from peewit.streaming.graph_stream import Interrupted
 from peewit.streaming.snapshots.checkpoints import CheckpointStore
 from peewit.streaming.snapshots.store import SnapshotStore
-from tests.fresh_databases import fresh
 from tests.service.featured import Featured, clusters
 from tests.service.pushing import pushed
 
@@ -55,19 +53,6 @@ def write_edges(path: Path, seed: int = 0, *, n_rows: int = 3_000, bad: bool = F
     names = [pa.array([f"n{node}" for node in side]) for side in (src, dst)]
     table = pa.table({"src": names[0], "dst": names[1], "weight": weight})
     pq.write_table(table, path, row_group_size=1_000)
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", threads=1, settle_seconds=0.0, list_seconds=0.05)
-
-
-@pytest.fixture
-def database(settings: Settings) -> Iterator[Database]:
-    settings.home.mkdir()
-    database = open_database(fresh(settings.database))
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Files leave a graph, or are replaced: by whoever ingests it, once, whatever dies between."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -35,19 +35,6 @@ N_NODES = 30
 
 class Crash(Exception):
     """The process dies here."""
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", threads=1, settle_seconds=0.0, list_seconds=0.05)
-
-
-@pytest.fixture
-def database(settings: Settings) -> Iterator[Database]:
-    settings.home.mkdir()
-    database = open_database(fresh(settings.database))
-    yield database
-    database.close()
 
 
 class Place:

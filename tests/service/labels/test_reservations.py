@@ -1,6 +1,5 @@
 """Reservations: never two holders of a node, an end by the database's clock, own ones come back."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -11,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import select, update
 
 from peewit.service.catalog import Catalog
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.database.tables import reservations
 from peewit.service.database.timestamps import now
 from peewit.service.graph_settings import GraphSettings
@@ -27,18 +26,6 @@ def let_expire(database: Database, *nodes: str) -> None:
     with database.write() as connection:
         mine = reservations.c.node.in_(nodes)
         connection.execute(update(reservations).where(mine).values(expires_at=now(-3600)))
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = open_database(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def graph_id(database: Database) -> str:
-    return Catalog(database).create(GraphSettings(name="g")).id
 
 
 def reserve(

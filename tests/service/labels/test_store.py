@@ -29,11 +29,6 @@ def store(database: Database) -> LabelStore:
     return LabelStore(database)
 
 
-@pytest.fixture
-def graph_id(database: Database) -> str:
-    return Catalog(database).create(GraphSettings(name="g")).id
-
-
 def labels_of(store: LabelStore, graph_id: str, upto_seq: int | None = None) -> dict[str, Any]:
     current = store.current(graph_id, upto_seq=upto_seq)
     return dict(zip(current.nodes.to_pylist(), current.labels, strict=True))

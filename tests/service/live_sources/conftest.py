@@ -8,7 +8,6 @@ import pytest
 from peewit.service.catalog import Catalog, GraphRecord
 from peewit.service.database.engine import Database, open_database
 from peewit.service.graph_settings import GraphSettings
-from peewit.service.inbox.manifest import Manifest
 from peewit.service.settings import Settings
 from tests.fresh_databases import fresh
 
@@ -23,16 +22,6 @@ def database(settings: Settings) -> Iterator[Database]:
     opened = open_database(fresh(settings.database))
     yield opened
     opened.close()
-
-
-@pytest.fixture
-def catalog(database: Database) -> Catalog:
-    return Catalog(database)
-
-
-@pytest.fixture
-def manifest(database: Database) -> Manifest:
-    return Manifest(database)
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import pytest
 
 from peewit.service.database.engine import Database, open_database
 from peewit.service.settings import Settings
+from peewit.service.tasks.warm_graphs import WarmGraphs
 from tests.service.featured import Featured, clusters
+from tests.service.solvable import graphs_within
 
 
 @pytest.fixture
@@ -28,3 +30,8 @@ def graph(database: Database, settings: Settings) -> Featured:
     graph = Featured.create(database, settings)
     graph.give(clusters())
     return graph
+
+
+@pytest.fixture
+def solver() -> WarmGraphs:
+    return graphs_within(2**34)

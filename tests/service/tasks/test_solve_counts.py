@@ -54,11 +54,6 @@ def logins() -> pa.Table:
     return pa.table({"src": rng.integers(0, N_ACCOUNTS, 600), "dst": rng.integers(0, 90, 600)})
 
 
-@pytest.fixture
-def solver() -> WarmGraphs:
-    return graphs_within(MEMORY_BYTES)
-
-
 def graph_of_messages(tmp_path: Path) -> Path:
     """The directory of a graph of messages between accounts, and of logins on devices."""
     paths = GraphPaths(root=tmp_path / "g")

@@ -38,11 +38,6 @@ ON_POINTS = sorted(name for name, model in CATALOGUE.items() if model.uses_featu
 
 
 @pytest.fixture
-def solver() -> WarmGraphs:
-    return graphs_within(MEMORY_BYTES)
-
-
-@pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Two communities, and features that tell even nodes from odd ones instead."""
     publish_snapshot(tmp_path / "g", 1, *two_communities())

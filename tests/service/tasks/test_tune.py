@@ -14,13 +14,8 @@ from peewit.service.tasks.warm_graphs import WarmGraphs
 from peewit.service.worker.task_runner import run_task
 from peewit.solvers.assessment.tuning import PENALTIES
 from peewit.solvers.models.machines.lapsvm import LapSVM
-from tests.service.solvable import (
-    graphs_within,
-    parity_features,
-    publish_features,
-    publish_snapshot,
-)
-from tests.service.tasks.solving.test_solve import MEMORY_BYTES, context_with, task, two_communities
+from tests.service.solvable import parity_features, publish_features, publish_snapshot
+from tests.service.tasks.solving.test_solve import context_with, task, two_communities
 
 LABELS: dict[str, str | int] = {
     f"n{node}": "even" if node % 2 == 0 else "odd" for node in range(24)
@@ -33,11 +28,6 @@ def directory(tmp_path: Path) -> Path:
     publish_snapshot(tmp_path / "g", 1, *two_communities())
     publish_features(tmp_path / "g", 1, parity_features(60))
     return tmp_path / "g"
-
-
-@pytest.fixture
-def solver() -> WarmGraphs:
-    return graphs_within(MEMORY_BYTES)
 
 
 def asked_of(

@@ -22,10 +22,8 @@ from peewit.solvers.labels import Labels, RealLabels
 from peewit.streaming.edges.node_kinds import UNTYPED, NodeKind
 from tests.reference.harmonic import hfs_scores, stable_hfs_scores
 from tests.reference.poisson import poisson_scores
-from tests.service.solvable import graphs_within
 from tests.streaming.streamed import RawFile, StreamedGraph, ids_of, random_file, streamed
 
-MEMORY_BYTES = 2**34
 N_NODES = 50
 TIGHT = {"refine": True, "graph_penalty": 1e-3, "rtol": 1e-10}
 LABELS: dict[int, str] = {0: "a", 1: "b", 2: "c", 3: "a", 50: "b", 51: "c", 60: "a"}
@@ -62,11 +60,6 @@ def graph(tmp_path: Path, files: list[RawFile], kind: NodeKind) -> StreamedGraph
     made = streamed(tmp_path / "g", tmp_path / "data", kind, expected_nodes=150, max_edges=900)
     assert made.meta.edges_kept < 0.4 * made.raw_graph(files).n_edges
     return made
-
-
-@pytest.fixture
-def solver() -> WarmGraphs:
-    return graphs_within(MEMORY_BYTES)
 
 
 def task(graph: StreamedGraph, model: str = "stable-hfs", **changes: Any) -> SolveTask:

@@ -103,11 +103,6 @@ def predictions(directory: Path, answer: Done) -> PredictionFile:
 
 
 @pytest.fixture
-def solver() -> WarmGraphs:
-    return graphs_within(MEMORY_BYTES)
-
-
-@pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A graph of two communities with one snapshot."""
     publish_snapshot(tmp_path / "g", 1, *two_communities())

@@ -26,11 +26,6 @@ WAVERING = 60
 
 
 @pytest.fixture
-def solver() -> WarmGraphs:
-    return graphs_within(MEMORY_BYTES)
-
-
-@pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Two communities of which every edge was kept, but for the two of one node."""
     root = tmp_path / "g"
