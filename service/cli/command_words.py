@@ -7,7 +7,10 @@ an option takes a value where ``=`` follows it.
 from typing import Final
 
 WORDS: Final = {
-    "try": "NEW... --label= --name= --dry-run --dir= --json",
+    "try": (
+        "--use= --kind= --relation= --directed= --undirected= --window= NEW... --label= --name= "
+        "--dry-run --dir= --json"
+    ),
     "demo": "--dir= --serve --host= --port= --json",
     "serve": "--host= --port= --workers=",
     "graph create": (

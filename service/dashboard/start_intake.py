@@ -1,22 +1,26 @@
 """Start intake: tables that somebody drops on the page, understood together, as steps to take."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 
 from peewit.service.api.schemas.bodies_and_problems import refusing
 from peewit.service.api.served_home import ServedHome
 from peewit.service.catalog import GraphRecord
 from peewit.service.dashboard.column_choices import EdgeChoice, FeatureChoice, LabelChoice, Words
 from peewit.service.dashboard.uploads import Holds, Upload, Uploads
+from peewit.service.first_look.changed_tables import as_changed
+from peewit.service.first_look.changes import NO_CHANGE, USES, TableChange, Use
 from peewit.service.first_look.columns import ColumnLook, TableLook
-from peewit.service.first_look.commands import Step, in_words
-from peewit.service.first_look.roles import Roles, roles_of
+from peewit.service.first_look.commands import Step, in_words, use_of
+from peewit.service.first_look.roles import Role, Roles, roles_of
 from peewit.service.inbox.source_store import MAX_BAD_ROWS
 from peewit.service.inbox.typed_graphs import kinds_named, typed_graph
+from peewit.service.problems import InvalidArgument
 from peewit.service.tables.column_names import column_list
 from peewit.service.tables.uploads.joined_features import NodeTable, join_tables, joined_file
 from peewit.solvers.arguments import BadArgument
@@ -26,6 +30,19 @@ from peewit.streaming.features.checked_tables import NODE
 
 MOST_FILES: Final = 20
 NO_LABELS: Final = "none"
+ONE_WAY: Final = "one"
+COLUMNS_SHOWN: Final = 40
+
+USE_WORDS: Final[Mapping[Use, str]] = {
+    "src": "src: source of edges, or what rows are about",
+    "dst": "dst: target of edges",
+    "id": "id",
+    "weight": "weight of edges",
+    "time": "time of edges, where these expire",
+    "feature": "feature",
+    "out": "not used",
+}
+_FIELD: Final = re.compile(r"(use|kind)\d+:|(relation|way)\d+$")
 
 _HOLDS: Final[Mapping[str, Holds]] = {"ingest": "edges", "features": "features", "labels": "labels"}
 
@@ -34,18 +51,57 @@ _HOLDS: Final[Mapping[str, Holds]] = {"ingest": "edges", "features": "features",
 class StartChoice:
     """Which files to start with, and what somebody has changed of what was guessed."""
 
-    file: Words = ()  # ids of uploads
-    skip: Words = ()  # those of them to leave out
-    label: Annotated[str, Query(max_length=1100)] = ""  # upload and column, or NO_LABELS
+    file: Sequence[str] = ()  # ids of uploads
+    skip: Sequence[str] = ()  # those of them to leave out
+    label: str = ""  # upload and column, or NO_LABELS
+    window: str = ""  # how long edges live
+    said: Mapping[str, str] = field(default_factory=dict)  # of tables, by the names of fields
 
     @property
     def given(self) -> dict[str, Any]:
         """The choice as query parameters."""
-        given = {"file": self.file, "skip": self.skip, "label": self.label}
-        return {name: value for name, value in given.items() if value}
+        given = {"file": self.file, "skip": self.skip, "label": self.label, "window": self.window}
+        return {name: value for name, value in given.items() if value} | dict(self.said)
+
+    def change(self, place: int) -> TableChange:
+        """What is said of a table, by its place among the files."""
+        uses: dict[str, Use] = {}
+        kinds: dict[str, str] = {}
+        for name, value in self.said.items():
+            what, of, column = name.partition(":")
+            if of and what == f"use{place}":
+                uses[column] = cast("Use", value)
+            elif of and what == f"kind{place}":
+                kinds[column] = value
+        way = self.said.get(f"way{place}")
+        return TableChange(
+            uses=uses,
+            kinds=kinds,
+            relation=self.said.get(f"relation{place}", ""),
+            is_directed=None if way is None else way == ONE_WAY,
+        )
 
 
-StartChosen = Annotated[StartChoice, Depends()]
+def start_choice(
+    request: Request,
+    file: Words = (),
+    skip: Words = (),
+    label: Annotated[str, Query(max_length=1100)] = "",
+    window: Annotated[str, Query(max_length=100)] = "",
+) -> StartChoice:
+    """The choice in an address."""
+    said = {
+        name: value.strip()
+        for name, value in request.query_params.multi_items()
+        if _FIELD.match(name) and value.strip()
+    }
+    for name, value in said.items():
+        if name.startswith("use") and value not in USES:
+            raise InvalidArgument(f"use must be one of {', '.join(USES)}, got {value!r}")
+    return StartChoice(file=file, skip=skip, label=label, window=window.strip(), said=said)
+
+
+StartChosen = Annotated[StartChoice, Depends(start_choice)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +119,40 @@ class Understood:
 
     tables: Sequence[SentTable]
     roles: Roles
-    fault: str = ""  # what is wrong with the column chosen for labels
+    choice: StartChoice
+    fault: str = ""  # what is wrong with what was chosen
 
     @property
     def joins(self) -> bool:
         """Whether one of them joins nodes, without which there is no graph."""
         return any(role.joins for role in self.roles.of_tables)
 
-    def words(self, table: SentTable) -> list[str]:
-        """Sentences about a table."""
+    def role(self, table: SentTable) -> Role | None:
+        """What a table is for; None where it is left out."""
         own = (role for role in self.roles.of_tables if role.table.path == table.upload.path)
-        return [each for role in own for each in in_words(role, self.roles)]
+        return next(own, None)
+
+    def words(self, role: Role) -> list[str]:
+        """Sentences about a table."""
+        return list(in_words(role, self.roles))
+
+    def columns(self, role: Role) -> list[tuple[str, str, str]]:
+        """The first columns of a table, what each is taken for, and the kind of its ids or ''."""
+        shown = list(role.table.columns.values())[:COLUMNS_SHOWN]
+        return [
+            (each.name, use_of(role, self.roles, each.name), self.roles.kinds.get(each, ""))
+            for each in shown
+        ]
+
+    def is_changed(self, place: int) -> bool:
+        """Whether something is said of a table, by its place among the files."""
+        return self.choice.change(place) != NO_CHANGE
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a table of edges has times, so that these may expire."""
+        joining = [role.table for role in self.roles.of_tables if role.joins]
+        return any(each.holds == "times" for table in joining for each in table.columns.values())
 
     @property
     def uploads(self) -> dict[Path, Upload]:
@@ -106,18 +185,22 @@ class Understood:
 
 
 def understood(tables: Sequence[SentTable], choice: StartChoice) -> Understood:
-    """What they are for, with the labels that somebody has chosen."""
-    looks = [each.look for each in tables if each.look is not None]
-    if choice.label in {"", NO_LABELS}:
-        label = "" if choice.label else None
-        return Understood(tables=tables, roles=roles_of(looks, label))
-    upload_id, _, column = choice.label.partition(":")
-    own = (each.look for each in tables if each.upload.id == upload_id)
+    """What they are for, with what somebody has chosen."""
+    looks = {place: each.look for place, each in enumerate(tables) if each.look is not None}
+    label: str | None = None
+    within = None
+    if choice.label == NO_LABELS:
+        label = ""
+    elif choice.label:
+        upload_id, _, label = choice.label.partition(":")
+        within = next((each.upload.path for each in tables if each.upload.id == upload_id), None)
     try:
-        roles = roles_of(looks, column, within=next(own, None))
+        changed = [as_changed(look, choice.change(place)) for place, look in looks.items()]
+        roles = roles_of(changed, label, within=within, window=choice.window)
     except BadArgument as error:
-        return Understood(tables=tables, roles=roles_of(looks), fault=str(error))
-    return Understood(tables=tables, roles=roles)
+        guessed = roles_of(list(looks.values()))
+        return Understood(tables=tables, roles=guessed, choice=choice, fault=str(error))
+    return Understood(tables=tables, roles=roles, choice=choice)
 
 
 def holds_of(step: Step) -> Holds:
@@ -138,6 +221,7 @@ def edge_choice(step: Step) -> EdgeChoice:
             dst_kind_column="dst_kind",
             relation_column="relation" if has_relations else "",
             weight=step.role.weight or "",
+            time=said.get("time") or "",
             max_bad_rows=n_bad_rows,
         )
     if "via" in said:
@@ -146,6 +230,8 @@ def edge_choice(step: Step) -> EdgeChoice:
             src=entity,
             src_kind=kind,
             via=said["via"] or "",
+            weight=said.get("weight") or "",
+            time=said.get("time") or "",
             is_data=_is_data(step),
             max_bad_rows=n_bad_rows,
         )
@@ -159,6 +245,7 @@ def edge_choice(step: Step) -> EdgeChoice:
         relation=said.get("relation") or "",
         directed="directed" in said,
         weight=said.get("weight") or "",
+        time=said.get("time") or "",
         is_data=_is_data(step),
         max_bad_rows=n_bad_rows,
     )

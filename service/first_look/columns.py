@@ -11,6 +11,7 @@ from unicodedata import combining, normalize
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from peewit.service.first_look.changes import NO_CHANGE, TableChange
 from peewit.service.tables.table_heads import table_head
 from peewit.service.tables.uploads.raw_features import table_columns
 from peewit.streaming.edges.column_mapping import END_WORDS, obvious_ends
@@ -99,6 +100,11 @@ class ColumnLook:
         return self.holds == "numbers" and is_called_so and _all(self.distinct, _POINTED)
 
     @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers."""
+        return _all(self.distinct, _NUMBER)
+
+    @property
     def is_unique(self) -> bool:
         """Whether hardly a value stands twice."""
         return len(self.distinct) >= _UNIQUE * self.n_filled > 0
@@ -128,6 +134,7 @@ class TableLook:
     n_rows: int  # that were looked at
     is_whole: bool  # whether these are all
     first: str  # name of its first column; #1 where the first line holds data, as places are names
+    change: TableChange = NO_CHANGE  # what somebody says of it
 
     @property
     def stem(self) -> str:
@@ -136,8 +143,17 @@ class TableLook:
 
     @property
     def ends(self) -> tuple[str, str] | None:
-        """Columns that are called as two ends of an edge."""
-        return _ends(list(self.columns))
+        """Columns that are called as two ends of an edge, or are said to be these."""
+        src, dst = self.change.column("src"), self.change.column("dst")
+        if src and dst:
+            return src, dst
+        found = _ends(list(self.columns))
+        if found is None or any(self.change.is_of_ids(each) is False for each in found):
+            return None
+        if src in found or dst in found:
+            is_turned = src == found[1] or dst == found[0]
+            return (found[1], found[0]) if is_turned else found
+        return None if src else found
 
     @property
     def has_names(self) -> bool:

@@ -47,7 +47,7 @@ def steps(roles: Roles) -> list[Step]:
         Step(
             words=("graph", "create"),
             title="Make the graph",
-            options={"seed": "0"} | _node_ids(roles),
+            options={"seed": "0"} | _node_ids(roles) | _window(roles),
         )
     ]
     joining = [role for role in roles.of_tables if role.joins]
@@ -118,6 +118,10 @@ def _node_ids(roles: Roles) -> dict[str, str | None]:
     return {"node-ids": "int64"} if all(each.is_whole for each in roles.used) else {}
 
 
+def _window(roles: Roles) -> dict[str, str | None]:
+    return {"window": roles.window} if roles.window else {}
+
+
 def positive(roles: Roles) -> str:
     """The class of two that people look for: by its name, else the rarer."""
     classes = roles.classes
@@ -146,10 +150,15 @@ def _sentences(role: Role, roles: Roles) -> Iterator[str]:
     elif role.ends is not None:
         src, dst = role.ends
         ways = ", one way" if role.is_directed else ""
-        yield f"edges from {_thing(roles, role, src)} to {_thing(roles, role, dst)}{ways}"
+        named = f", called {role.relation}" if role.relation else ""
+        yield f"edges from {_thing(roles, role, src)} to {_thing(roles, role, dst)}{ways}{named}"
     if role.via:
         others = " and with ".join(_thing(roles, role, each) for each in role.via)
         yield f"events: each row joins {_thing(roles, role, role.entity or '')} with {others}"
+    if role.weight and role.joins:
+        yield f"weights: {role.weight}"
+    if role.time:
+        yield f"times: {role.time} (edges live for {roles.window})"
     if n_missing := role.n_without_end or role.n_nodeless:
         yield f"rows without an id, which are left out: at most {n_missing:,}"
     if role.label is not None:
@@ -191,6 +200,18 @@ def _some(words: Sequence[str]) -> str:
     return ", ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def use_of(role: Role, roles: Roles, column: str) -> str:
+    """What a column is taken for, in a few words."""
+    if role.ends is not None and column in role.ends:
+        side = "src" if column == role.ends[0] else "dst"
+        return f"{side}, {roles.kind(role, column)}"
+    if column in {role.entity, *role.via, role.node}:
+        return f"id of {roles.kind(role, column)}"
+    served = {role.weight: "weight", role.time: "time", role.label: "label"}
+    served |= dict.fromkeys(role.features, "feature")
+    return served.get(column, "not used")
+
+
 def script(graph: str, roles: Roles, program: str, paths: Mapping[Path, str] | None = None) -> str:
     """A shell script of the commands; it reads whole tables into the home of who runs it."""
     lines = [
@@ -221,19 +242,19 @@ def _edges(role: Role, roles: Roles, *, is_alone: bool) -> dict[str, str | None]
     made: dict[str, str | None] = {}
     if role.n_without_end:
         made["skip-bad-rows"] = str(role.n_without_end)
+    beside = {"weight": role.weight, "time": role.time}
+    said = {name: column for name, column in beside.items() if column is not None}
     if role.table.names_kinds:
-        return made
+        return made | said
     if role.ends is None:
         via = ",".join(_named(roles, role, each) for each in role.via)
-        return made | {"entity": _named(roles, role, role.entity or ""), "via": via}
-    if role.is_directed or not is_alone:
-        made["relation"] = role.table.stem
+        return made | {"entity": _named(roles, role, role.entity or ""), "via": via} | said
+    if role.is_directed or role.relation or not is_alone:
+        made["relation"] = role.relation or role.table.stem
     if role.is_directed:
         made["directed"] = None
     made["src"], made["dst"] = (_named(roles, role, each) for each in role.ends)
-    if role.weight is not None:
-        made["weight"] = role.weight
-    return made
+    return made | said
 
 
 def _features(described: Sequence[Role], roles: Roles) -> dict[str, str | None]:

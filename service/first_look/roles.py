@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Final
 
 from peewit.service.first_look.columns import MOST_CLASSES, ColumnLook, TableLook, words_of
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import is_directed
+from peewit.streaming.edges.windows import seconds_of
 
 _LABEL_WORDS: Final = (
     *("label", "labels", "class", "target", "y", "fraud", "spam", "bot", "churn", "churned"),
@@ -22,6 +24,8 @@ _WEIGHTS: Final = ("weight", "strength", "similarity", "count", "n")
 SIGNS: Final = frozenset({"1", "-1"})
 """Two classes, of which the store takes -1 for none unless it is told."""
 _OF_TRIALS: Final = frozenset({"split", "fold", "set"})
+_READ: Final = "weight"
+"""The column that ingest reads as weights whatever is said."""
 _PAIR: Final = 2
 _ALL_SHARED: Final = 0.95
 _MOST_LABELED: Final = 0.5
@@ -41,8 +45,10 @@ class Role:
 
     table: TableLook
     ends: tuple[str, str] | None  # columns of the two ends of edges
-    is_directed: bool  # whether these say that edges go one way
+    is_directed: bool  # whether edges go one way
+    relation: str  # that edges are said to belong to
     weight: str | None
+    time: str | None  # column of the times of edges, where these expire
     entity: str | None  # column of what events are about
     via: tuple[str, ...]  # columns of what it is joined with
     node: str | None  # column of the nodes of features or labels
@@ -80,6 +86,7 @@ class Roles:
     classes: Mapping[str, int]  # rows of each label; empty where nothing looks like one
     is_label_guessed: bool  # by the values of its column, as no name says that it holds labels
     candidates: tuple[tuple[TableLook, ColumnLook], ...]  # what may hold labels, by its values
+    window: str  # how long edges live; empty for ever
 
     def kind(self, role: Role, column: str) -> str:
         """The kind of the ids of a column."""
@@ -104,17 +111,26 @@ class Roles:
 
 
 def roles_of(
-    tables: Sequence[TableLook], label: str | None = None, *, within: TableLook | None = None
+    tables: Sequence[TableLook],
+    label: str | None = None,
+    *,
+    within: Path | None = None,
+    window: str = "",
 ) -> Roles:
     """Guess what tables are for; ``label`` names the column of labels, of a table ``within``.
 
-    An empty ``label`` says that there are none. Raises BadArgument where no table has that column,
-    or it says nothing.
+    An empty ``label`` says that there are none. Edges live as long as ``window`` says. Raises
+    BadArgument where no table has that column, or it says nothing, and where what is said of a
+    table cannot be.
     """
     tables = [_with_codes(table, tables) for table in tables]
     tables = [_with_ends(_with_pairs(table, tables), tables) for table in tables]
+    paths = {table.path for table in tables if within in (None, table.path)}
+    if label:
+        tables = [_with_words(each, label) if each.path in paths else each for each in tables]
+    if window:
+        seconds_of(window, "window")
     kinds = _kinds(tables)
-    paths = {table.path for table in tables if within is None or table.path == within.path}
     candidates = _candidates(tables)
     labeled, column, is_guessed = None, None, False
     if label != "":
@@ -135,6 +151,7 @@ def roles_of(
             answers,
             label=column if table is labeled else None,
             is_described=any(table is each for each in described),
+            is_windowed=bool(window),
         )
         for table in tables
     )
@@ -144,6 +161,7 @@ def roles_of(
         classes={} if column is None else _classes(column),
         is_label_guessed=is_guessed,
         candidates=candidates,
+        window=window,
     )
 
 
@@ -204,9 +222,23 @@ def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
         kinds[column] = _alike(column, same) or kinds[column]
     for table in tables:  # both ends of an edge are of one kind
         pair = [table.columns[name] for name in table.ends or () if not table.names_kinds]
-        named_ends = [kinds[each] for each in pair if each.stem and each in kinds]
+        said = {table.columns[name] for name in table.change.kinds}
+        named_ends = [kinds[each] for each in pair if each.stem and each in kinds.keys() - said]
         kinds |= {each: named_ends[0] for each in pair if named_ends and each in kinds}
-    return kinds
+    return kinds | {
+        table.columns[name]: kind for table in tables for name, kind in table.change.kinds.items()
+    }
+
+
+def _with_words(table: TableLook, label: str) -> TableLook:
+    """A table in which a column that is to hold labels holds no ids."""
+    column = table.columns.get(label)
+    if column is None or column.holds != "ids" or len(column.distinct) > MOST_CLASSES:
+        return table
+    if label in table.change.uses or label in table.change.kinds:
+        rule = f"must not be a column that is to be an id, got {label!r} of {table.path.name}"
+        raise BadArgument("label", f"{rule}; choose another, or leave its use as guessed")
+    return replace(table, columns=table.columns | {label: replace(column, holds="words")})
 
 
 def _with_pairs(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
@@ -215,7 +247,8 @@ def _with_pairs(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
         return table
     (own,) = table.ids
     (other,) = (each for each in table.columns.values() if each is not own)
-    if other.holds != "numbers" or len(other.distinct) <= MOST_CLASSES:
+    is_said = other.name in table.change.uses
+    if other.holds != "numbers" or len(other.distinct) <= MOST_CLASSES or is_said:
         return table
     alike = [each for every in tables for each in every.ids if each.stem == own.stem]
     if all(other.share_in(each) < _ALL_SHARED for each in alike):
@@ -230,6 +263,7 @@ def _with_ends(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
         each
         for each in table.columns.values()
         if each.holds == "numbers" and len(each.distinct) > MOST_CLASSES and each.is_whole
+        if each.name not in table.change.uses
     ]
     pairs = [
         pair for pair in combinations(numbers, _PAIR) if pair[0].likeness(pair[1]) >= _LEAST_SHARED
@@ -293,6 +327,8 @@ def _labels(
             is_alone = len(table.columns) == 2 and len(table.ids) == 1
             rank = _rank(column, is_alone=is_alone) if wanted is None else 0
             is_of_nodes = len(table.ids) == 1 or any(each.is_unique for each in table.ids)
+            if wanted is None and column.name in table.change.uses:
+                continue
             if wanted in (None, column.name) and rank is not None and is_of_nodes:
                 found.append(((rank, len(table.columns), place), table, column))
     if not found:
@@ -314,6 +350,7 @@ def _candidates(tables: Sequence[TableLook]) -> tuple[tuple[TableLook, ColumnLoo
         if table.ends is None and any(each.is_unique for each in table.ids)
         for column in table.columns.values()
         if len(column.counts) >= _PAIR and column.holds in {"truth values", "words", "numbers"}
+        if column.name not in table.change.uses
     )
 
 
@@ -380,7 +417,12 @@ def _key(
     usual = Counter(kinds.values())
     return max(
         table.ids,
-        key=lambda each: (kinds[each] == answers, each.is_unique, usual[kinds[each]]),
+        key=lambda each: (
+            each.name == table.change.column("src"),
+            kinds[each] == answers,
+            each.is_unique,
+            usual[kinds[each]],
+        ),
         default=None,
     )
 
@@ -392,33 +434,67 @@ def _role(
     *,
     label: ColumnLook | None,
     is_described: bool,
+    is_windowed: bool,
 ) -> Role:
-    usual = Counter(kinds.values())
+    usual, change = Counter(kinds.values()), table.change
     key = _key(table, kinds, answers)
     ids = [
         each
         for each in table.ids
-        if each is key or usual[kinds[each]] > 1 or len(each.distinct) < each.n_filled
+        if each is key
+        or change.is_of_ids(each.name)
+        or usual[kinds[each]] > 1
+        or len(each.distinct) < each.n_filled
         if "," not in each.name
     ]  # what stands once joins nothing, and lists of columns have commas between
     names = [each.name for each in ids]
     ends = table.ends if table.ends is not None and set(table.ends) <= set(names) else None
-    if ends is None and len(ids) == 2 and kinds[ids[0]] == kinds[ids[1]]:
-        ends = names[0], names[1]
+    if ends is None and len(ids) == _PAIR:
+        are_said = bool(change.relation) or bool(change.is_directed)
+        if kinds[ids[0]] == kinds[ids[1]] or are_said:
+            ends = names[0], names[1]
+            if change.column("src") == names[1]:
+                ends = names[1], names[0]
     is_events = ends is None and len(ids) > 1
-    others = [each for each in table.columns.values() if each.holds != "ids" and each is not label]
+    of_edges = {change.column("weight"), change.column("time")}
+    others = [
+        each
+        for each in table.columns.values()
+        if each.holds != "ids" and each is not label and each.name not in of_edges
+    ]
     describing = [each for each in others if is_described and _describes(each)]
     are_names = all(each.holds == "words" and each.is_unique for each in describing)
-    features = () if are_names else tuple(each.name for each in describing)
-    weight = next((each for each in _WEIGHTS if each in table.columns), None) if ends else None
-    has_untaken = not is_described and key is not None and key.is_unique and bool(others)
+    features = tuple(
+        each.name
+        for each in others
+        if change.uses.get(each.name) == "feature" or (each in describing and not are_names)
+    )
+    weight = change.column("weight") or next(
+        (each for each in _WEIGHTS if ends and each in table.columns and each not in change.uses),
+        None,
+    )
+    times = [each.name for each in others if each.holds == "times"]
+    time = change.column("time") or next(iter(times), None) if is_windowed else None
+    has_untaken = (
+        not (features or is_described) and key is not None and key.is_unique and bool(others)
+    )
     of_kinds = {"relation", "src_kind", "dst_kind"} if table.names_kinds else {"kind"}
-    serves = {*(ends or names), *of_kinds, *features, weight, *([label.name] if label else [])}
-    return Role(
+    serves = {
+        *(ends or names),
+        *of_kinds,
+        *features,
+        weight,
+        time,
+        *([label.name] if label else []),
+    }
+    role = Role(
         table=table,
         ends=ends,
-        is_directed=ends is not None and is_directed(*ends),
+        is_directed=ends is not None
+        and (is_directed(*ends) if change.is_directed is None else change.is_directed),
+        relation=change.relation,
         weight=weight,
+        time=time,
         entity=key.name if is_events and key else None,
         via=tuple(each.name for each in ids if is_events and each is not key),
         node=key.name if key is not None and (features or label) else None,
@@ -426,4 +502,49 @@ def _role(
         label=label.name if label else None,
         left_out=tuple(name for name in table.columns if name not in serves),
         has_untaken=has_untaken and ends is None and not is_events,
+    )
+    _require_role(role, key, is_windowed=is_windowed)
+    return role
+
+
+def _require_role(role: Role, key: ColumnLook | None, *, is_windowed: bool) -> None:
+    """Raise BadArgument where what is said of a table cannot be, as its columns stand."""
+    table, change, file = role.table, role.table.change, role.table.path.name
+    way = "say which column is its src and which its dst"
+    if change.column("dst") and role.ends is None:
+        raise BadArgument(
+            "use", f"must make a column of {file} the src, too, got a dst alone; {way}"
+        )
+    for argument, said in (("relation", change.relation), ("directed", change.is_directed)):
+        if said and role.ends is None:
+            rule = f"must be said of a table with two ends, got {file}"
+            raise BadArgument(argument, f"{rule}; {way}")
+    for use in ("weight", "time"):
+        name = change.column(use)
+        if name and not role.joins:
+            rule = f"must be {use} in a table of edges, got {name} of {file}, which joins nothing"
+            raise BadArgument("use", f"{rule}; {way}, or leave the column out")
+    if role.weight and not table.columns[role.weight].is_number:
+        rule = f"must be weight in a column of numbers, got {role.weight} of {file}"
+        raise BadArgument("use", f"{rule}; choose another, or leave it out")
+    if role.joins and role.weight != _READ and change.uses.get(_READ):
+        rule = f"must be weight for {_READ} of {file}, which ingest reads by its name"
+        raise BadArgument("use", f"{rule}; call the column otherwise")
+    if is_windowed and role.joins and role.time is None:
+        rule = f"must be left out, as no column of {file} is one of times"
+        raise BadArgument("window", f"{rule}; say which is its time, or leave the file out")
+    wished = [name for name, use in change.uses.items() if use == "feature"]
+    if wished and not (table.has_names and role.ends is None and key is not None and key.is_unique):
+        reason = "which needs a line of names" if not table.has_names else _no_row_each(role, key)
+        rule = f"must not be feature for {wished[0]} of {file}"
+        raise BadArgument("use", f"{rule}, {reason}; leave the column out")
+
+
+def _no_row_each(role: Role, key: ColumnLook | None) -> str:
+    if key is None:
+        return "as no column is an id"
+    return (
+        "as each row joins two nodes"
+        if role.ends is not None
+        else f"as {key.name} stands in several rows"
     )

@@ -132,13 +132,27 @@ def test_files_that_are_dropped_become_predictions(
         page.get_by_role("button", name="Send and look at them").click()
         expect(page.get_by_text("Put the labels in known.csv.")).to_be_visible()
         serves_everybody(page)
+        change = page.get_by_text("Change what its columns are").first
+        change.focus()
+        page.keyboard.press("Enter")
+        page.get_by_label("amount", exact=True).select_option("weight")
+        serves_everybody(page)
+        page.get_by_label("Kind of edges").fill("paid")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Weights: amount.")).to_be_visible()
+        expect(page.get_by_label("Kind of edges")).to_have_value("paid")
+        page.get_by_text("As commands of a terminal").click()
+        serves_everybody(page)
         with page.expect_download() as begun:
             page.get_by_role("link", name="Download the commands").click()
-        assert "peewit ingest mine pay.parquet" in Path(begun.value.path()).read_text()
+        commands = Path(begun.value.path()).read_text()
+        assert "peewit ingest mine pay.parquet --relation paid" in commands
         page.get_by_label("Name of the graph").fill("dropped")
         page.get_by_role("button", name="Do it").click()
         expect(page.get_by_text("Read the edges in pay.parquet: taken.")).to_be_visible()
         serves_everybody(page)
+        page.goto("/models")  # nobody looks at the page while it goes on
+        page.goto("/graphs/dropped/start")
         page.get_by_role("link", name="Look at them").click(timeout=3 * MILLISECONDS)
         expect(page.get_by_role("heading", name="Class sizes")).to_be_visible()
 

@@ -13,6 +13,8 @@ from pyarrow.csv import CSVWriter, WriteOptions
 from pyarrow.parquet import ParquetWriter
 
 from peewit.service.cli.machine.demo_command import demo_command, program
+from peewit.service.cli.machine.try_changes import TableOptions
+from peewit.service.cli.option_groups import with_groups
 from peewit.service.cli.session import AsJson, command_group, echo, print_json, say
 from peewit.service.demo.own_home import NOT_INHERITED, demo_settings, require_idle, take_home
 from peewit.service.first_look.columns import SAMPLE_ROWS, TableLook, look_at
@@ -31,7 +33,9 @@ _SCRIPT: Final = "commands.sh"
 
 
 @app.command("try")
+@with_groups
 def try_files(
+    of_tables: TableOptions,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -59,17 +63,17 @@ def try_files(
 ) -> None:
     """Say what your tables hold, and try them.
 
-    It guesses which columns are ids, features and labels, and which way edges go, and says so. Then
-    it runs the commands that follow, in a home of its own, which a later trial empties. It leaves
-    the commands as a script to change and to run on your home. It tries the first million rows of a
-    table; the script reads the whole table.
+    It guesses which columns are ids, features and labels, and which way edges go, and says so;
+    options change what it guesses. Then it runs the commands that follow, in a home of its own,
+    which a later trial empties. It leaves the commands as a script to change and to run on your
+    home. It tries the first million rows of a table; the script reads the whole table.
     """
     users = Settings()
     GraphSettings(name=name)
     trial = demo_settings(users, directory or users.home / "try")
     home = trial.home
-    tables = [look_at(path) for path in files]
-    roles = roles_of(tables, label)
+    tables = of_tables.applied([look_at(path) for path in files])
+    roles = roles_of(tables, label, window=of_tables.window or "")
     if json and dry_run:
         print_json({"tables": _words(roles), "commands": commands(name, roles)})
         return

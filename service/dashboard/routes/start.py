@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from shlex import join
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -31,6 +32,8 @@ from peewit.service.dashboard.routes.sent_files import (
 from peewit.service.dashboard.start_intake import (
     MOST_FILES,
     NO_LABELS,
+    ONE_WAY,
+    USE_WORDS,
     SentTable,
     StartChoice,
     StartChosen,
@@ -105,7 +108,7 @@ async def run(
     name = (await form_of(request)).get("name", "").strip()
     found = await _understood(request, home, choice)
     first, *others = steps(found.roles)
-    if not found.joins:
+    if found.fault or not found.joins:
         return await _tables(request, home, choice, name=name)
     try:
         body = GraphCreate(name=name, seed=0, **_settings(first))
@@ -159,8 +162,9 @@ def _progress(request: Request, graph: GraphRecord, home: ServedHome) -> dict[st
 
 
 def _settings(step: Step) -> dict[str, Any]:
-    node_ids = step.options.get("node-ids")
-    return {} if node_ids is None else {"node_ids": node_ids}
+    node_ids, window = step.options.get("node-ids"), step.options.get("window")
+    made: dict[str, Any] = {} if node_ids is None else {"node_ids": node_ids}
+    return made if window is None else made | {"window": {"length": window}}
 
 
 async def _tables(
@@ -168,15 +172,19 @@ async def _tables(
 ) -> Response:
     """The page of what the tables hold; after a refusal with what was typed and why."""
     found = await _understood(request, home, choice)
+    to_do = steps(found.roles) if found.joins and not found.fault else []
     return await run_in_threadpool(
         page,
         request,
         "start_tables.html",
         code=HTTPStatus.UNPROCESSABLE_ENTITY if fault else HTTPStatus.OK,
         found=found,
-        steps=steps(found.roles) if found.joins else [],
+        steps=to_do,
+        commands=[join(["peewit", *each.arguments(name, found.paths)]) for each in to_do],
         choice=choice,
         no_labels=NO_LABELS,
+        one_way=ONE_WAY,
+        uses=USE_WORDS,
         name=name,
         fault=fault,
         max_bytes=home.settings.max_body_bytes,

@@ -40,6 +40,11 @@ def test_a_dry_run_says_what_it_would_do(peewit: Peewit, home: Path, tables: lis
         in left
     )
     assert list((home / "try").glob("*.db")) == []
+    changes = ("--kind", "device_id=phone", "--use", "logins.csv:account_id=src")
+    edges = ("--relation", "logins.csv=login", "--undirected", "logins.csv", "--json")
+    changed = peewit("try", *tables, "--dry-run", *changes, *edges).json["commands"][1]
+    ends = ["--src", "account:account_id", "--dst", "phone:device_id"]
+    assert changed[3:] == ["--relation", "login", *ends]
 
 
 def test_what_cannot_be_tried_is_refused(
@@ -57,6 +62,13 @@ def test_what_cannot_be_tried_is_refused(
     assert (other / "mine.txt").exists()
     unknown = peewit("try", *tables, "--label", "colour")
     assert "label must be one of the columns account_id, device_id, account, label" in unknown.err
+    for options, told in {
+        ("--use", "colour=id"): "use must read COLUMN=USE or FILE:COLUMN=USE of the columns",
+        ("--use", "label=x"): "use must be one of src, dst, id, weight, time, feature, out",
+        ("--directed", "x.csv"): "directed must name one of the files logins.csv, known.csv",
+        ("--use", "device_id=dst"): "make a column of logins.csv the src, too",
+    }.items():
+        assert told in peewit("try", *tables, "--dry-run", *options).err
     assert not (home / "try").exists()
 
 

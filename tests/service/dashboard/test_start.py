@@ -94,8 +94,44 @@ def test_what_was_guessed_can_be_changed(pages: Api) -> None:
     assert "2 to 30 different labels" in look(
         pages, f"{address}&{urlencode({'label': ids['accounts.csv'] + ':age'})}"
     )
+    said = {"kind0:device_id": "phone", "use1:age": "out", "relation0": "login", "way0": "one"}
+    changed = f"{address}&{urlencode(said | {'use1:city': ''})}"
+    page = look(pages, changed)
+    assert "Edges from account (account_id) to phone (device_id), one way, called login." in page
+    assert "Features of account (account_id): city." in page
+    assert "--relation login --directed --src account:account_id --dst phone:device_id" in page
+    assert 'id="change-0" open' in page
+    assert 'id="change-2" >' in page
+    assert '<option value="out" selected>' in page
+    script = pages.client.get(changed.replace("/tables", "/script")).text
+    assert "--relation login --directed --src account:account_id --dst phone:device_id" in script
+    both = f"{address}&{urlencode({'use0:account_id': 'dst', 'use0:device_id': 'dst'})}"
+    refused = look(pages, both)
+    assert "must make one column of logins.csv the dst, got account_id and device_id" in refused
+    assert "Do it" not in refused
+    assert "choose one of them" in run(pages, both, 200)
+    assert "use must be one of src" in look(pages, f"{address}&use0:account_id=x", 422)
+    assert run(pages, changed) == "/graphs/shop/start"
+    assert pages.home.catalog.get("shop").settings.directed == ("login",)
+    look(pages, changed, 404)
+
+
+def test_files_are_given_up(pages: Api) -> None:
+    address = sent(pages, {"known.csv": tables()["known.csv"]})
     send(pages, address.replace("/tables", "/remove"))
     look(pages, address, 404)
+
+
+def test_edges_may_expire_by_their_times(pages: Api) -> None:
+    files = {"pay.csv": b"payer,payee,on\na,b,2026-01-01\nb,c,2026-01-02\nc,a,2026-01-03\n"}
+    address = sent(pages, files)
+    assert "How long do edges live" in look(pages, address)
+    assert "window must be seconds, or as 30d" in look(pages, f"{address}&window=x").lower()
+    outcome = look(pages, run(pages, f"{address}&window=30d"))
+    assert "Read the edges in pay.csv: taken." in outcome
+    window = pages.home.catalog.get("shop").settings.window
+    assert window is not None
+    assert window.length == 30 * 86_400
 
 
 def test_what_cannot_be_started_with_is_told_with_a_way_on(pages: Api) -> None:

@@ -8,6 +8,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from peewit.service.first_look.changed_tables import as_changed
+from peewit.service.first_look.changes import NO_CHANGE, TableChange
 from peewit.service.first_look.columns import look_at
 from peewit.service.first_look.commands import commands, in_words, script
 from peewit.service.first_look.roles import Roles, roles_of
@@ -31,13 +33,25 @@ def written(root: Path, **tables: dict[str, object]) -> list[Path]:
     return paths
 
 
-def guessed(paths: list[Path], label: str | None = None) -> Roles:
-    return roles_of([look_at(path) for path in paths], label)
+def guessed(
+    paths: list[Path],
+    label: str | None = None,
+    changes: dict[str, TableChange] | None = None,
+    window: str = "",
+) -> Roles:
+    said = changes or {}
+    tables = [as_changed(look_at(path), said.get(path.stem, NO_CHANGE)) for path in paths]
+    return roles_of(tables, label, window=window)
 
 
-def asked(paths: list[Path], label: str | None = None) -> list[str]:
+def asked(
+    paths: list[Path],
+    label: str | None = None,
+    changes: dict[str, TableChange] | None = None,
+    window: str = "",
+) -> list[str]:
     """Commands without the directory of their files, and without what all labels are put with."""
-    made = commands("g", guessed(paths, label))
+    made = commands("g", guessed(paths, label, changes, window))
     short = [[Path(word).name if "/" in word else word or "''" for word in each] for each in made]
     return [" ".join(each).replace(" --unknown keep", "") for each in short]
 
@@ -480,3 +494,122 @@ def test_rows_of_labels_and_features_that_name_no_node_are_told_and_left_out(
     roles = guessed(paths)
     for role in roles.of_tables[1:]:
         assert "rows without an id, which are left out: at most 1" in set(in_words(role, roles))
+
+
+def of_a_shop() -> dict[str, dict[str, object]]:
+    return {
+        "logins": {
+            "account_id": numbers(900),
+            "device_id": words("d", 900, 300),
+            "ip": words("10.0.0.", 900, 90),
+            "at": [f"2026-01-{1 + k % 28:02d}" for k in range(900)],
+            "n_tries": numbers(900, 9),
+        },
+        "messages": {
+            "from": numbers(900),
+            "to": numbers(900),
+            "sent": [f"2026-01-{1 + k % 28:02d}" for k in range(900)],
+        },
+        "accounts": {
+            "account_id": list(range(N)),
+            "age": numbers(N, 70),
+            "city": words("c", N, 9),
+            "status": some(["good", "bad"], share=0.2),
+            "plan": some(["gold", "tin"], share=1.0),
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "window", "expected"),
+    [
+        (
+            {"logins": TableChange(uses={"ip": "out", "n_tries": "weight"})},
+            "",
+            "logins.csv --entity account:account_id --via device:device_id --weight n_tries",
+        ),
+        (
+            {"logins": TableChange(kinds={"device_id": "phone"}, uses={"account_id": "src"})},
+            "",
+            "ingest g logins.csv --entity account:account_id --via phone:device_id,ip:ip",
+        ),
+        (
+            {"logins": TableChange(uses={"ip": "out"}, relation="login", is_directed=True)},
+            "",
+            "--relation login --directed --src account:account_id --dst device:device_id",
+        ),
+        (
+            {"messages": TableChange(is_directed=False, relation="wrote", kinds={"to": "shop"})},
+            "",
+            "ingest g messages.parquet --relation wrote --src account:from --dst shop:to",
+        ),
+        (
+            {"messages": TableChange(uses={"to": "src"})},
+            "",
+            "ingest g messages.parquet --relation messages --src account:to --dst account:from",
+        ),
+        (
+            {"messages": TableChange(uses={"sent": "time"})},
+            "30d",
+            "--relation messages --directed --src account:from --dst account:to --time sent",
+        ),
+        (
+            {"accounts": TableChange(uses={"age": "out", "city": "feature"})},
+            "",
+            "features g accounts.csv --node account:account_id --without age,status",
+        ),
+        (
+            {"accounts": TableChange(uses={"city": "id", "status": "feature"})},
+            "",
+            "ingest g accounts.csv --entity account:account_id --via city:city",
+        ),
+    ],
+)
+def test_what_was_guessed_can_be_changed(
+    tmp_path: Path, changes: dict[str, TableChange], window: str, expected: str
+) -> None:
+    paths = written(tmp_path, **of_a_shop())
+    made = asked(paths, None, changes, window)
+    assert any(each.endswith(expected) for each in made)
+    assert ("--window 30d" in made[0]) == bool(window)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (TableChange(uses={"x": "id"}), "use must name one of the columns account_id, .*, got 'x'"),
+        (TableChange(kinds={"ip": "1 2"}), "kind of ip in logins.csv must be letters"),
+        (TableChange(uses={"ip": "out"}, kinds={"ip": "net"}), "kind of ip in .* make the column"),
+        (
+            TableChange(uses={"ip": "src", "at": "src"}),
+            "one column of logins.csv the src, got ip and at; choose one",
+        ),
+        (TableChange(uses={"ip": "dst"}), "a column of logins.csv the src, too"),
+        (TableChange(relation="login"), "relation must be said of a table with two ends"),
+        (TableChange(relation="a b="), "relation must have 1 to 64"),
+        (TableChange(is_directed=True), "directed must be said of a table with two ends"),
+        (TableChange(uses={"at": "weight"}), "weight in a column of numbers, got at of logins.csv"),
+        (TableChange(uses={"at": "feature"}), "feature for at of logins.csv, as account_id stands"),
+        (
+            TableChange(uses=dict.fromkeys(["device_id", "ip"], "out") | {"at": "time"}),
+            "got at of logins.csv, which joins nothing",
+        ),
+    ],
+)
+def test_a_change_that_cannot_be_is_told_with_a_way_out(
+    tmp_path: Path, change: TableChange, fault: str
+) -> None:
+    tables = of_a_shop()
+    paths = written(tmp_path, logins=tables["logins"])
+    with pytest.raises(BadArgument, match=fault):
+        guessed(paths, None, {"logins": change})
+
+
+def test_edges_expire_by_times_that_every_table_of_them_has(tmp_path: Path) -> None:
+    tables = of_a_shop() | {"pay": {"payer": numbers(900), "payee": numbers(900)}}
+    paths = written(tmp_path, **tables)
+    with pytest.raises(BadArgument, match="window must be left out, as no column of pay"):
+        guessed(paths, window="30d")
+    with pytest.raises(BadArgument, match="window must be seconds, or as 30d"):
+        guessed(paths[:3], window="long")
+    assert asked(paths[:3], window="30d")[1].endswith("--via device:device_id,ip:ip --time at")
