@@ -37,7 +37,8 @@ SURROUNDINGS: Final = {"host", "port", "workers", "threads", "memory_limit", "me
 """Options in place of settings of the environment."""
 
 ELSEWHERE: Final[Mapping[str, set[str]]] = {
-    "try": {"label", "name", "directory"},
+    "try": {"label", "name", "directory"}
+    | {"use", "kind", "relation", "directed", "undirected", "window"},
     "demo": {"directory", "serve"},
     "graph export": {"snapshot"},
     "graph set": {"clock_right"},
