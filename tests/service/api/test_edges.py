@@ -102,7 +102,7 @@ def test_odd_ids_of_a_push_are_told_once(graph: Api) -> None:
         "'?' became a node",
         "1 new id is written as 1.0, as columns with gaps are: 1 is another node",
         "1 new id is written with zeros before them, too, the first '7': these are two nodes",
-        "2 new ids are written with blanks or invisible",
+        "2 new ids are written with blanks, invisible",
     ):
         assert told in note
     graph.ingest()

@@ -173,7 +173,7 @@ def test_texts_that_are_named_tell_by_their_words(
     table = pa.table({"account": [f"a{k}" for k in range(N_NODES)], "about": about})
     path = written(table.append_column("x", pa.array(rng.random(N_NODES))), tmp_path / "t.csv")
     left_out = peewit("features", graph, path, "--node", "account")
-    assert "'about'; name those that are texts as such" in left_out.err
+    assert "'about'. Name those that are texts as such" in left_out.err
     put = peewit("features", graph, path, "--node", "account", "--text", "about")
     assert put.exit_code == 0, put.err
     assert "2 columns became 258 features: 1 of texts, 1 of numbers" in put.err
@@ -218,7 +218,7 @@ def test_odd_ids_of_features_are_told_and_a_header_between_rows_is_none(
 ) -> None:
     path = tmp_path / "f.csv"
     path.write_text("node,x\na1,1\na2\u00a0,2\n")
-    assert "invisible characters around" in peewit("features", graph, path).err
+    assert "written with blanks, invisible characters" in peewit("features", graph, path).err
     path.write_text("node,x\na1,1\nnode,x\na2,2\n")
     told = peewit("features", graph, path)
     assert (told.exit_code, "name the columns again" in told.err) == (1, True)

@@ -261,7 +261,7 @@ def test_a_table_that_was_made_anew_is_told(tmp_path: Path) -> None:
         list(chunks(opened(url), end))
     append(url, [("d", "e", 4.0)])
     append(url, [("e", "f", 5.0)])
-    with pytest.raises(ChangesLost, match="whose log was made anew"):
+    with pytest.raises(ChangesLost, match="Its log was made anew"):
         list(chunks(opened(url), end))
     assert len(rows_of(list(chunks(opened(url), {"version": 1})))) == 1
 
