@@ -17,7 +17,9 @@ SEED = int(os.environ.get("PEEWIT_CRASH_SEED", "1"))
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("n_kills", [6, 20, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "n_kills", [6, *(pytest.param(each, marks=pytest.mark.nightly) for each in (20, 100))]
+)
 @pytest.mark.parametrize(
     "database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 )

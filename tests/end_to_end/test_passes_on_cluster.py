@@ -1,6 +1,5 @@
 """Jobs that read raw edges again, on the workers of a dask scheduler, as people run them."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,13 +53,3 @@ def test_dask_workers_give_the_certificate_and_the_answer_of_threads(
         assert n_tasks > certified["n_passes"]
         assert predictions(graph, tmp_path / "there.parquet").equals(answer)
         assert folds.state_counts["memory"] > n_tasks
-
-
-def test_a_scheduler_that_is_not_there_fails_the_job_and_is_named(
-    graph: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(graph.environment, "PEEWIT_SCHEDULER", "nonsense://x")
-    process = graph.start("certify", "g", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "scheduler must be the address of a dask scheduler that answers, got nonsense" in said

@@ -24,7 +24,7 @@ from peewit.service.live_sources.table_chunks import TableUnavailable, Unreadabl
 from peewit.service.settings import Settings
 from peewit.streaming.edges.blocks import BadEdges
 from peewit.streaming.edges.column_mapping import NO_COLUMN, PLAIN, EdgeColumns
-from tests.service.live_sources.feeding import edges_after, graph_edges
+from tests.service.live_sources.feeding import edges_after
 from tests.service.live_sources.tables import (
     Row,
     append,
@@ -347,23 +347,6 @@ def test_nodes_are_looked_for_in_the_last_version(tmp_path: Path) -> None:
     source = opened(url)
     assert source.holds(pa.array(["x", "d"], pa.large_string()))
     assert not source.holds(pa.array(["a", "x"], pa.large_string()))
-
-
-@pytest.mark.slow
-def test_a_graph_follows_a_table_edge_for_edge(
-    settings: Settings, manifest: Manifest, graph: GraphRecord, tmp_path: Path
-) -> None:
-    rng = np.random.default_rng(7)
-    url = make_table(tmp_path / "t", [(*pair, 1.0) for pair in pairs(N_NODES)[::2]])
-    manifest.sources.add(graph.id, url, kind="delta", follow=True)
-    ingestor = Ingestor(manifest.live._database, settings)
-    for _ in range(4):
-        ingestor.ingest_graph(graph.id)
-        assert graph_edges(settings, graph) == table_edges(url)
-        for _ in range(3):
-            change(url, rng, N_NODES)
-    (source,) = manifest.sources.list(graph.id)
-    assert (source.kind, source.lag) == ("delta", 0)
 
 
 def test_a_table_that_fails_is_told_and_holds_up_nothing_else(

@@ -1,7 +1,6 @@
 """A topic of Kafka as a live source, on librdkafka's mock cluster."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 
 from peewit.service.catalog import Catalog, GraphRecord
-from peewit.service.database.engine import Database, open_database
+from peewit.service.database.engine import Database
 from peewit.service.graph_settings import GraphSettings
 from peewit.service.graphs.table_notes import source_note
 from peewit.service.inbox.confinement import SourceRefused, SourceRules, is_within
@@ -31,10 +29,8 @@ from peewit.service.live_sources.kinds import start_of
 from peewit.service.settings import Settings
 from peewit.streaming.edges.column_mapping import CHANGES, PLAIN, EdgeColumns
 from peewit.streaming.edges.windows import Window
-from tests.fresh_databases import fresh
 from tests.service.live_sources.feeding import edges_after, graph_edges
 from tests.service.live_sources.tables import rows_of
-from tests.service.live_sources.test_live_reader import N_DEATHS, dying_at
 from tests.service.live_sources.test_live_reader import WATCHED as READING
 from tests.service.live_sources.topics import MockCluster, chunks, edge, mock_cluster, opened
 
@@ -403,68 +399,6 @@ def test_columns_of_a_topic_that_nobody_reads_are_told_as_those_of_files(
         "does not hold any more: every row counts as an edge; take such rows out where they should "
         "not"
     )
-
-
-@pytest.mark.slow
-def test_a_reading_that_dies_at_any_line_goes_on_without_loss_or_repetition(
-    cluster: MockCluster, topic: str, settings: Settings, graph: GraphRecord, tmp_path: Path
-) -> None:
-    url = cluster.create(topic, 2)
-    cluster.send(topic, [edge(f"u{number}", "x") for number in range(4)])
-    cluster.send(topic, [edge(f"v{number}", "x") for number in range(3)], partition=1)
-    cluster.send(topic, [b"{bad"], partition=1)
-    opened_here = open_database(fresh(settings.database))
-    Manifest(opened_here).sources.add(graph.id, url, kind="kafka", follow=True)
-    opened_here.close()
-
-    def read(home: Path, line: int) -> tuple[int, list[str]]:
-        """Lines that a reading comes to, which dies at one, and what is there after another."""
-        shutil.copytree(settings.home, home)
-        mine = Settings(home=home, threads=1)
-        database = open_database(fresh(mine.database))
-        manifest, catalog = Manifest(database), Catalog(database)
-        (source,) = manifest.sources.list(graph.id)
-        reader = LiveReader(manifest, catalog, mine, chunk_rows=3)
-        n_lines = dying_at(line, lambda: reader.read(source), watched=WATCHED)
-        reader.close()
-        again = LiveReader(manifest, catalog, mine, chunk_rows=3)
-        assert again.read(source)
-        again.close()
-        (source,) = manifest.sources.list(graph.id)
-        assert (source.n_refused, source.lag) == (1, 0)
-        assert source.position == {"partitions": {"0": 4, "1": 4}}
-        tables = [pq.read_table(file.path) for file in manifest.pending(graph.id)]
-        database.close()
-        shutil.rmtree(home)
-        return n_lines, sorted(name for table in tables for name in table["src"].to_pylist())
-
-    wanted = ["u0", "u1", "u2", "u3", "v0", "v1", "v2"]
-    n_lines, found = read(tmp_path / "whole", -1)
-    assert found == wanted
-    assert n_lines > 300
-    for line in range(1, n_lines + 1, n_lines // N_DEATHS):
-        assert read(tmp_path / f"home-{line}", line)[1] == wanted, f"died at line {line}"
-
-
-def test_no_more_is_read_than_may_wait_and_the_lag_grows(
-    cluster: MockCluster, topic: str, database: Database, settings: Settings, graph: GraphRecord
-) -> None:
-    manifest = Manifest(database)
-    url = cluster.create(topic)
-    cluster.send(topic, [edge(*pair) for pair in PAIRS])
-    added = manifest.sources.add(graph.id, url, kind="kafka", follow=True)
-    narrow = settings.model_copy(update={"max_backlog_bytes": 1})
-    reader = LiveReader(manifest, Catalog(database), narrow, chunk_rows=1)
-    assert not reader.read(added)
-    assert manifest.sources.list(graph.id)[0].lag == len(PAIRS) - 1
-    cluster.send(topic, [edge("x", "y")])
-    (source,) = manifest.sources.list(graph.id)
-    assert not reader.read(source)
-    (source,) = manifest.sources.list(graph.id)
-    assert source.lag == len(PAIRS)
-    reader.close()
-    (file,) = manifest.pending(graph.id)
-    assert pq.read_table(file.path).num_rows == 1
 
 
 def test_what_a_topic_has_dropped_stops_the_source_and_tells_where_it_begins(

@@ -12,7 +12,6 @@ from sklearn.svm import LinearSVC
 
 from peewit.solvers.assessment.cross_validation import cross_validate
 from peewit.solvers.assessment.tuning import tune
-from peewit.solvers.features import FeatureRows
 from peewit.solvers.graph import Graph
 from peewit.solvers.iteration_loop import Watch
 from peewit.solvers.labels import Labels
@@ -853,31 +852,6 @@ def test_a_start_whose_margins_hold_every_label_is_solved(seed: int) -> None:
     labels = Labels.from_pairs(kept, classes[kept])
     warm = model.solve(prepared, labels, start=first)
     np.testing.assert_allclose(warm.scores, model.solve(prepared, labels).scores, atol=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", MACHINES)
-def test_nodes_without_features_get_the_class_prior(machine) -> None:
-    matrix, classes = points(3)
-    owners = np.setdiff1d(np.arange(N_POINTS), [4, 11, 50, 119])
-    labels = labels_of(classes)
-    model = machine(norm_penalty=0.01, graph_penalty=0.2)
-    graph = chain(classes)
-    rows = FeatureRows(values=matrix[owners], nodes=owners)
-    prepared = model.prepare(graph, rows)
-    solution = model.solve(prepared, labels)
-    outside = np.setdiff1d(np.arange(N_POINTS), owners)
-    assert not solution.reachable[outside].any()
-    assert solution.reachable[owners].all()
-    np.testing.assert_allclose(
-        solution.scores[outside], np.tile(labels.class_prior(), (outside.size, 1))
-    )
-    found = np.isin(labels.nodes, owners)
-    own = Labels.from_pairs(np.searchsorted(owners, labels.nodes[found]), labels.classes[found])
-    expected = solved(model, matrix[owners], own, graph.subgraph(owners))
-    np.testing.assert_allclose(solution.scores[owners], expected.scores, atol=1e-12)
-    again = model.solve(prepared, labels, start=solution)
-    np.testing.assert_allclose(again.scores, solution.scores, atol=1e-4)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
