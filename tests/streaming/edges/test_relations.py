@@ -292,7 +292,7 @@ def test_a_column_of_ids_names_no_relations(tmp_path: Path, suffix: str, n_rows:
     if n_rows == 1:
         with staged(write(tmp_path / f"all.{suffix}", rows), NAMED) as file:
             assert len(file.relations) == MOST_RELATIONS
-    with pytest.raises(BadEdges, match=r"'kind' must name at most 64 .* like a column of id"):
+    with pytest.raises(BadEdges, match=r"'kind' must name at most 64 .* as ids have"):
         staged(write(tmp_path / f"more.{suffix}", [*rows, *more]), NAMED, max_bad_rows=100)
 
 
