@@ -212,6 +212,7 @@ REFUSED: Final = (
     ("ingest g --follow", 2, "takes no NAME"),
     ("ingest g EDGES --threads 0", 2, "--threads"),
     ("ingest g EDGES --via device", 1, "entity must name the column that is joined with via"),
+    ("ingest g EDGES --entity who", 1, "via must name the columns joined with entity 'who'"),
     ("source add g DIR --kind stream", 1, "kind must be one of files, delta, iceberg, kafka"),
     ("source add g DIR --kind delta --from soon", 1, "must be the number of a version"),
     ("source add g DIR --holds labels", 1, "put them by `peewit labels put`"),

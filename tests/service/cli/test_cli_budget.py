@@ -43,6 +43,16 @@ def test_the_budget_follows_from_the_memory_and_is_kept_with_the_graph(
     assert exact["max_edges"] == 2_500_000
 
 
+def test_an_epsilon_is_asked_for_instead_and_taken_back(peewit: Peewit) -> None:
+    create(peewit, "--epsilon", 0.5)
+    settings = peewit("graph", "show", "g", "--json").json["settings"]
+    assert (settings["epsilon"], settings["max_edges"]) == (0.5, None)
+    peewit("graph", "set", "g", "--epsilon", 0)
+    settings = peewit("graph", "show", "g", "--json").json["settings"]
+    assert settings["epsilon"] is None
+    assert 0 < settings["max_edges"] <= MOST_EDGES
+
+
 def test_all_edges_are_kept_until_the_budget_is_lowered_and_again_once_it_is_raised(
     peewit: Peewit, edges: Path
 ) -> None:
@@ -74,6 +84,17 @@ def test_what_nothing_keeps_cannot_be_had_again(peewit: Peewit, edges: Path) -> 
     peewit("graph", "set", "g", "--max-edges", 400)  # a lower one needs nothing
     edges.write_bytes(content)
     assert peewit("graph", "set", "g", "--max-edges", 10_000).exit_code == 0
+
+
+def test_a_lower_epsilon_is_refused_where_files_are_missing(peewit: Peewit, edges: Path) -> None:
+    create(peewit, "--epsilon", 0.8)
+    peewit("ingest", "g", edges)
+    edges.unlink()
+    refused = peewit("graph", "set", "g", "--epsilon", 0.5)
+    assert refused.exit_code != 0
+    told = " ".join(refused.err.split())
+    assert f"epsilon cannot be lowered or taken back while files are missing ({edges})" in told
+    assert peewit("graph", "set", "g", "--epsilon", 0.9).exit_code == 0
 
 
 def test_a_raise_is_refused_while_a_store_does_not_answer(

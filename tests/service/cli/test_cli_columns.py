@@ -90,6 +90,7 @@ def test_labels_keep_their_columns_and_come_out_as_they_went_in(
     assert peewit("labels", "put", "g", packed, "--json").json["accepted"] == 2
     column = ("--label-column", "is_fraud")
     assert peewit("labels", "put", "g", labels, "--node", "account_id", *column).exit_code == 0
+    assert "labels, is_fraud" in peewit("graph", "show", "g").out
     peewit("labels", "remove", "g", "n1", *column)
     left = peewit("labels", "export", "g", *column).out
     assert left.splitlines() == [line for line in out.splitlines() if "n1" not in line]

@@ -23,12 +23,33 @@ def graph(peewit: Peewit, tmp_path: Path) -> Path:
     return labels
 
 
+@pytest.mark.usefixtures("processes", "graph")
+def test_sets_abstention_and_doubts_are_told(peewit: Peewit) -> None:
+    sets = ("--model", "hfs", "--set", "sets=auto")
+    assert peewit("solve", "g", *sets).exit_code == 0
+    assert "changed since" not in peewit("sets", "g", "--coverage", 0.8).err
+    doubted = peewit("labels", "doubtful", "g", "-k", 1)
+    assert doubted.out.splitlines()[1].split()[:3] == ["n3", "right", "left"]
+    assert doubted.out.splitlines()[1].split()[-1] == "no"
+    assert "the other labels contradict 1 of 20 labels that were left out" in doubted.err
+    assert "of the nodes" in peewit("abstain", "g", "--max-error", 0.5).out
+    own = peewit("why", "g", "n3", "--json").json["reasons"]
+    assert (own["node"], own["label"], own["labels"][0]["way"]) == ("n3", "right", ["n3"])
+    robust = peewit("solve", "g", *sets, "--set", "without_doubtful=3", "--details")
+    told = " ".join((robust.out + robust.err).split())
+    assert "solved 30 nodes from 19 labels" in told
+    assert "dropped 1 label" in told
+    doubted = peewit("labels", "doubtful", "g", "-k", 2)
+    assert [line.split()[-1] for line in doubted.out.splitlines()[1:3]] == ["yes", "no"]
+    peewit("labels", "remove", "g", "n3")
+    assert "labels have changed since" in peewit("sets", "g").err
+
+
 @pytest.mark.usefixtures("processes")
 def test_a_threshold_decides_and_what_was_not_judged_is_told(peewit: Peewit, graph: Path) -> None:
     graph.write_text("node,label\nn29,odd\n")
     peewit("labels", "put", "g", graph)
-    options = ("--details", "--set", "variance=true", "--set", "sets=auto")
-    options += ("--set", "cross_validate=3")
+    options = ("--details", "--set", "variance=true", "--set", "cross_validate=3")
     done = peewit("solve", "g", "--model", "stable-hfs", "--set", "graph_penalty=1", *options)
     told = " ".join((done.out + done.err).split())
     assert (
@@ -40,8 +61,5 @@ def test_a_threshold_decides_and_what_was_not_judged_is_told(peewit: Peewit, gra
     lines = [json.loads(line) for line in peewit(*decided, -9, "--json").out.splitlines()]
     assert {line["label"] for line in lines} == {"left"}
     assert peewit(*decided[:-1]).exit_code == 2  # a class alone decides nothing
-    assert "changed since" not in peewit("sets", "g").err
-    peewit("labels", "remove", "g", "n29")
-    assert "labels have changed since" in peewit("sets", "g").err
     wrong = peewit(*decided, 0.5, "--sort", "margin")
     assert (wrong.exit_code, "--sort" in wrong.err) == (2, True)
