@@ -3,22 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-from peewit.service.first_look.columns import MOST_CLASSES, ColumnLook, TableLook, words_of
+from peewit.service.first_look.columns import MOST_CLASSES, ColumnLook, TableLook
+from peewit.service.first_look.kinds import kinds_of, with_shared_ids
+from peewit.service.first_look.likely_labels import (
+    MOST_LABELED,
+    candidates_of,
+    is_likely,
+    labels_of,
+)
 from peewit.service.tables.uploads.label_words import LabelWords
 from peewit.solvers.arguments import BadArgument
 from peewit.streaming.edges.column_mapping import is_directed
 from peewit.streaming.edges.windows import seconds_of
-
-_LABEL_WORDS: Final = (
-    *("label", "labels", "class", "target", "y", "fraud", "spam", "bot", "churn", "churned"),
-    *("verdict", "decision", "outcome", "default", "chargeback", "readmitted", "subject", "topic"),
-    *("category", "status", "specialty", "type"),
-)
-"""What columns of labels are called, the surest first."""
 
 _WEIGHTS: Final = ("weight", "strength", "similarity", "count", "n")
 SIGNS: Final = frozenset({"1", "-1"})
@@ -27,16 +26,6 @@ _OF_TRIALS: Final = frozenset({"split", "fold", "set"})
 _READ: Final = "weight"
 """The column that ingest reads as weights whatever is said."""
 _PAIR: Final = 2
-_ALL_SHARED: Final = 0.95
-_MOST_LABELED: Final = 0.5
-"""Share of rows with a value up to which a column may be the labels of a few."""
-_RARE: Final = 0.1
-"""Share of the rows up to which one of two words is what people look for."""
-_LEAST_SHARED: Final = 0.5
-"""Share of ids found in another column from which both are of one kind."""
-
-NODE: Final = "node"
-"""The kind of ids of which nothing says what they name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,20 +112,19 @@ def roles_of(
     BadArgument where no table has that column, or it says nothing, and where what is said of a
     table cannot be.
     """
-    tables = [_with_codes(table, tables) for table in tables]
-    tables = [_with_ends(_with_pairs(table, tables), tables) for table in tables]
+    tables = with_shared_ids(tables)
     paths = {table.path for table in tables if within in (None, table.path)}
     if label:
         tables = [_with_words(each, label) if each.path in paths else each for each in tables]
     if window:
         seconds_of(window, "window")
-    kinds = _kinds(tables)
-    candidates = _candidates(tables)
+    kinds = kinds_of(tables)
+    candidates = candidates_of(tables)
     labeled, column, is_guessed = None, None, False
     if label != "":
-        labeled, column = _labels([each for each in tables if each.path in paths], label)
+        labeled, column = labels_of([each for each in tables if each.path in paths], label)
     if label is None and column is None:
-        likely = [each for each in candidates if _is_likely(*each)]
+        likely = [each for each in candidates if is_likely(*each)]
         if len(likely) == 1:
             (labeled, column), is_guessed = likely[0], True
     answers = None
@@ -182,54 +170,6 @@ def _whole(text: str) -> str:
     return head if point and head.lstrip("-").isdecimal() and not rest.strip("0") else text
 
 
-def _kinds(tables: Sequence[TableLook]) -> dict[ColumnLook, str]:
-    """The kind of each column of ids.
-
-    By its name, else by that of its table, else by the ids that it shares with others.
-    """
-    columns = [(table, column) for table in tables for column in table.ids]
-    kinds = {each: each.stem for _, each in columns if each.stem}
-    usual = Counter(kinds.values())
-    named = {  # but for numbers of rows that join other things
-        each: each.stem
-        for table, each in columns
-        if each.stem and (usual[each.stem] > 1 or not each.is_unique or len(table.ids) == 1)
-    }
-    largest_first = sorted(columns, key=lambda each: _size(each[1]), reverse=True)
-    for table, column in largest_first:
-        if not column.stem:
-            of_table = [kind for kind in named.values() if table.stem.startswith(kind)]
-            is_of_rows = bool(of_table) and column.is_unique
-            kind = of_table[0] if is_of_rows else _alike(column, named)
-            kinds[column] = kind or NODE
-        elif not column.is_whole or column.are_codes:
-            # words are seldom equal by chance, as numbers are
-            others = [each for each, kind in named.items() if kind != column.stem]
-            larger = {each: kinds[each] for each in others if _size(each) > _size(column)}
-            kinds[column] = _alike(column, larger) or kinds[column]
-    n_columns = Counter(kinds.values())
-    alone = {each: kind for each, kind in named.items() if n_columns[kind] == 1}
-    ends = [
-        (table, column)
-        for table, column in columns
-        if kinds[column] == NODE and (column.name in (table.ends or ()) or not table.has_names)
-    ]
-    for table, column in ends:  # what nothing names is what only another table names
-        elsewhere = {each: kind for each, kind in alone.items() if each not in table.ids}
-        kinds[column] = _within(column, elsewhere) or NODE
-    for table, column in ends:
-        same = {each: kinds[each] for each in table.ids if kinds[each] != kinds[column] == NODE}
-        kinds[column] = _alike(column, same) or kinds[column]
-    for table in tables:  # both ends of an edge are of one kind
-        pair = [table.columns[name] for name in table.ends or () if not table.names_kinds]
-        said = {table.columns[name] for name in table.change.kinds}
-        named_ends = [kinds[each] for each in pair if each.stem and each in kinds.keys() - said]
-        kinds |= {each: named_ends[0] for each in pair if named_ends and each in kinds}
-    return kinds | {
-        table.columns[name]: kind for table in tables for name, kind in table.change.kinds.items()
-    }
-
-
 def _with_words(table: TableLook, label: str) -> TableLook:
     """A table in which a column that is to hold labels holds no ids."""
     column = table.columns.get(label)
@@ -239,147 +179,6 @@ def _with_words(table: TableLook, label: str) -> TableLook:
         rule = f"must not be a column that is to be an id, got {label!r} of {table.path.name}"
         raise BadArgument("label", f"{rule}; choose another, or leave its use as guessed")
     return replace(table, columns=table.columns | {label: replace(column, holds="words")})
-
-
-def _with_pairs(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
-    """A table of ids beside numbers that are all among such ids holds two columns of ids."""
-    if len(table.columns) != _PAIR or len(table.ids) != 1:
-        return table
-    (own,) = table.ids
-    (other,) = (each for each in table.columns.values() if each is not own)
-    is_said = other.name in table.change.uses
-    if other.holds != "numbers" or len(other.distinct) <= MOST_CLASSES or is_said:
-        return table
-    alike = [each for every in tables for each in every.ids if each.stem == own.stem]
-    if all(other.share_in(each) < _ALL_SHARED for each in alike):
-        return table
-    promoted = replace(other, holds="ids", thing=own.stem)
-    return replace(table, columns={**table.columns, other.name: promoted})
-
-
-def _with_ends(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
-    """A table without ids, of whose numbers two columns have the same values, holds edges."""
-    numbers = [
-        each
-        for each in table.columns.values()
-        if each.holds == "numbers" and len(each.distinct) > MOST_CLASSES and each.is_whole
-        if each.name not in table.change.uses
-    ]
-    pairs = [
-        pair for pair in combinations(numbers, _PAIR) if pair[0].likeness(pair[1]) >= _LEAST_SHARED
-    ]
-    if table.ids or len(pairs) != 1:
-        return table
-    known = [each for every in tables for each in every.ids if each.stem]
-    alike = [each.stem for each in known if each.share_in(pairs[0][0]) >= _LEAST_SHARED]
-    thing = alike[0] if alike else NODE
-    ends = {each.name: replace(each, holds="ids", thing=thing) for each in pairs[0]}
-    return replace(table, columns=table.columns | ends)
-
-
-def _with_codes(table: TableLook, tables: Sequence[TableLook]) -> TableLook:
-    """Numbers that zeros begin are ids where another column of such has half of them."""
-    codes = [
-        each
-        for every in tables
-        for each in every.columns.values()
-        if each.holds in {"ids", "numbers"} and len(each.distinct) > MOST_CLASSES and each.are_codes
-    ]
-    shared = {
-        each.name: replace(each, holds="ids")
-        for each in codes
-        if each in table.columns.values() and each.holds == "numbers"
-        if any(each.share_in(other) >= _LEAST_SHARED for other in codes if other is not each)
-    }
-    return replace(table, columns=table.columns | shared)
-
-
-def _size(column: ColumnLook) -> tuple[int, str]:
-    return len(column.distinct), column.name
-
-
-def _alike(column: ColumnLook, kinds: Mapping[ColumnLook, str]) -> str | None:
-    """The kind of the column most like it, of those that have half of its ids; None if none has."""
-    others = [each for each in kinds if column.share_in(each) >= _LEAST_SHARED]
-    best = max(
-        others,
-        key=lambda each: (round(column.share_in(each), 1), column.likeness(each)),
-        default=None,
-    )
-    return None if best is None else kinds[best]
-
-
-def _within(column: ColumnLook, kinds: Mapping[ColumnLook, str]) -> str | None:
-    """The kind of the column most like it, of those that it has half of; None if there is none."""
-    inside = [each for each in kinds if each.share_in(column) >= _LEAST_SHARED]
-    best = max(inside, key=column.likeness, default=None)
-    return None if best is None else kinds[best]
-
-
-def _labels(
-    tables: Sequence[TableLook], wanted: str | None
-) -> tuple[TableLook, ColumnLook] | tuple[None, None]:
-    """The column that looks most like labels, with its table; the one that is wanted, if one is."""
-    found: list[tuple[tuple[int, int, int], TableLook, ColumnLook]] = []
-    for table in tables:
-        others = [each for each in table.columns.values() if each.holds != "ids"]
-        for place, column in enumerate(others):
-            is_alone = len(table.columns) == 2 and len(table.ids) == 1
-            rank = _rank(column, is_alone=is_alone) if wanted is None else 0
-            is_of_nodes = len(table.ids) == 1 or any(each.is_unique for each in table.ids)
-            if wanted is None and column.name in table.change.uses:
-                continue
-            if wanted in (None, column.name) and rank is not None and is_of_nodes:
-                found.append(((rank, len(table.columns), place), table, column))
-    if not found:
-        if wanted is not None:
-            raise BadArgument("label", f"{_rule_of_labels(tables, wanted)}, got {wanted!r}")
-        return None, None
-    _, table, column = min(found, key=lambda each: each[0])
-    if not 2 <= len(column.distinct) <= MOST_CLASSES:
-        rule = f"must name a column of 2 to {MOST_CLASSES} different labels"
-        raise BadArgument("label", f"{rule}, got {wanted!r} with {len(column.distinct):,}")
-    return table, column
-
-
-def _candidates(tables: Sequence[TableLook]) -> tuple[tuple[TableLook, ColumnLook], ...]:
-    """Columns that may hold labels of nodes: few values, in a table with a row for each node."""
-    return tuple(
-        (table, column)
-        for table in tables
-        if table.ends is None and any(each.is_unique for each in table.ids)
-        for column in table.columns.values()
-        if len(column.counts) >= _PAIR and column.holds in {"truth values", "words", "numbers"}
-        if column.name not in table.change.uses
-    )
-
-
-def _is_likely(table: TableLook, column: ColumnLook) -> bool:
-    """Whether a column of any name looks like labels: yes or no, a rare word, or many gaps."""
-    if column.holds != "words":
-        return column.holds == "truth values"
-    is_rare = min(column.counts.values()) <= _RARE * column.n_filled
-    has_gaps = column.n_filled <= _MOST_LABELED * table.n_rows
-    return has_gaps or (len(column.counts) == _PAIR and is_rare)
-
-
-def _rule_of_labels(tables: Sequence[TableLook], wanted: str) -> str:
-    if any(wanted in table.columns for table in tables):
-        return "must name a column of a table with one row for each node, and a column of its id"
-    names = dict.fromkeys(name for table in tables for name in table.columns)
-    return f"must be one of the columns {', '.join(names)}"
-
-
-def _rank(column: ColumnLook, *, is_alone: bool) -> int | None:
-    """How surely a column holds labels, 0 the surest; None where it does not look so."""
-    if len(column.counts) < 2 or column.holds == "times":
-        return None
-    words = words_of(column.name)
-    ranks = [_LABEL_WORDS.index(word) for word in words if word in _LABEL_WORDS]
-    if ranks:
-        return 2 * min(ranks) + (len(words) > 1)
-    may_be = is_alone or words[:1] == ["is"]
-    return 2 * len(_LABEL_WORDS) if may_be else None
 
 
 def _described(
@@ -401,7 +200,7 @@ def _described(
     if labeled in found:
         own = found[labeled]
         alike = [len(each.distinct) for each in found.values() if kinds[each] == kinds[own]]
-        if len(own.distinct) < _MOST_LABELED * max(alike):
+        if len(own.distinct) < MOST_LABELED * max(alike):
             del found[labeled]
     return list(found)
 

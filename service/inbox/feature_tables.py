@@ -15,11 +15,17 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from peewit.service.catalog import GraphRecord
-from peewit.service.tables.uploads import BadUpload, UploadLimits, feature_batches
+from peewit.service.tables.uploads import UploadLimits, feature_batches
 from peewit.service.tables.uploads.raw_features import is_raw
 from peewit.streaming.edges.node_kinds import TEXT, split_column
 from peewit.streaming.edges.table_formats import Format, format_of_file, require_no_seam, unpacked
-from peewit.streaming.features.checked_tables import NODE, BadFeatures, FeatureBlock, read_features
+from peewit.streaming.features.checked_tables import (
+    NODE,
+    BadFeatures,
+    FeatureBlock,
+    naming_file,
+    read_features,
+)
 from peewit.streaming.features.encoding import NO_WISHES, ColumnWishes, Encoding
 from peewit.streaming.features.feature_files import n_rows_of, read_blocks
 
@@ -57,7 +63,7 @@ def path_blocks(
         n_rows = 0
         if (is_libsvm or path.suffix == MATRIX_SUFFIX) and len(paths) > 1:
             raise ValueError(f"a matrix must be the only file of a set, got {len(paths)} files")
-        try:
+        with naming_file(path.name):
             if is_libsvm:
                 blocks = matrix_blocks(graph, _libsvm(path, zero_based=zero_based))
             else:
@@ -70,13 +76,6 @@ def path_blocks(
                 names = names or block.names
                 yield replace(block.ordered(names), first_row=n_before + block.first_row)
                 n_rows = block.first_row + block.n_rows
-        except (BadFeatures, BadUpload) as error:
-            raise BadFeatures(
-                f"{path.name}: {error.reason}",
-                argument=error.argument,
-                row=error.row,
-                value=error.value,
-            ) from error
         n_before += n_rows
 
 

@@ -143,6 +143,17 @@ def as_bad_features() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def naming_file(name: str) -> Iterator[None]:
+    """Let faults of a table name its file, as BadFeatures."""
+    try:
+        yield
+    except BadTable as error:
+        raise BadFeatures(
+            f"{name}: {error.reason}", argument=error.argument, row=error.row, value=error.value
+        ) from error
+
+
 def is_sparse_schema(names: list[str]) -> bool:
     """Whether the columns of a table are those of sparse features.
 

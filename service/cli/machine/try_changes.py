@@ -45,11 +45,15 @@ class TableOptions(OptionGroup):
     ] = None
     undirected: Annotated[
         list[str] | None,
-        typer.Option("--undirected", metavar="FILE", help="A table whose edges go no way."),
+        typer.Option("--undirected", metavar="FILE", help="A table whose edges have no direction."),
     ] = None
     window: Annotated[
         str | None,
-        typer.Option("--window", help="Edges live so long by their times, as 90d; else for ever."),
+        typer.Option(
+            "--window",
+            metavar="LENGTH",
+            help="Edges live so long by their times, as 90d; else for ever.",
+        ),
     ] = None
 
     def applied(self, tables: Sequence[TableLook]) -> list[TableLook]:

@@ -7,7 +7,7 @@ memory.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,12 +21,11 @@ import pyarrow.compute as pc
 from peewit.service.tables.uploads.limits import UploadLimits, counted
 from peewit.service.tables.uploads.raw_features import LISTS, columns_of_nodes
 from peewit.solvers.arrays import AnyArray
-from peewit.streaming.edges.bad_table import BadTable
 from peewit.streaming.edges.columns import checked_ids
 from peewit.streaming.edges.node_kinds import TEXT, NodeKind, split_column
 from peewit.streaming.edges.reading_options import NodelessRows
 from peewit.streaming.edges.table_formats import format_of_file, unpacked
-from peewit.streaming.features.checked_tables import NODE, BadFeatures, as_bad_features
+from peewit.streaming.features.checked_tables import NODE, BadFeatures, naming_file
 
 Types: TypeAlias = dict[str, pa.DataType]
 
@@ -95,7 +94,7 @@ def join_tables(
         )
         n_left_out = 0
         for place, table in enumerate(tables):
-            with _told_of(table):
+            with naming_file(table.path.name):
                 for batch, n_nodeless in _batches(table, node_kind, max_nodes, missing_ids, limits):
                     parts.add(place, batch)
                     n_left_out += n_nodeless
@@ -104,7 +103,7 @@ def join_tables(
         writer: pa.RecordBatchStreamWriter | None = None
         for of_tables in parts.parted():
             for table, rows in zip(tables, of_tables, strict=True):
-                with _told_of(table):
+                with naming_file(table.path.name):
                     _require_distinct(table, rows)
             part = _joined(of_tables, names)
             if writer is None:
@@ -113,21 +112,6 @@ def join_tables(
             n_rows = max(1, _BATCH_BYTES * part.num_rows // max(part.nbytes, 1))
             writer.write_table(part, max_chunksize=n_rows)
     return n_left_out
-
-
-@contextmanager
-def _told_of(table: NodeTable) -> Iterator[None]:
-    """Context in which faults name the file of a table."""
-    try:
-        with as_bad_features():
-            yield
-    except BadTable as error:
-        raise BadFeatures(
-            f"{table.path.name}: {error.reason}",
-            argument=error.argument,
-            row=error.row,
-            value=error.value,
-        ) from error
 
 
 def _batches(
